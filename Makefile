@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Needs python3 (3.11, with venv), pip, Java 17, git and make; everything else is made here.
+# Needs python3 (3.11, with venv), pip, Java 17, git, and make. It installs everything else.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 SPARK ?= 4.3
-# The Spark lines, oldest first; lint, types and the demo use the newest.
+# The Spark lines, oldest first. Lint, types, and the demo use the newest.
 LINES := 35 43
 NEWEST := $(lastword $(LINES))
 
@@ -19,7 +19,7 @@ UV := .tools/bin/uv
 .PRECIOUS: .venv/spark%/.synced $(WHEELHOUSE)/pyspark-%.txt
 PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard connectors-core/pyproject.toml connector-*/pyproject.toml release-tools/pyproject.toml))
 CONNECTORS := $(filter connector-%,$(PACKAGES))
-# Unit tests of what runs beside Spark, for each line; all others once.
+# Unit tests of packages that run with Spark, for each line. All other unit tests run once.
 LINE_UNIT := $(filter-out release-tools/%,$(wildcard $(PACKAGES:=/tests/unit)))
 UNIT := $(filter-out $(LINE_UNIT),$(wildcard tests/unit */tests/unit))
 SPARK_TESTS := $(wildcard tests/spark */tests/spark)
@@ -28,19 +28,19 @@ WORKFLOWS := $(wildcard .github/workflows/*.yml */.github/workflows/*.yml)
 ACTIONS := $(wildcard */.github/actions/*/action.yml)
 ISSUE_FORMS := $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
-# Tests marked `slow` are left to `make test-full`. PYTEST_ARGS adds options of your own.
+# Only `make test-full` runs tests marked `slow`. PYTEST_ARGS adds your own options.
 MARKERS ?= not slow
 PYTEST := -m pytest -c pyproject.toml --rootdir . -m '$(MARKERS)' $(PYTEST_ARGS)
 
 BIN = .venv/spark$(NEWEST)/bin
-# Python of a line, $(call SPARK_PYTHON,35); its JVMs map the classes that tools/quick_start.py kept.
+# Python of a line, $(call SPARK_PYTHON,35). Its JVMs map the archive of tools/quick_start.py.
 SPARK_PYTHON = PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(1)/bin/python \
 	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/.venv/spark$(1)/classes.jsa $$SPARK_SUBMIT_OPTS" \
 	.venv/spark$(1)/bin/python
 LINE = $(subst .,,$(SPARK))
-# The line of Spark as Spark writes it, $(call DOTTED,35): 3.5.
+# The Spark line in Spark's notation, $(call DOTTED,35): 3.5.
 DOTTED = $(shell sed -n 's/^pyspark==\([0-9]*\.[0-9]*\).*/\1/p' requirements/pyspark$(1).txt)
-# The version of pyspark of one line, as in $(PYSPARK_35).
+# The pyspark version of each line, such as $(PYSPARK_35).
 $(foreach line,$(LINES),$(eval PYSPARK_$(line) := $(shell sed -n 's/^pyspark==\([^ ]*\).*/\1/p' requirements/pyspark$(line).txt)))
 
 export UV_PYTHON_DOWNLOADS := never
@@ -52,7 +52,7 @@ help: ## show this list
 ## Environments
 
 .PHONY: env env35 env43 wheelhouse requirements
-env: $(LINES:%=env%) ## make or update .venv/spark35 and .venv/spark43
+env: $(LINES:%=env%) ## create or update .venv/spark35 and .venv/spark43
 env35: .venv/spark35/.ready
 env43: .venv/spark43/.ready
 
@@ -62,8 +62,8 @@ env43: .venv/spark43/.ready
 	.tools/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# pyspark is published as a source distribution only. It is built once for each user; the
-# file beside the wheel holds the wheel's hash, so that every environment is checked in full.
+# pyspark is published only as a source distribution. It is built once for each user. The file
+# next to the wheel contains the wheel's hash, so that every environment is fully verified.
 $(WHEELHOUSE)/pyspark-%.txt: | .tools/.ready
 	@echo "building the wheel of pyspark $*"
 	@rm -rf $(@:.txt=.tmp) && mkdir -p $(@:.txt=.tmp)
@@ -83,12 +83,12 @@ wheelhouse: $(foreach line,$(LINES),$(WHEELHOUSE)/pyspark-$(PYSPARK_$(line)).txt
 	@$(@D)/bin/python tools/quick_start.py $(@D)/classes.jsa 2> $(@D)/quick_start.log || { cat $(@D)/quick_start.log; exit 1; }
 	@touch $@
 
-# The packages of the tree, editable. Their own dependencies come from the requirements.
+# Editable installs of the packages. Their dependencies come from the requirements.
 .venv/spark%/.ready: .venv/spark%/.synced $(PACKAGES:=/pyproject.toml) $(wildcard $(PACKAGES:=/hatch_build.py))
 	$(UV) pip install -q --python $(@D) --no-deps --no-build-isolation $(PACKAGES:%=-e ./%)
 	@touch $@
 
-# No address of an index and no path of a machine may get into these files.
+# These files must not contain the URL of an index or a path of a machine.
 COMPILE = $(UV) pip compile -q --upgrade --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
 requirements: .tools/.ready ## compile requirements/*.txt from requirements/*.in
@@ -100,7 +100,7 @@ requirements: .tools/.ready ## compile requirements/*.txt from requirements/*.in
 ## Checks
 
 .PHONY: lint format docs test test-full unit $(LINES:%=lane%)
-lint: env$(NEWEST) ## style, types, import rules, the rules of the house, plain English
+lint: env$(NEWEST) ## check style, types, imports, repository rules, and plain English
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python tools/house.py
@@ -116,24 +116,24 @@ lint: env$(NEWEST) ## style, types, import rules, the rules of the house, plain 
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms $(ISSUE_FORMS)
 	$(BIN)/zizmor -q --offline --persona auditor --config .github/zizmor.yml $(WORKFLOWS) $(ACTIONS) .github/dependabot.yml
 
-format: env$(NEWEST) ## put the code into the style that lint wants
+format: env$(NEWEST) ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-docs: env$(NEWEST) ## the documents: option tables regenerated, links and code checked, build/site
+docs: env$(NEWEST) ## regenerate the option tables, check the docs, and build build/site
 	$(BIN)/python -m tools.docs
 	$(BIN)/release-tools api page
 	$(BIN)/release-tools docs check
 	$(BIN)/release-tools docs build
 	$(BIN)/release-tools docs screenshot
 
-unit: env ## the tests that need no JVM, those of core and connectors against the libraries of both lines
+unit: env ## run the tests that need no JVM, those of the core and connectors for both lines
 	@for line in $(LINES); do \
 	  [ $$line = $(NEWEST) ] && others="$(UNIT)" || others=; \
 	  .venv/spark$$line/bin/python $(PYTEST) -n 2 $(LINE_UNIT) $$others || exit 1; \
 	done
 
-# One process and one Spark session for each line. The output is shown when the lane ends.
+# One process and one Spark session for each line. The output appears when the lane ends.
 $(LINES:%=lane%): lane%: env%
 	@mkdir -p build/test
 	@code=0; log=build/test/spark$*.log; \
@@ -142,17 +142,17 @@ $(LINES:%=lane%): lane%: env%
 	cat $$log; \
 	exit $$code
 
-test: lint ## lint, unit, then the Spark tests on both lines side by side
+test: lint ## run lint and unit, then the Spark tests on both lines in parallel
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory -j 2 -k $(LINES:%=lane%)
 
-test-full: ## test with the slow tests too
+test-full: ## run test, including the slow tests
 	@$(MAKE) --no-print-directory test MARKERS='slow or not slow'
 
 ## Things to run
 
 .PHONY: wheels demo bench soak matrix
-wheels: .tools/.ready ## the wheels that users install until packages are published: dist/, for each Spark
+wheels: .tools/.ready ## build the wheels for users into dist/, for each Spark line
 	@rm -rf dist
 	@$(UV) build -q --wheel --out-dir dist connectors-core
 	@for spark in $(foreach line,$(LINES),$(call DOTTED,$(line))); do for connector in $(CONNECTORS); do \
@@ -160,27 +160,27 @@ wheels: .tools/.ready ## the wheels that users install until packages are publis
 	done; done
 	@ls dist/*.whl
 
-demo: env$$(LINE) ## the flights pipeline on one Spark: make demo SPARK=3.5
+demo: env$$(LINE) ## run the flights pipeline on one Spark line: make demo SPARK=3.5
 	$(call SPARK_PYTHON,$(LINE)) -m examples.flights
 
-bench: env$$(LINE) ## the benchmarks on one Spark; of Kafka alone: make bench ONLY=kafka
+bench: env$$(LINE) ## run the benchmarks on one Spark line, or only one part: make bench ONLY=kafka
 	$(call SPARK_PYTHON,$(LINE)) -m benchmarks $(ONLY:%=--only %)
 
 MINUTES ?= 30
 SEED ?= 1
-soak: env$$(LINE) ## pipelines under faults: make soak MINUTES=30 SEED=1 SPARK=3.5 ONLY=epochs (or flights)
+soak: env$$(LINE) ## run pipelines with faults: make soak MINUTES=30 SEED=1 SPARK=3.5 ONLY=epochs (or flights)
 	$(call SPARK_PYTHON,$(LINE)) -m benchmarks.soak --minutes $(MINUTES) --seed $(SEED) $(ONLY:%=--only %)
 
-matrix: env$(NEWEST) ## all cells of the compatibility matrix, each major with today's core
+matrix: env$(NEWEST) ## test all cells of the compatibility matrix, each major version with today's core
 	$(BIN)/release-tools test --all
 
 ## Cleaning
 
 .PHONY: clean distclean
-clean: ## remove what builds and tests leave behind
+clean: ## remove the output of builds and tests
 	rm -rf build dist .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log $(PACKAGES:=/dist)
 	find . \( -path ./.venv -o -path ./.tools -o -path ./.git \) -prune -o \
 	  \( -name __pycache__ -o -name '.*_cache' \) -prune -exec rm -rf {} +
 
-distclean: clean ## clean, and remove the environments and the wheelhouse
+distclean: clean ## run clean, and remove the environments and the wheelhouse
 	rm -rf .venv .tools $(WHEELHOUSE)

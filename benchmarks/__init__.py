@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements against peers, side by side in one run."""
+"""Benchmarks against other implementations, all in the same run."""

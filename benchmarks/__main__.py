@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks`: time per micro-batch, rows per second of connectors and joins, memory.
+"""`python -m benchmarks`: time per micro-batch, throughput of connectors and joins, and memory.
 
-Every ratio is against a peer measured in the same run, in turns; medians of several runs. The
-result is JSON below build/bench and a table on the terminal.
+Each ratio compares the medians of several runs. The contestants alternate in the same benchmark
+run. The result is a JSON file below build/bench and a table on the terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OUTPUT = Path("build/bench")
 
 
 class Part(StrEnum):
-    """What can be measured by itself."""
+    """The parts that can be measured separately."""
 
     MICRO_BATCH = "micro-batch"
     FILES = "files"
@@ -44,10 +44,14 @@ def main(
     plans: Annotated[int, typer.Option(help="Micro-batches per latency run.")] = 40,
     megabytes: Annotated[int, typer.Option(help="Size of each topic to read.")] = 200,
     tables: Annotated[int, typer.Option(help="Copies of the flights table as documents.")] = 2,
-    rows: Annotated[int, typer.Option(help="Rows of the lookup joins, keys of one.")] = 1_000_000,
-    only: Annotated[list[Part] | None, typer.Option(help="Parts to measure, all if none.")] = None,
+    rows: Annotated[
+        int, typer.Option(help="Rows of the lookup joins, and keys of one join.")
+    ] = 1_000_000,
+    only: Annotated[
+        list[Part] | None, typer.Option(help="Parts to measure; all by default.")
+    ] = None,
 ) -> None:
-    """Measure and compare."""
+    """Run the measurements and compare the results."""
     parts = only or list(Part)
     if Part.MICRO_BATCH in parts:
         report(Part.MICRO_BATCH, measure_micro_batches(runs, plans))
@@ -89,14 +93,14 @@ def measure_micro_batches(runs: int, plans: int) -> Iterator[Result]:
 
 
 def measure_warm_workers(runs: int, plans: int) -> Iterator[Result]:
-    """What keeping Python workers warm saves."""
+    """Measure the time that warm Python workers save."""
     spark = new_session()
     yield from warm_workers.measure(spark, runs, plans)
     spark.stop()
 
 
 def measure_files(runs: int, copies: int) -> Iterator[Result]:
-    """Files read and written, memory."""
+    """Measure reading and writing files, and memory."""
     spark = new_session()
     data = files.prepare(OUTPUT / "data", copies)
     pairs = {
@@ -126,7 +130,7 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
 
 
 def report(part: Part, results: Iterator[Result]) -> None:
-    """Show the results of a part and keep them in a file, each as soon as it is there."""
+    """Show the results of a part and append them to a file immediately."""
     version = pyspark.__version__
     OUTPUT.mkdir(parents=True, exist_ok=True)
     target = OUTPUT / f"{part.value}-spark-{version}.json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contestants in turns, and their results."""
+"""Contestants that alternate, and their results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table.
+    """A row of the table.
 
     Attributes:
-        what: What was measured, with the unit.
+        what: The measured quantity, with its unit.
         ours: Our median.
-        against: Who the peer is.
-        peer: Its median.
-        aim: What the ratio should be.
+        against: The name of the peer.
+        peer: The peer's median.
+        aim: The target of the ratio.
     """
 
     what: str
@@ -30,12 +30,15 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Ours in relation to the peer."""
+        """The ratio of our median to the peer's."""
         return None if self.peer is None else self.ours / self.peer
 
 
 def alternating(runs: int, contestants: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """Medians of all, run in turns so that a busy moment hits all; the first round warms up."""
+    """Return the medians.
+
+    Contestants alternate, so that a busy moment hits all; round one warms up.
+    """
     rounds = [{name: run() for name, run in contestants.items()} for _ in range(runs + 1)][1:]
     return {name: statistics.median(each[name] for each in rounds) for name in contestants}
 
@@ -46,7 +49,7 @@ def compared(
     contestants: Mapping[str, Callable[[], float]],
     aims: Mapping[str, str] | None = None,
 ) -> Iterator[Result]:
-    """Measure ours against each of the others; ours alone where there is no other."""
+    """Compare our result with each of the others, or report it alone if there is no other."""
     medians = alternating(runs, contestants)
     ours = medians.pop(OURS)
     if not medians:

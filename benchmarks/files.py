@@ -27,7 +27,7 @@ FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LIN
 
 @dataclass(frozen=True)
 class Data:
-    """The files to read."""
+    """Return the files to read."""
 
     root: Path
     schema: pa.Schema
@@ -36,7 +36,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Pair:
-    """Ours and the peer's way; each gives rows per second."""
+    """Our function and the peer's, each of which returns rows per second."""
 
     ours: Callable[[], float]
     peer: Callable[[], float]
@@ -57,7 +57,7 @@ def flights_table() -> pa.Table:
 
 
 def prepare(root: Path, copies: int) -> Data:
-    """Write the flights table several times in every format."""
+    """Write several copies of the flights table in every format."""
     flights = flights_table()
     shutil.rmtree(root, ignore_errors=True)
     for kind in FORMATS:
@@ -71,7 +71,7 @@ def prepare(root: Path, copies: int) -> Data:
 
 
 def read(spark: SparkSession, data: Data, kind: str) -> Pair:
-    """Files into a DataFrame, and that into nothing."""
+    """Read files into a DataFrame and discard it."""
     path = str(data.root / kind)
 
     def ours() -> float:
@@ -93,9 +93,9 @@ def read(spark: SparkSession, data: Data, kind: str) -> Pair:
 
 
 def write(spark: SparkSession, data: Data, kind: str, condition: str | None = None) -> Pair:
-    """Parquet files, read by each side's own reader, into files of this format.
+    """Read Parquet files with each side's own reader, and write files of this format.
 
-    Without a condition rows go from our source to our sink outside of the JVM.
+    Without a condition, rows go from our source to our sink outside the JVM.
     """
 
     def ours() -> float:

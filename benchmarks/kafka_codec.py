@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks.kafka_codec`: records decoded and encoded per second of CPU, in memory.
+"""`python -m benchmarks.kafka_codec`: records decoded and encoded per CPU second, in memory.
 
-The peer is kafka-python's own parser and builder, with the checksum that we use, as its own is in
-plain Python; the best of several runs, as other load only makes a run slower. No broker takes part.
+The peer is kafka-python's own parser and builder, with our checksum, because its own checksum is in
+pure Python. The result is the best of several runs, because other load only slows a run down. No
+broker is involved.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from connector_kafka.records import Compression, EncodedBatch, Encoder, decode
 
 RECORDS = 20_000
 NOW = 1_700_000_000_000
-# What kafka-python reads without a package of its own for a codec.
+# The codecs that kafka-python supports without additional packages.
 CODECS = (Compression.NONE, Compression.LZ4, Compression.ZSTD)
 
 
 def records_of(size: int) -> pa.RecordBatch:
-    """Keys of 10 bytes, values that compress about as text does."""
+    """Return keys of 10 bytes, and values that compress about as well as text."""
     return pa.RecordBatch.from_pydict(
         {
             "key": pa.array([b"k%09d" % number for number in range(RECORDS)]),
@@ -40,7 +41,7 @@ def records_of(size: int) -> pa.RecordBatch:
 
 
 def as_kept(batches: list[EncodedBatch]) -> bytes:
-    """The batches with the offsets that a broker would give them."""
+    """Return the batches with the offsets that a broker would assign."""
     raw, offset = bytearray(), 0
     for batch in batches:
         raw += offset.to_bytes(8, "big") + batch.data[8:]
@@ -69,7 +70,7 @@ def read_with_kafka_python(raw: bytes) -> None:
 
 
 def rate(action: Callable[[], object], runs: int) -> float:
-    """Millions of records per second of CPU."""
+    """Return millions of records per CPU second."""
     best = float("inf")
     for _ in range(runs):
         start = time.process_time()
@@ -79,7 +80,7 @@ def rate(action: Callable[[], object], runs: int) -> float:
 
 
 def main(runs: Annotated[int, typer.Option(help="Runs of each side.")] = 5) -> None:
-    """Measure and print."""
+    """Run the measurements and print the results."""
     default_records.calc_crc32c = lambda data: google_crc32c.value(bytes(data))
     table = Table(
         "", "codec", "value", "batch", "ours", "kafka-python", "ratio", title="M records/s"

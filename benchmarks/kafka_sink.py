@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks.kafka_sink`: what exactly-once costs per epoch, and how fast is written.
+"""`python -m benchmarks.kafka_sink`: cost of exactly-once per epoch, and throughput of writers.
 
-Writers and committer run in this process, one writer after another, against a broker on loopback,
-so that neither Spark nor the state location is part of it. Both guarantees reuse their producer;
-epochs of both alternate.
+The writers and the committer run in this process, one after another, against a broker on loopback.
+Neither Spark nor the state location is involved. Both guarantees reuse their producers, and their
+epochs alternate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Epochs:
     number: int = 0
 
     def run(self, writers: int, batches: list[pa.RecordBatch]) -> float:
-        """Write and commit an epoch; return the milliseconds until Spark could continue."""
+        """Write and commit an epoch, and return the milliseconds until Spark could continue."""
         began = time.perf_counter()
         lease = None
         if self.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
@@ -88,7 +88,7 @@ class Epochs:
 def epochs(
     broker: KafkaBroker, topic: str, guarantee: DeliveryGuarantee, **properties: object
 ) -> Iterator[Epochs]:
-    """A sink on a topic, started."""
+    """Start a sink on a topic."""
     sink = KafkaSink(
         broker.bootstrap_servers,
         serialization=KafkaRecordSerializationSchema(topic=topic),
@@ -104,13 +104,13 @@ def epochs(
 
 
 def cost_per_epoch(broker: KafkaBroker, writers: int, rows: int, runs: int) -> tuple[float, float]:
-    """Median milliseconds of an epoch, at least once and exactly once, in turns.
+    """Return the median milliseconds of an epoch for both guarantees, whose epochs alternate.
 
     Args:
         broker: The broker.
-        writers: Writers of each epoch, one after another.
-        rows: Rows of each writer, of 100 bytes.
-        runs: Measured epochs of each.
+        writers: The number of writers per epoch, which run one after another.
+        rows: The number of 100-byte rows per writer.
+        runs: The number of measured epochs per guarantee.
     """
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 100] * rows}, schema=SCHEMA)
     topic = broker.topics.create(f"epochs-{writers}-{rows}", partitions=4)
@@ -119,13 +119,13 @@ def cost_per_epoch(broker: KafkaBroker, writers: int, rows: int, runs: int) -> t
         both: tuple[list[float], list[float]] = ([], [])
         for _ in range(WARM_UP + runs):
             both[0].append(least.run(writers, [batch]))
-            # The ids of the next epoch are initialized in the background, while Spark continues.
+            # The IDs of the next epoch are initialized in the background, while Spark continues.
             both[1].append(exactly.run(writers, [batch]))
         return statistics.median(both[0][WARM_UP:]), statistics.median(both[1][WARM_UP:])
 
 
 def rows_per_second(broker: KafkaBroker, compression: str, rows: int, runs: int) -> float:
-    """Median rows per second of one writer, 10,000 rows of 100 bytes at a time."""
+    """Return the median rows per second of one writer, with batches of 10,000 rows of 100 bytes."""
     batch = pa.RecordBatch.from_pydict(
         {"value": [b"%0100d" % (number * 7919) for number in range(10_000)]}, schema=SCHEMA
     )
@@ -141,7 +141,7 @@ def main(
     runs: Annotated[int, typer.Option(help="Measured epochs of each guarantee.")] = 60,
     rows: Annotated[int, typer.Option(help="Rows of each writer and epoch.")] = 1000,
 ) -> None:
-    """Measure and print."""
+    """Run the measurements and print the results."""
     table = Table(title=f"Kafka sink, {rows} rows per writer and epoch")
     for column in ("what", "at least once", "exactly once", "difference", "aim"):
         table.add_column(column)
@@ -149,7 +149,9 @@ def main(
         for writers in (1, 2, 4):
             least, exactly = cost_per_epoch(broker, writers, rows, runs)
             cells = [f"{each:.1f}" for each in (least, exactly, exactly - least)]
-            table.add_row(f"ms per epoch, {writers} writers in turn", *cells, "at most 60")
+            table.add_row(
+                f"ms per epoch, {writers} writers one after another", *cells, "at most 60"
+            )
         for compression in ("none", "lz4"):
             speed = rows_per_second(broker, compression, 500_000, 3)
             table.add_row(f"rows/s of one writer, {compression}", f"{speed:,.0f}", "", "", "")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup joins: documents by key and as a whole, files against Spark's own broadcast join.
+"""Lookup joins with documents, by key and cached, and with files against a broadcast join.
 
-Keys are texts. A fifth of the rows have one that the table does not have.
+Keys are text. A fifth of the rows have a key that is not in the table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAPPING = {
         "seats": {"type": "long"},
     }
 }
-# How documents are looked up: what the table is told besides its index.
+# The lookup options of the document tables.
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "by key": {},
     "by id": {"id_column": "key", "fields": ["name", "seats"]},
@@ -54,14 +54,14 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Data:
-    """Files of rows, and of the table that these are joined with.
+    """Files of rows, and of the table to join with them.
 
     Attributes:
-        rows: Folder of the rows.
-        table: Folder of the table.
-        keys: How many keys the table has.
-        row_count: How many rows there are.
-        matches: How many of them have a key of the table.
+        rows: The folder of the rows.
+        table: The folder of the table.
+        keys: The number of keys in the table.
+        row_count: The number of rows.
+        matches: The number of rows with a key in the table.
     """
 
     rows: Path
@@ -75,8 +75,8 @@ def measure(runs: int, rows: int) -> Iterator[Result]:
     """Measure everything.
 
     Args:
-        runs: Measured runs of each contestant.
-        rows: Rows to join, and keys of the larger table.
+        runs: The number of measured runs of each contestant.
+        rows: The number of rows to join, and of keys in the larger table.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -102,7 +102,7 @@ def measure(runs: int, rows: int) -> Iterator[Result]:
 
 
 def prepared(folder: Path, *, rows: int, keys: int) -> Data:
-    """Write the files, the same in every run."""
+    """Write the files, which are the same in every run."""
     chosen = np.random.default_rng(0).integers(0, keys * 5 // 4, rows)
     numbers = np.arange(rows)
     joined = pa.table([numbers, _texts(chosen), numbers / 7], schema=ROWS)
@@ -120,7 +120,7 @@ def prepared(folder: Path, *, rows: int, keys: int) -> Data:
 
 
 def filled(spark: SparkSession, server: ElasticsearchServer, data: Data) -> str:
-    """An index with the table, its keys as ids and as a field, in one segment for each shard."""
+    """Create an index of the table with the keys as IDs and as a field, one segment per shard."""
     index = f"bench-{data.keys}"
     settings = {"number_of_shards": SHARDS, "number_of_replicas": 0}
     server.request("PUT", f"/{index}", {"settings": settings, "mappings": MAPPING})
@@ -139,14 +139,14 @@ def filled(spark: SparkSession, server: ElasticsearchServer, data: Data) -> str:
 
 
 def file_table(data: Data) -> FileTable:
-    """The files, cached as a whole."""
+    """Return the table of the files, cached as a whole."""
     return FileTable(FileSource(str(data.table), format="parquet", schema=TABLE))
 
 
 def lookups(
     spark: SparkSession, server: ElasticsearchServer, index: str, data: Data
 ) -> Mapping[str, Callable[[], float]]:
-    """Every way to look up documents."""
+    """Return a table for each way to look up documents."""
     return {
         way: lambda given=given: ours(spark, data, ElasticsearchTable(server.url, index, **given))
         for way, given in WAYS.items()
@@ -154,7 +154,7 @@ def lookups(
 
 
 def joins(spark: SparkSession, data: Data) -> Mapping[str, Callable[[], float]]:
-    """Ours with and without the rows in Spark, and Spark alone."""
+    """Compare ours with and without Spark rows, and Spark alone."""
     return {
         "ours": lambda: ours(spark, data, file_table(data)),
         "ours, with a condition in Spark": lambda: ours(
@@ -167,7 +167,7 @@ def joins(spark: SparkSession, data: Data) -> Mapping[str, Callable[[], float]]:
 def ours(
     spark: SparkSession, data: Data, table: LookupTableSource, *, condition: str | None = None
 ) -> float:
-    """Rows per second of a pipeline; to read the table, where it is cached, is part of it."""
+    """Return the rows per second of a pipeline, including the time to fill a cached table."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Pipeline(spark, "join", checkpoint_location=f"{folder}/c", parallelism=2) as pipeline,
@@ -181,12 +181,12 @@ def ours(
         pipeline.run()
         elapsed = time.monotonic() - began
         (sink,) = pipeline.status().sinks
-    assert sink.rows == data.matches, f"{sink.rows} and not {data.matches} rows came out"
+    assert sink.rows == data.matches, f"{sink.rows} rows arrived instead of {data.matches}"
     return data.row_count / elapsed
 
 
 def broadcast(spark: SparkSession, data: Data) -> float:
-    """Rows per second of Spark alone."""
+    """Return the rows per second of Spark alone."""
     counts = Observation()
     began = time.monotonic()
     table = F.broadcast(spark.read.parquet(str(data.table)))
@@ -196,7 +196,7 @@ def broadcast(spark: SparkSession, data: Data) -> float:
     ).save()
     elapsed = time.monotonic() - began
     found = counts.get["rows"]
-    assert found == data.matches, f"{found} and not {data.matches} rows came out"
+    assert found == data.matches, f"{found} rows arrived instead of {data.matches}"
     return data.row_count / elapsed
 
 

@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
 
 
 def peak(root: Path, megabytes: int) -> float:
-    """Peak resident megabytes of a process that reads one CSV file of this size as one split."""
+    """Return the peak resident memory of a process that reads one CSV file as one split, in MB."""
     path = root / f"memory-{megabytes}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
@@ -36,7 +36,7 @@ def peak(root: Path, megabytes: int) -> float:
 
 
 def peak_of(module: str, *arguments: str) -> float:
-    """What a module prints that is run in a process of its own."""
+    """Run a module in a separate process, and return its output."""
     found = subprocess.run(
         [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True
     )
@@ -44,14 +44,14 @@ def peak_of(module: str, *arguments: str) -> float:
 
 
 def main(path: str) -> None:
-    """Read the file as one split, and say how much memory that took."""
+    """Read the file as one split, and print the peak memory."""
     from connector_filesystem import FileSource
 
     print_peak_reading(FileSource(path, format="csv", schema=SCHEMA, split_size=1 << 40))
 
 
 def print_peak_reading(source: Source[Any, Any]) -> None:
-    """Read a bounded source as tasks would, and print the peak of this process in megabytes."""
+    """Read a bounded source as tasks do, and print the peak memory of this process in megabytes."""
     from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
     from connectors_core.engine.coordinator.source_settings import SourceSettings
     from connectors_core.engine.execution.reader_task import ReaderTask, read_entry
@@ -65,7 +65,7 @@ def print_peak_reading(source: Source[Any, Any]) -> None:
         for entry in batch_entries(settings, splits, pipeline_id="bench", run_id="run"):
             for _ in read_entry(task, entry):
                 pass
-    # Not `ru_maxrss`, which a new program takes over from the one that started it.
+    # Do not use `ru_maxrss`, which a new program inherits from its parent process.
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     print(int(found[1]) / 1024)

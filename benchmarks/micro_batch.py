@@ -23,7 +23,7 @@ WARM_UP_SHARE = 3
 
 
 def trigger_times(progress: list[Any]) -> dict[int, float]:
-    """Milliseconds of the batches with rows, by their numbers."""
+    """Return the milliseconds of the batches with rows, by batch number."""
     documents = (each if isinstance(each, dict) else json.loads(each.json) for each in progress)
     return {
         document["batchId"]: document["durationMs"]["triggerExecution"]
@@ -33,14 +33,14 @@ def trigger_times(progress: list[Any]) -> dict[int, float]:
 
 
 def median_trigger(progress: list[Any]) -> float:
-    """Median milliseconds of the batches with rows, without the first third."""
+    """Return the median milliseconds of the batches with rows, without the first third."""
     times = list(trigger_times(progress).values())
     return statistics.median(times[len(times) // WARM_UP_SHARE :])
 
 
 @contextmanager
 def trivial(spark: SparkSession, plans: int) -> Iterator[tuple[Pipeline, Path]]:
-    """A pipeline from a number sequence into nothing, two rows a plan; and its checkpoint."""
+    """A pipeline that discards a number sequence, with two rows per plan, and its checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "checkpoint"
         pipeline = Pipeline(
@@ -70,13 +70,13 @@ def ours(spark: SparkSession, plans: int) -> float:
 
 
 def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Through Python and back."""
+    """Send rows through Python and back."""
     yield from batches
 
 
 @contextmanager
 def own_workers(spark: SparkSession) -> Iterator[None]:
-    """Python workers that none of our tasks has run in: they leave a worker in another state."""
+    """Use new Python workers, because our tasks leave a worker in a different state."""
     environment = spark.sparkContext.environment
     environment["WORKERS_OF"] = "the peer"
     try:
@@ -86,7 +86,7 @@ def own_workers(spark: SparkSession) -> Iterator[None]:
 
 
 def peer(spark: SparkSession, plans: int) -> float:
-    """Spark's own test source through an identity `mapInArrow` into nothing."""
+    """Run Spark's own test source through an identity `mapInArrow` into a discarding sink."""
     rate = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", ROWS_PER_PLAN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark session of the measurements, and a sink that throws rows away."""
+"""The Spark session of the benchmarks, and a sink that discards rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from connectors_core.sink import Sink, SinkWriter, WriterInitContext
 
 
 def new_session(cores: int = 2, *, jars: str | None = None) -> SparkSession:
-    """A local Spark, nothing changed that costs or saves time.
+    """Start a local Spark with default settings for everything that affects the time.
 
     Args:
-        cores: Slots.
-        jars: Paths of further jars, with commas between them.
+        cores: The number of slots.
+        jars: The paths of additional jars, separated by commas.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
@@ -36,7 +36,7 @@ def new_session(cores: int = 2, *, jars: str | None = None) -> SparkSession:
 
 
 class NoopSink(Sink):
-    """Takes rows and drops them."""
+    """A sink that discards its rows."""
 
     def create_writer(self, context: WriterInitContext) -> SinkWriter:
         return _NoopWriter()

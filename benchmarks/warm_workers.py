@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each way to keep a Python worker warm saves, for small tasks and for micro-batches."""
+"""Time saved by each way to keep a Python worker warm, for small tasks and micro-batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WARM_UP = 8
 
 @contextmanager
 def workers(spark: SparkSession, kept: str) -> Iterator[None]:
-    """Python workers of their own, in which this is kept warm."""
+    """Python workers that keep this object warm."""
     environment = spark.sparkContext.environment
     environment[SETTING] = kept
     try:
@@ -39,9 +39,9 @@ def workers(spark: SparkSession, kept: str) -> Iterator[None]:
 
 
 def small_tasks(spark: SparkSession) -> list[tuple[float, int, float]]:
-    """Jobs of one small task each: milliseconds, its worker, and milliseconds of CPU of that.
+    """Run jobs with one small task each. Return the milliseconds, worker, and CPU milliseconds.
 
-    Each task keeps its worker warm and tells how much CPU the worker had used when it began.
+    Each task keeps its worker warm and returns the CPU time that the worker had used at its start.
     """
 
     def warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -66,12 +66,12 @@ def small_tasks(spark: SparkSession) -> list[tuple[float, int, float]]:
 
 
 def small_task(spark: SparkSession) -> float:
-    """Median milliseconds of a job of one small task, after the first ones."""
+    """Return the median milliseconds of a job with one small task, without the first jobs."""
     return statistics.median(milliseconds for milliseconds, _, _ in small_tasks(spark))
 
 
 def worker_time(spark: SparkSession) -> float:
-    """Median milliseconds of CPU that a worker uses from one small task to the next."""
+    """Return the median CPU milliseconds of a worker between two small tasks."""
     used: dict[int, list[float]] = {}
     for _, worker, milliseconds in small_tasks(spark):
         used.setdefault(worker, []).append(milliseconds)
@@ -80,7 +80,7 @@ def worker_time(spark: SparkSession) -> float:
 
 
 def measure(spark: SparkSession, runs: int, plans: int) -> Iterator[Result]:
-    """Milliseconds with each kept warm, in turns, against nothing."""
+    """Return the milliseconds for each way to stay warm and for none. The ways alternate."""
     measured = {
         "CPU of a worker for a small task (ms)": lambda: worker_time(spark),
         "a small task (ms)": lambda: small_task(spark),

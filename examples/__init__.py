@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines to run and to copy from."""
+"""Example pipelines to run and to copy from."""

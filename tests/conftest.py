@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of the guide, who does what it says and sees what it shows."""
+"""A reader who follows the guide and checks its output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 GUIDE = ROOT / "docs/write-a-connector.md"
 SECTION = re.compile(r"^## \d+\. (.*)\n((?:(?!## \d+\. ).*\n)*)", re.MULTILINE)
-# A file under its name, or commands and perhaps what they print.
+# A block of the guide: a file with its name, or commands and their expected output.
 STEP = re.compile(
     r"^(?:`(?P<name>[\w./]+)`:\n\n```python\n(?P<text>.*?)"
     r"|```sh\n(?P<commands>.*?)(?:```\n\n```\n(?P<output>.*?))?)^```$",
@@ -27,15 +27,17 @@ FAILURE = re.compile(r"\bfailed\b|Error:")
 
 @dataclass
 class Follower:
-    """Follows the guide in a folder that stands for the clone of the repository."""
+    """Follows the guide in a folder that acts as the clone of the repository."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
     def follow(self, title: str, *, run: bool = True) -> None:
-        """Write the files of a section; run its commands and look at what they print."""
+        """Write the files of a section, run its commands, and check their output."""
         section = dict(SECTION.findall(GUIDE.read_text(encoding="utf-8")))[title]
-        assert "```" not in STEP.sub("", section), "a block that nobody would follow"
+        assert "```" not in STEP.sub("", section), (
+            "the guide does not say what to do with this block"
+        )
         for step in STEP.finditer(section):
             if step["name"]:
                 path = self.folder / step["name"]
@@ -69,14 +71,14 @@ class Follower:
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Follower:
-    """One who has cloned the repository and read as far as the first section."""
+    """A reader who has cloned the repository and read the first section."""
     clone = tmp_path / "clone"
     clone.mkdir()
     for name in ("connector-template", "docs"):
         (clone / name).symlink_to(ROOT / name)
     config = tmp_path / "cookiecutter.yaml"
     config.write_text(f"replay_dir: {tmp_path}", encoding="utf-8")
-    # In place of `make env`, which installs the connector.
+    # Replaces `make env`, which installs the connector.
     path = os.pathsep.join([f"{clone}/connector-shops/src", os.environ.get("PYTHONPATH", "")])
     return Follower(
         clone,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites need to know of the service of docs/write-a-connector/async-sink.md."""
+"""The suites' context for the service of docs/write-a-connector/async-sink.md."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from connectors_core.testing import ROWS, AsyncSinkExternalContext
 
 
 class DocumentsToTreat(AsyncSinkExternalContext):
-    """A service of its own."""
+    """Start a separate service."""
 
     def __init__(self, folder: Path) -> None:
         self.running = ExitStack()
         self.service = self.running.enter_context(running_service(folder / "documents"))
-        self.page = import_module("document_sink")  # there by `page_modules`
+        self.page = import_module("document_sink")  # importable through `page_modules`
 
     def create_sink(self):
         return self.page.DocumentSink(self.service.port)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python of the documents as modules, so that type checkers can read all of it at once."""
+"""The Python code of the documents as modules, so that type checkers can read it at once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from connector_release_tools.site.markdown import Block, parse
 _NAMED = re.compile(r"^`((?:[\w-]+/)*\w+\.py)`:$")
 
 
-# What the blocks of a document without a name are imported as by the others.
+# The module name of a document's unnamed blocks, for imports from other blocks.
 _IMPORTED = {"connectors-core/README.md": "sqlite_connector.py"}
 
 
 def write_modules(root: Path, documents: list[Path], folder: Path) -> dict[str, str]:
-    """Write the blocks of documents as files, each block at the lines that it has in its document.
+    """Write the blocks of documents as files, and keep the line numbers of the documents.
 
-    A block that follows "`folder/name.py`:" is that file. The other blocks of a document are one
+    A block after "`folder/name.py`:" becomes that file. The other blocks of a document become one
     module.
 
     Returns:
-        The documents, by the paths of the files.
+        The documents by the paths of their files.
     """
     written: dict[str, str] = {}
     for document in documents:

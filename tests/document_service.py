@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service of docs/write-a-connector/async-sink.md: a process on loopback, which tests kill.
+"""The service of docs/write-a-connector/async-sink.md: a process that tests can kill.
 
-A request is a line with a list of documents; the answer has a status, and says by number which
-were refused for now and which for good. A document is in the file before its request is answered,
-once for every time that it was taken. One of five is refused the first time; one with a negative
-value for good.
+A request is a line with a list of documents. The response has a status and the numbers of the
+documents that were rejected temporarily or permanently. The service appends an accepted document to
+its file before the response, once for each time that it is accepted. It rejects one of five
+documents at its first attempt, and a document with a negative value permanently.
 
-A line with an object says what becomes of the next requests instead (`DocumentService.tell`).
+A line with an object sets the fault of the next requests (`DocumentService.tell`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zlib import crc32
 
 @dataclass
 class DocumentService:
-    """A running service; what it took stays when it is killed."""
+    """A running service. Accepted documents survive a kill."""
 
     file: Path
     port: int
@@ -36,11 +36,11 @@ class DocumentService:
         return [json.loads(line) for line in self.file.read_text().splitlines()]
 
     def tell(self, **orders: Any) -> None:
-        """Say how requests are treated from now on.
+        """Set the fault of the next requests.
 
         Args:
-            **orders: `fault`, a `RequestFault` or None, with `requests`, how many of the next ones;
-                or `reject`, the `seq` of a document that is refused for good.
+            **orders: `fault`, a `RequestFault` or None, with `requests`, the number of requests; or
+                `reject`, the `seq` of a document to reject permanently.
         """
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.sendall(json.dumps(orders).encode() + b"\n")
@@ -57,10 +57,10 @@ class DocumentService:
 
 @contextmanager
 def running_service(file: Path) -> Iterator[DocumentService]:
-    """Run a service until the block ends, or this process.
+    """Run a service until the end of the block or of this process.
 
     Args:
-        file: Takes the documents.
+        file: The file for the documents.
     """
     process, port = _start(0, file)
     service = DocumentService(file, port, process)
@@ -85,7 +85,7 @@ def is_refused_at_first(document: bytes) -> bool:
 
 
 class Documents:
-    """Takes documents, or does not."""
+    """Accepts or rejects documents."""
 
     def __init__(self, output: BinaryIO) -> None:
         self.output = output
@@ -106,7 +106,7 @@ class Documents:
                 self.goes_on.set()
 
     async def answer(self, documents: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """The answer to a request, None where there is none."""
+        """Return the response to a request, or None for no response."""
         fault = self._next_fault()
         if fault == "stall":
             await self.goes_on.wait()

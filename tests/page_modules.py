@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules that a page of the guide writes out, importable."""
+"""The importable modules of a page of the guide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = re.compile(r"^`(\w+)\.py`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.
 
 
 def modules_of(page: str) -> dict[str, Any]:
-    """The modules of a page by name, in files: drivers that tests kill are other processes."""
+    """Write the modules of a page to files, which separate driver processes can import."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     sys.path.insert(0, folder.name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regenerates the option tables in the documents: `python -m tools.docs [--check]`.
 
-A table stands between `<!-- options of package.module.NAME, by ... -->` and `<!-- end -->`; that
-of all metrics begins with `<!-- metrics, by ... -->`.
+An option table is between `<!-- options of package.module.NAME, by ... -->` and `<!-- end -->`. The
+table of all metrics starts with `<!-- metrics, by ... -->`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METRICS = re.compile(r"(<!-- metrics\b.*? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def documents() -> list[Path]:
-    """The documents of the house, by their paths."""
+    """Return the documents of the repository by their paths."""
     return sorted(
         path
         for folder in FOLDERS
@@ -31,7 +31,7 @@ def documents() -> list[Path]:
 
 
 def with_tables(text: str) -> str:
-    """The text of a document with the tables as the options are declared now."""
+    """Return the text of a document with tables of the currently declared options."""
 
     def table(match: re.Match[str]) -> str:
         begin, module, name, end = match.groups()
@@ -46,14 +46,14 @@ def with_tables(text: str) -> str:
 
 
 def main(check: bool) -> bool:
-    """Write what has changed, or only say it; true if nothing has."""
+    """Write or only report the changes. Return true if there are none."""
     same = True
     for path in documents():
         text = path.read_text(encoding="utf-8")
         wanted = with_tables(text)
         if wanted != text:
             same = False
-            print(f"{path.relative_to(ROOT)}: the tables of options are not those declared")
+            print(f"{path.relative_to(ROOT)}: the option tables do not match the code")
             if not check:
                 path.write_text(wanted, encoding="utf-8")
     return same

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no linter knows: `python tools/house.py` names every breach."""
+"""Checks the rules of the repository that no linter knows: `python tools/house.py`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FORBIDDEN = {
     "the path of a machine": re.compile(r"(?<![\w.$}])/(root|work|home/\w+|Users/\w+)/"),
 }
 
-# Of a package's src; what is larger is split.
+# The limits for a package's src. Split larger classes and modules.
 LINES_OF_A_MODULE = 700
 LINES_OF_A_CLASS = 450
 
 
 def files() -> list[Path]:
-    """Everything that is, or could be, committed."""
+    """Return all files that are, or could be, committed."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 
 
 def breaches(path: Path) -> list[str]:
-    """What is wrong with one file, each as `path:line: reason`."""
+    """Return the problems of one file, as `path:line: reason`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
@@ -54,7 +54,7 @@ def breaches(path: Path) -> list[str]:
 
 
 def too_large(lines: list[str]) -> list[str]:
-    """What is too large in a module, each as `line: reason`."""
+    """Return the classes and modules that are too large, as `line: reason`."""
     found = []
     if len(lines) > LINES_OF_A_MODULE:
         found.append(f"1: a module of {len(lines)} lines, the most is {LINES_OF_A_MODULE}")

@@ -51,7 +51,7 @@ PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECAS
 
 
 def files() -> list[str]:
-    """The committed or new files that hold prose, without released changelogs."""
+    """Return the committed or new files that contain prose, without released changelogs."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return sorted(
@@ -65,7 +65,7 @@ def files() -> list[str]:
 
 
 def passages(name: str) -> Iterator[tuple[int, str]]:
-    """Line and text of each piece of prose in a file."""
+    """Yield the line and text of each piece of prose in a file."""
     text = (ROOT / name).read_text(encoding="utf-8")
     if name.endswith(".md"):
         without_code = re.sub(
@@ -96,7 +96,7 @@ def passages(name: str) -> Iterator[tuple[int, str]]:
 
 
 def breaches(name: str) -> list[str]:
-    """Each tell-tale phrase of a file, as `path:line: phrase: advice`."""
+    """Return the tell-tale phrases of a file, as `path:line: phrase: advice`."""
     found = []
     for line, text in passages(name):
         for match in PATTERN.finditer(re.sub(r"\s+", lambda m: " " * len(m.group()), text)):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepare the Spark of this environment to start quickly: half the time of a short test is start.
+"""Make the Spark of this environment start faster, which halves the time of a short test.
 
-Spark's Python workers import pyspark from a zip file: they compile every module again, and each
-worker reads the zip's directory once per package when it invalidates its import caches. A folder of
-the same name that links to the installed package has neither cost. The classes that a small
-streaming query needs go into an archive (Java's AppCDS, JEP 350), which ``-XX:SharedArchiveFile``
-maps; a JVM that the archive does not fit ignores it.
+Spark's Python workers import pyspark from a zip file. They compile every module again, and each
+worker reads the zip's directory once per package when it invalidates its import caches. A folder
+with the same name that links to the installed package avoids both costs. An archive (Java's AppCDS,
+JEP 350) contains the classes that a small streaming query needs, and ``-XX:SharedArchiveFile`` maps
+it. A JVM that the archive does not fit ignores it.
 
 Usage: python tools/quick_start.py ARCHIVE
 """
@@ -22,7 +22,7 @@ import pyspark
 
 
 def unzip_pyspark() -> None:
-    """Put a folder with a link to pyspark in the place of its zip file."""
+    """Replace pyspark's zip file with a folder that links to pyspark."""
     package = Path(pyspark.__file__).parent
     path = package / "python" / "lib" / "pyspark.zip"
     if path.is_file():
@@ -32,7 +32,7 @@ def unzip_pyspark() -> None:
 
 
 def archive_classes(archive: Path) -> None:
-    """Run a small stream with state and Python workers, and archive the classes it loaded."""
+    """Run a small stream with state and Python workers, and archive the loaded classes."""
     archive.unlink(missing_ok=True)
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -65,7 +65,7 @@ def archive_classes(archive: Path) -> None:
         query.stop()
         gateway = spark.sparkContext._gateway
         spark.stop()
-        # The JVM writes the archive when it ends, and it ends when its input does.
+        # The JVM writes the archive when it ends, which is when its input ends.
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()

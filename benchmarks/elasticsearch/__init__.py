@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Elasticsearch connector against Elastic's own and the client's helpers, on one server.
+"""The Elasticsearch connector against Elastic's own and the client's helpers.
 
-All of it in one run on the same server and the same documents; contestants take turns.
+All contestants run on the same server with the same documents, and alternate.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _on_spark(
     has_peer: bool,
 ) -> Iterator[Result]:
     aims = {"elasticsearch-hadoop, tuned": "at least 1.5"}
-    say("warming up")  # else the first row measures a cold server and a cold JVM
+    say("warming up")  # otherwise the first row measures a cold server and a cold JVM
     for write in writing.contestants(spark, server, documents, ids=False, has_peer=False).values():
         write()
     for ids in (True, False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The helpers of the Python client, in one process and without Spark."""
+"""The helpers of the Python client, in one process without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from connectors_core.testing.servers import HOST
 THREADS = 2
 CHUNK = 2000
 _LINES = {"content-type": "application/x-ndjson"}
-# Version 8 of the protocol, whatever the version of the client.
+# Version 8 of the protocol, for any version of the client.
 _HEADERS = {
     "accept": "application/vnd.elasticsearch+json; compatible-with=8",
     "content-type": "application/vnd.elasticsearch+json; compatible-with=8",
@@ -40,7 +40,7 @@ def client_of(server: ElasticsearchServer) -> Elasticsearch:
 
 
 class _Compatible(Elasticsearch):
-    """A client whose major version may be newer than the server's."""
+    """A client that may be of a newer major version than the server."""
 
     def perform_request(self, method: str, path: str, **given: Any) -> Any:
         kinds = {"content-type": given.get("headers", {}).get("content-type", "")}
@@ -54,7 +54,7 @@ class _Compatible(Elasticsearch):
 
 
 def actions(index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool) -> Iterator[Any]:
-    """What the helpers take."""
+    """Return the actions for the helpers."""
     for row in rows:
         found = {"_index": index, "_source": row}
         yield found | {"_id": row["id"]} if ids else found
@@ -63,7 +63,7 @@ def actions(index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool) -> Iter
 def helpers_bulk(
     server: ElasticsearchServer, index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool
 ) -> None:
-    """Write by `helpers.bulk`, as it is."""
+    """Write with `helpers.bulk` and its defaults."""
     with closing(client_of(server)) as client:
         helpers.bulk(client, actions(index, rows, ids=ids))
 
@@ -71,7 +71,7 @@ def helpers_bulk(
 def parallel_bulk(
     server: ElasticsearchServer, index: str, rows: Sequence[Mapping[str, Any]], *, ids: bool
 ) -> None:
-    """Write by `helpers.parallel_bulk`, with larger chunks."""
+    """Write with `helpers.parallel_bulk` and larger chunks."""
     with closing(client_of(server)) as client:
         done = helpers.parallel_bulk(
             client, actions(index, rows, ids=ids), thread_count=THREADS, chunk_size=CHUNK
@@ -80,7 +80,7 @@ def parallel_bulk(
 
 
 def ready_bulks(rows: Sequence[Mapping[str, Any]], *, ids: bool) -> list[bytes]:
-    """The bodies of all requests, as large as ours by default."""
+    """Return the bodies of all requests, with our default size."""
     lines = [
         orjson.dumps({"index": {"_id": str(row["id"])} if ids else {}})
         + b"\n"
@@ -95,7 +95,7 @@ def ready_bulks(rows: Sequence[Mapping[str, Any]], *, ids: bool) -> list[bytes]:
 
 
 def send(server: ElasticsearchServer, index: str, bulks: Sequence[bytes]) -> None:
-    """Send requests that are there already: what the server takes of a client without costs."""
+    """Send prepared requests, to measure the server without the costs of a client."""
     waiting = iter(bulks)
 
     def take(body: bytes | None) -> None:
@@ -111,9 +111,9 @@ def send(server: ElasticsearchServer, index: str, bulks: Sequence[bytes]) -> Non
 
 
 def writing(server: ElasticsearchServer, documents: Documents) -> Mapping[str, Callable[[], float]]:
-    """Time that the processors of the client spend on a document, in microseconds.
+    """Return the client's CPU time per document, in microseconds.
 
-    Ours reads its rows from files too, the helpers have theirs in memory.
+    Our client also reads its rows from files. The helpers have them in memory.
     """
 
     def ours(index: str) -> None:
@@ -143,6 +143,6 @@ def writing(server: ElasticsearchServer, documents: Documents) -> Mapping[str, C
 
 
 def scan(server: ElasticsearchServer, index: str, *, size: int) -> int:
-    """Read by `helpers.scan`; returns how many documents came."""
+    """Read with `helpers.scan`, and return the number of documents."""
     with closing(client_of(server)) as client:
         return sum(1 for _ in helpers.scan(client, index=index, size=size))

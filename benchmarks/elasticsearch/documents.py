@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents: the flights table, a number added as their id."""
+"""The documents: the flights table, with a number as the ID."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TYPES = {pa.int64(): "long", pa.string(): "keyword", pa.float64(): "double"}
 
 @dataclass(frozen=True)
 class Documents:
-    """Files of rows, which are written as documents.
+    """Files of rows to write as documents.
 
     Attributes:
-        folder: Where the files are.
-        schema: Of the rows; `id` is a number that no two have in common.
-        count: How many rows there are.
+        folder: The folder of the files.
+        schema: The schema of the rows. `id` is a unique number.
+        count: The number of rows.
     """
 
     folder: Path
@@ -35,18 +35,18 @@ class Documents:
     count: int
 
     def table(self) -> pa.Table:
-        """All rows."""
+        """Return all rows."""
         return pq.read_table(self.folder)
 
     @property
     def mapping(self) -> dict[str, Any]:
-        """What the rows are to Elasticsearch."""
+        """Return the index mapping of the rows."""
         kinds = {field.name: _TYPES.get(field.type, "date") for field in self.schema}
         return {"properties": {name: {"type": kind} for name, kind in kinds.items()}}
 
 
 def prepared(folder: Path, flights: pa.Table) -> Documents:
-    """Write the files, once."""
+    """Write the files once."""
     folder.mkdir(parents=True)
     table = flights.add_column(0, "id", pa.array(range(flights.num_rows), pa.int64()))
     rows = table.num_rows // FILES
@@ -59,7 +59,7 @@ def prepared(folder: Path, flights: pa.Table) -> Documents:
 def new_index(
     server: ElasticsearchServer, documents: Documents, *, shards: int = SHARDS
 ) -> Iterator[str]:
-    """An empty index for the documents, which goes again."""
+    """Create an empty index for the documents, and delete it at the end."""
     index = f"bench-{time.monotonic_ns()}"
     settings = {"number_of_shards": shards, "number_of_replicas": 0}
     server.request("PUT", f"/{index}", {"settings": settings, "mappings": documents.mapping})

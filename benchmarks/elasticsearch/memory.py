@@ -12,12 +12,12 @@ from connector_elasticsearch.testing import ElasticsearchServer
 
 
 def peak(server: ElasticsearchServer, documents: Documents, times: int) -> float:
-    """Peak resident megabytes of a process that reads an index in one slice.
+    """Return the peak resident memory of a process that reads an index in one slice, in MB.
 
     Args:
-        server: Where the index is.
-        documents: What it is filled with.
-        times: How often.
+        server: The server of the index.
+        documents: The documents in the index.
+        times: The number of copies of each document.
     """
     with new_index(server, documents) as index:
         for _ in range(times):
@@ -27,7 +27,7 @@ def peak(server: ElasticsearchServer, documents: Documents, times: int) -> float
 
 
 def main(url: str, index: str) -> None:
-    """Read the index as a task would, and say how much memory that took."""
+    """Read the index as a task does, and print the peak memory."""
     from connector_elasticsearch import ElasticsearchSource
 
     print_peak_reading(ElasticsearchSource(url, index, slices=1))

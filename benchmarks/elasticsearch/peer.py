@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic's own connector for Spark: its newest release runs on 3.5, none on 4.1 and later."""
+"""Elastic's own Spark connector, whose newest release runs on 3.5 but not on 4.1 or later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyspark
 from connector_elasticsearch.testing import ElasticsearchServer, Plugin
 from connectors_core.testing.servers import Artifact, PinnedArtifacts
 
-# It asks the server for its version, which that of the tests does not tell by itself.
+# The peer asks the server for its version, which the test server does not report by default.
 MAIN_INFO = Plugin("main-info", Path(__file__).parent / "main_info")
 _SPARK = "3.5"
 _JARS = PinnedArtifacts(
@@ -28,12 +28,12 @@ _JARS = PinnedArtifacts(
 
 
 def jars() -> list[Path] | None:
-    """Its jars, None where it does not run on the Spark that is installed."""
+    """Return its jars, or None if it does not run on the installed Spark."""
     return _JARS.paths() if pyspark.__version__.startswith(f"{_SPARK}.") else None
 
 
 def options(server: ElasticsearchServer) -> dict[str, str]:
-    """How it reaches a server."""
+    """Return its connection options for a server."""
     return {
         "es.nodes": "127.0.0.1",
         "es.port": str(server.port),

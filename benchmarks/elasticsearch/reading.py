@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents of an index into a DataFrame, and that into nothing."""
+"""Reads the documents of an index into a DataFrame and discards them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TUNED = {"es.scroll.size": "5000"}
 
 @contextmanager
 def filled(server: ElasticsearchServer, documents: Documents) -> Iterator[str]:
-    """An index with the documents, in one segment for each shard."""
+    """Create an index with the documents, and one segment for each shard."""
     with new_index(server, documents) as index:
         parallel_bulk(server, index, documents.table().to_pylist(), ids=True)
         server.request("POST", f"/{index}/_refresh")
@@ -38,7 +38,7 @@ def contestants(
     *,
     has_peer: bool,
 ) -> Mapping[str, Callable[[], float]]:
-    """Ours, the peer as it is and tuned, and the client's own loop without Spark."""
+    """Compare ours, the default and the tuned peer, and the client's own loop without Spark."""
 
     def ours() -> float:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing to a server that refuses a part of nearly every request.
+"""Writes to a server that rejects a part of nearly every request.
 
-It has one thread to write with and room for one more part of a request to wait; a request of ours
-has a part for each shard. So it answers 429 for the others, which are sent again.
+The server has one write thread and a queue for one more part of a request. Our requests have a part
+for each shard. The server therefore returns 429 for the other parts, which are retried.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ SHARDS = 6
 _SETTINGS = {"node.processors": "1", "thread_pool.write.queue_size": "1"}
 _PATIENT = replace(BULK_FLUSH, retry_timeout=timedelta(minutes=10))
 _FEW, _MANY = 2, 8
-# A fixed window of many requests takes a minute for so few rows.
+# With a fixed window of many requests, even so few rows take a minute.
 _ROWS = 84_000
 
 
 def measure(runs: int) -> Iterator[Result]:
-    """Measure writing with both strategies, by a pipeline without Spark.
+    """Measure writing with both strategies, in a pipeline without Spark.
 
     Args:
-        runs: Measured runs of each.
+        runs: The number of measured runs of each strategy.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -52,7 +52,7 @@ def measure(runs: int) -> Iterator[Result]:
                 )
             }
             yield from compared(
-                f"write to a server that throttles, {requests} requests on their way (documents/s)",
+                f"write to a server that throttles, {requests} requests in flight (documents/s)",
                 runs,
                 contestants,
                 aims={"a fixed window": "at least 1.0"},
@@ -79,14 +79,14 @@ def _writing(
             found = server.count(index)
             rejected = _rejected(server)
         assert found == documents.count, f"{found} of {documents.count} documents were written"
-        assert rejected, "the server refused nothing: it was not throttled"
+        assert rejected, "the server rejected nothing: it was not throttled"
         return documents.count / elapsed
 
     return run
 
 
 def _rejected(server: ElasticsearchServer) -> int:
-    """Parts of requests that the server has refused since it started."""
+    """Return the number of request parts that the server has rejected since its start."""
     (node,) = server.request("GET", "/_nodes/stats/thread_pool")["nodes"].values()
     number: int = node["thread_pool"]["write"]["rejected"]
     return number

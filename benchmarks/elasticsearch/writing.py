@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Parquet files into an index."""
+"""Writes Parquet files into an index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSource
 from connectors_core import Pipeline
 
-TUNED = {"es.batch.size.entries": "10000", "es.batch.size.bytes": "5mb"}  # as ours
+TUNED = {"es.batch.size.entries": "10000", "es.batch.size.bytes": "5mb"}  # the same as ours
 
 
 def contestants(
@@ -28,13 +28,13 @@ def contestants(
     ids: bool,
     has_peer: bool,
 ) -> Mapping[str, Callable[[], float]]:
-    """Ours with and without the rows in Spark, the peer as it is and tuned, clients alone.
+    """Compare ours with and without Spark rows, the default and the tuned peer, and clients alone.
 
     Args:
-        spark: Runs both.
-        server: Where they write to.
-        documents: What they write.
-        ids: Whether documents have ids of their own.
+        spark: The Spark session of both.
+        server: The server to write to.
+        documents: The documents to write.
+        ids: Whether the documents have their own IDs.
         has_peer: Whether the peer runs on this Spark.
     """
 

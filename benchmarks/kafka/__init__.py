@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kafka connector against Spark's own and against plain clients, on a broker of its own.
+"""The Kafka connector against Spark's own and plain clients, on a separate broker.
 
-All of it in one run on the same broker and the same topics; contestants take turns.
+All contestants run on the same broker with the same topics, and alternate.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.jars import class_path
 
 PARTITIONS = 4
-# Of the size of a topic: a run should be long in relation to its start.
+# Fractions of a topic's size, because a run should be long compared to its start.
 WRITTEN_TIMES = 3
 MEMORY_MEGABYTES = (16, 64, 256)
-# For Spark 4.3 no complete set of these jars is published.
+# No complete set of these jars is published for Spark 4.3.
 PEER_JARS = {"3.5": "spark-sql-kafka-0-10_2.12-3.5.7"}
 
 
@@ -34,8 +34,8 @@ def measure(runs: int, megabytes: int) -> Iterator[Result]:
     """Measure everything.
 
     Args:
-        runs: Measured runs of each contestant.
-        megabytes: Size of the values of each topic that is read.
+        runs: The number of measured runs of each contestant.
+        megabytes: The size of the values in each topic to read.
     """
     with tempfile.TemporaryDirectory() as folder, KafkaBroker(heap="1g") as broker:
         servers = broker.bootstrap_servers
@@ -120,7 +120,7 @@ def _on_spark(
 
 
 def peer_jars() -> str | None:
-    """The class path of Spark's own Kafka source and sink, None where there is none."""
+    """Return the class path of Spark's own Kafka source and sink, or None if there is none."""
     import pyspark
 
     name = PEER_JARS.get(".".join(pyspark.__version__.split(".")[:2]))

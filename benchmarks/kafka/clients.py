@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows per second of plain loops over the clients, one process, without Spark."""
+"""Rows per second of plain client loops, in one process without Spark."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.kafka.topics import Topic
 
 FETCH_BYTES = 8 << 20
 POLL_ROWS = 10_000
-# A loop goes as fast at its end as at its begin.
+# A loop is as fast at its end as at its start.
 MOST_ROWS = 500_000
 
 
 def reading(servers: str, topic: Topic) -> Mapping[str, Callable[[], float]]:
-    """Loops that take key and value of every record."""
+    """Measure loops that read the key and value of every record."""
     return {
         "a loop of kafka-python": lambda: _kafka_python(servers, topic),
         "a loop of confluent-kafka": lambda: _confluent(servers, topic),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time per epoch of the sink, exactly once against at least once."""
+"""Time per epoch of the sink: exactly once against at least once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 1000
 
 
 def contestants(spark: SparkSession, broker: KafkaBroker) -> Mapping[str, Callable[[], float]]:
-    """A stream of short epochs into a topic, one writer."""
+    """Run a stream of short epochs into a topic, with one writer."""
 
     def run(guarantee: DeliveryGuarantee) -> float:
         topic = broker.topics.create(f"epochs-{time.monotonic_ns()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time per micro-batch while a few records arrive now and then."""
+"""Time per micro-batch while a few records arrive at intervals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTITIONS = 2
 def contestants(
     spark: SparkSession, broker: KafkaBroker, *, has_peer: bool
 ) -> Mapping[str, Callable[[], float]]:
-    """Each reads a topic of its own, to which records trickle, into nothing."""
+    """Let each contestant read and discard a slow stream of records in its own topic."""
 
     def ours() -> float:
         with tempfile.TemporaryDirectory() as folder, trickling(broker) as topic:
@@ -75,7 +75,7 @@ def _watched(query: StreamingQuery) -> float:
 
 @contextmanager
 def trickling(broker: KafkaBroker) -> Iterator[str]:
-    """A topic that gets a record every few milliseconds."""
+    """Create a topic that receives a record every few milliseconds."""
     topic = broker.topics.create(f"trickle-{time.monotonic_ns()}", partitions=PARTITIONS)
     ended = threading.Event()
 

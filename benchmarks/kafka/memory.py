@@ -9,12 +9,12 @@ from benchmarks.memory import peak_of, print_peak_reading
 
 
 def peak(servers: str, topic: str) -> float:
-    """Peak resident megabytes of a process that reads a topic of one partition."""
+    """Return the peak resident memory of a process that reads a topic with one partition, in MB."""
     return peak_of("benchmarks.kafka.memory", servers, topic)
 
 
 def main(servers: str, topic: str) -> None:
-    """Read the topic as a task would, and say how much memory that took."""
+    """Read the topic as a task does, and print the peak memory."""
     from connector_kafka import KafkaSource, OffsetsInitializer
 
     print_peak_reading(KafkaSource(servers, topics=topic, bounded=OffsetsInitializer.latest()))

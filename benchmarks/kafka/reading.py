@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows per second of a topic read into Spark, or through a stream into nothing."""
+"""Rows per second of reading a topic into Spark, or through a discarding stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.session import NoopSink
 from connector_kafka import KafkaSource, OffsetsInitializer
 from connectors_core import Pipeline
 
-# More per request and per poll than Spark's defaults of 1 MB and 500 records.
+# Larger requests and polls than Spark's defaults of 1 MB and 500 records.
 TUNED = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -24,7 +24,7 @@ TUNED = {
 
 
 def ours(spark: SparkSession, servers: str, topic: Topic) -> float:
-    """A DataFrame of our source into Spark's noop."""
+    """Read a DataFrame of our source into Spark's noop sink."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         pipeline = Pipeline(spark, "read", checkpoint_location=str(Path(folder) / "checkpoint"))
@@ -35,7 +35,7 @@ def ours(spark: SparkSession, servers: str, topic: Topic) -> float:
 
 
 def peers(spark: SparkSession, servers: str, topic: Topic) -> Mapping[str, Callable[[], float]]:
-    """Spark's own source into noop, as it is and tuned."""
+    """Read Spark's own source into the noop sink, with defaults and tuned."""
 
     def read(options: Mapping[str, str]) -> float:
         began = time.monotonic()
@@ -55,7 +55,7 @@ def peers(spark: SparkSession, servers: str, topic: Topic) -> Mapping[str, Calla
 def streams(
     spark: SparkSession, servers: str, topic: Topic, *, has_peer: bool
 ) -> Mapping[str, Callable[[], float]]:
-    """All that is there, as a stream into a sink that drops it."""
+    """Read all available records as a stream into a discarding sink."""
 
     def ours(condition: str | None) -> float:
         with tempfile.TemporaryDirectory() as folder:

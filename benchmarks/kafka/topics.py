@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics to read."""
+"""Topics for the benchmarks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POOL = 4096
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic and what is in it."""
+    """A topic and its contents."""
 
     name: str
     size: int
@@ -30,7 +30,7 @@ class Topic:
 
     @property
     def bytes(self) -> int:
-        """Size of all values."""
+        """The size of all values."""
         return self.rows * self.size
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Topic:
 
 
 def filled(broker: KafkaBroker, *, size: int, codec: str, megabytes: int, partitions: int) -> Topic:
-    """Make a topic of a number of megabytes of values."""
+    """Create a topic with this number of megabytes of values."""
     rows = megabytes * 1_000_000 // size
     name = broker.topics.create(f"read-{size}-{codec}-{megabytes}", partitions=partitions)
     producer = Producer(
@@ -65,7 +65,7 @@ def filled(broker: KafkaBroker, *, size: int, codec: str, megabytes: int, partit
 
 
 def values(size: int, count: int) -> Iterator[bytes]:
-    """Values that compress about as well as text does: words of a small vocabulary, and numbers."""
+    """Return values that compress about as well as text: common words and numbers."""
     rng = random.Random(7)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(512)]
     pool = []

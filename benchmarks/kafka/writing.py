@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Parquet files into a topic, at least once."""
+"""Writes Parquet files into a topic, at least once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rows:
     count: int
 
     def per_second(self, seconds: float) -> float:
-        """Rows per second."""
+        """Return the rows per second."""
         return self.count / seconds
 
     def in_ms(self, seconds: float) -> float:
@@ -62,7 +62,7 @@ def contestants(
     partitions: int,
     has_peer: bool,
 ) -> Mapping[str, Callable[[], float]]:
-    """Ours with and without the rows in Spark, against Spark's own writer as it is and tuned."""
+    """Compare ours with and without Spark rows, and Spark's own writer with defaults and tuned."""
 
     def ours(topic: str, condition: str | None) -> None:
         sink = KafkaSink(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long runs under faults: what comes out is exact, and nothing grows."""
+"""Long runs with faults: the output is exact, and no resource grows."""

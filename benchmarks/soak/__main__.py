@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m benchmarks.soak`: pipelines that run long, under faults; nothing may be lost or grow.
+"""`python -m benchmarks.soak`: long pipeline runs with faults, without loss or growth.
 
-Ends with 1 when what came out is not exact, when something went wrong that no fault explains, or
-when a measure is higher in the last fifth of a run than in its first.
+The exit code is 1 if the output is not exact, an error has no fault as its cause, or a measure is
+higher in the last fifth of a run than in its first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.soak.verdict import LIMITS, Verdict
 
 
 class Part(StrEnum):
-    """What can run by itself."""
+    """The parts that can run separately."""
 
     FLIGHTS = "flights"
     EPOCHS = "epochs"
@@ -35,12 +35,14 @@ class Part(StrEnum):
 def main(
     minutes: Annotated[float, typer.Option(help="How long flights are sent.")] = 30.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same faults.")] = 1,
-    number: Annotated[int, typer.Option("--epochs", help="Of the trivial pipeline.")] = 2_000,
-    only: Annotated[list[Part] | None, typer.Option(help="Parts to run, all if none.")] = None,
+    number: Annotated[
+        int, typer.Option("--epochs", help="Epochs of the trivial pipeline.")
+    ] = 2_000,
+    only: Annotated[list[Part] | None, typer.Option(help="Parts to run; all by default.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("build/soak"),
 ) -> None:
     """Run, disturb, measure, judge."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and take the drivers along
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the drivers too
     parts = only or list(Part)
     output = output.resolve()
     good = True
@@ -69,7 +71,7 @@ def _clocked() -> Any:
 def _report(
     output: Path, part: Part, found: Measurements, length: float, told: dict[str, Any]
 ) -> bool:
-    """Show the verdicts, keep them with all that was measured; returns whether all is well."""
+    """Show the verdicts, store them with all measurements, and return whether all are good."""
     verdicts = found.verdicts(length)
     version = pyspark.__version__
     table = Table(title=f"{part.value}, Spark {version}")

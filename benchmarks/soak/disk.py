@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small disk that can be filled: a `tmpfs` in a mount namespace, which goes with its process."""
+"""A small disk to fill: a `tmpfs` in a mount namespace, which ends with its process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOUNT: Final = f'mount -t tmpfs -o size={_SIZE} soak "$0" && exec '
 
 
 def enter(folder: Path) -> bool:
-    """Run this program again where a folder is a small disk.
+    """Run this program again with a small disk as a folder.
 
-    Root mounts it in a namespace of its own; others are root in a user namespace for as long as it
-    takes, then themselves again.
+    Root mounts it in a separate namespace. Other users are root in a user namespace for the mount,
+    and then themselves again.
 
     Returns:
-        Whether it is one; there is no such disk where the system allows neither.
+        Whether the folder is a small disk. It is not if the system allows neither way.
     """
     if _VARIABLE in os.environ:
         return os.environ[_VARIABLE] == str(folder)
@@ -43,16 +43,16 @@ def enter(folder: Path) -> bool:
 
 
 def fill(folder: Path) -> None:
-    """Take all that is free, by a file `filler`; again when something was removed meanwhile."""
+    """Fill the free space with a file `filler`, also after other files were removed."""
     size = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     with (folder / "filler").open("ab") as filler:
         while size >= 4096:
             try:
                 os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), size)
-            except OSError:  # others write too
+            except OSError:  # other processes write too
                 size //= 2
 
 
 def clear(folder: Path) -> None:
-    """Give it back."""
+    """Free the space."""
     (folder / "filler").unlink(missing_ok=True)

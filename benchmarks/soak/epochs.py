@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many epochs of a trivial pipeline in one driver, undisturbed."""
+"""Many epochs of a trivial pipeline in one driver, without faults."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks.session import new_session
 from benchmarks.soak.measuring import Measurements
 from benchmarks.soak.processes import tree
 
-# Spark and the pipeline keep 100 epochs. After twice as many all is there that is ever kept.
+# Spark and the pipeline keep 100 epochs. After twice that number, all retained state exists.
 _BEGIN: Final = 200
 _LOOK_SECONDS: Final = 3.0
 _TELL_SECONDS: Final = 30.0
 
 
 def run(epochs: int, say: Callable[[str], None]) -> Measurements:
-    """Run them; moments are numbers of epochs."""
+    """Run the epochs. Times are epoch numbers."""
     spark = new_session()
     spark_jvm = spark._jvm
     assert spark_jvm is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flights pipeline while everything around it fails, one driver after another."""
+"""The flights pipeline with faults in everything around it, one driver after another."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connectors_core.testing.servers import ServerProcess
 
-# Few days are files, a backlog that is soon read; so many a minute are sent.
+# A few days are files, a backlog that is soon read. This number of days is sent per minute.
 _DAYS_AS_FILES: Final = 7
 _DAYS_PER_MINUTE: Final = 6
-# Spark and the pipeline keep so many epochs, not 100. After twice as many all is there that is ever
-# kept at once, and what is measured counts.
+# Spark and the pipeline keep this number of epochs instead of 100. After twice that number, all
+# retained state exists, and measurements count.
 _RETAINED: Final = 20
-# Spark removes old state every minute. Many a driver does not live so long here.
+# Spark removes old state every minute. Many drivers do not live that long here.
 _SPARK: Final = {
     "spark.sql.streaming.minBatchesToRetain": str(_RETAINED),
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
@@ -49,12 +49,12 @@ _SPARK: Final = {
 _TICK_SECONDS: Final = 0.5
 _MEASURE_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 15.0
-# A pipeline that gets nowhere for so long hangs.
+# A pipeline without progress for this long counts as hanging.
 _HANGS_AFTER: Final = 300.0
-# Of two drivers that can both run, one must end within this time.
+# If two drivers can both run, one must end within this time.
 _SETTLED_AFTER: Final = 90.0
 _ENDED_AFTER: Final = 60.0
-# A line that names an error, and what is indented below it.
+# A line that names an error, and the indented lines below it.
 _ERROR: Final = re.compile(
     r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*(?:\n  .*)*", re.MULTILINE
 )
@@ -65,12 +65,12 @@ class Driver:
     """A driver of the pipeline.
 
     Attributes:
-        number: The first one is 1.
-        process: Its Python.
-        log: The file with its output.
-        started: When, on the monotonic clock.
+        number: The number of the driver, starting at 1.
+        process: Its Python process.
+        log: The file for its output.
+        started: The start time, on the monotonic clock.
         killed: How it was killed, if it was.
-        out: Whether it is frozen while another one is started.
+        out: Whether it is frozen while another driver starts.
     """
 
     number: int
@@ -82,11 +82,11 @@ class Driver:
 
     @property
     def lives(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the driver is running."""
         return self.process.poll() is None
 
     def end(self) -> str:
-        """How it ended."""
+        """Return how the driver ended."""
         errors = _ERROR.findall(self.log.read_text(errors="replace"))
         error = (
             " ".join(errors[-1].split())[:400] if errors else f"status {self.process.returncode}"
@@ -95,14 +95,14 @@ class Driver:
 
 
 class Soak:
-    """One run.
+    """A run of the soak.
 
     Args:
-        root: Folder of its files; `disk` in it is a small disk.
-        seconds: How long flights are sent; faults come in this time.
-        seed: Of the faults.
+        root: The folder of its files. `disk` in it is a small disk.
+        seconds: How long flights are sent. Faults occur during this time.
+        seed: The seed of the faults.
         full_disks: Whether the disk may be filled.
-        say: Takes a line of what happens.
+        say: Receives a line for each event.
     """
 
     def __init__(
@@ -134,13 +134,13 @@ class Soak:
         self._both_since = 0.0
 
     def run(self) -> tuple[Measurements, dict[str, Any]]:
-        """Run the pipeline to its end and compare what came out."""
+        """Run the pipeline to its end, and compare the output."""
         days = min(365, _DAYS_AS_FILES + math.ceil(_DAYS_PER_MINUTE * self.seconds / 60))
         for name in ("logs", "broker"):
             shutil.rmtree(self._root / name, ignore_errors=True)
         (self._root / "logs").mkdir(parents=True)
         flights = prepare(self._places, days, _DAYS_AS_FILES)
-        # Only what the pipeline writes is on the disk that may be full.
+        # Only files of the pipeline are on the disk that faults fill.
         self._history.notes.unlink(missing_ok=True)
         self._places.notes.symlink_to(self._history.notes)
         options = " ".join(f"--conf {name}={value}" for name, value in _SPARK.items())
@@ -159,7 +159,7 @@ class Soak:
             feed.start()
             self._began = time.monotonic()
             self._drive()
-            self._say("comparing what came out with the raw tables")
+            self._say("comparing the output with the raw tables")
             fetch_outputs(self._places, self._broker, self._server)
             self._check_left_behind()
         return self._found, self._judge_rows(verify(self._places, days), flights)
@@ -167,7 +167,7 @@ class Soak:
     # --- the main loop --------------------------------------------------------------------------
 
     def _drive(self) -> None:
-        """Until a driver has read all: one runs, the others play, and all is measured."""
+        """Run until a driver has read everything, while faults occur and measurements are taken."""
         measured = counted = told = 0.0
         with ThreadPoolExecutor(len(TARGETS)) as players, self._ending():
             plays = [players.submit(self._play, target) for target in TARGETS]
@@ -197,7 +197,7 @@ class Soak:
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
-        """Stop all players when this is over."""
+        """Stop all fault threads at the end of the context."""
         try:
             yield
         finally:
@@ -207,7 +207,7 @@ class Soak:
         return time.monotonic() - self._began
 
     def _finished(self) -> bool:
-        """See which drivers have ended; start one where none is left."""
+        """Check which drivers have ended, and start one if none is running."""
         with self._lock:
             for driver in [each for each in self._drivers if not each.lives]:
                 self._drivers.remove(driver)
@@ -238,13 +238,13 @@ class Soak:
         return driver
 
     def _processes(self, driver: Driver) -> list[Process]:
-        """Those of a driver: its Python first, then what descends from it."""
+        """Return the processes of a driver: its Python first, then its descendants."""
         found = tree(driver.process.pid)
         self._seen.update(found)
         return found
 
     def _end_what_hangs(self) -> None:
-        """Kill drivers that make no progress, or that both keep running; that is a problem."""
+        """Kill drivers that make no progress or that both keep running, and report a problem."""
         now = time.monotonic()
         if self._history.epochs != self._progress[0] or not self._progress[1]:
             self._progress = (self._history.epochs, now)
@@ -260,7 +260,7 @@ class Soak:
             self._progress, self._both_since = (self._history.epochs, now), now
             for driver in self._drivers:
                 driver.killed = "killed as it hangs"
-                driver.process.send_signal(signal.SIGABRT)  # prints where its threads are
+                driver.process.send_signal(signal.SIGABRT)  # prints the stacks of its threads
                 for process in self._processes(driver)[1:]:
                     process.send(signal.SIGKILL)
 
@@ -279,10 +279,10 @@ class Soak:
         counts = f"{history.read['flights']:,} read, {history.written['archive']:,} written"
         self._say(f"{counts} in {history.epochs} epochs; {self._found.newest()}")
 
-    # --- the play -------------------------------------------------------------------------------
+    # --- the faults -----------------------------------------------------------------------------
 
     def _play(self, target: str) -> None:
-        """All faults of a target, one after another."""
+        """Run all faults of a target, one after another."""
         play = {
             "driver": self._disturb_driver,
             "worker": self._disturb_worker,
@@ -377,7 +377,7 @@ class Soak:
             driver.process.wait()
 
     def _check_left_behind(self) -> None:
-        """No process of a driver outlives it for long, no staged file its epoch."""
+        """Check that no process soon outlives its driver, and no staged file its epoch."""
         deadline = time.monotonic() + _ENDED_AFTER
         while left := [each for each in self._seen if each.lives]:
             if time.monotonic() > deadline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured while it runs."""
+"""The measurements during a run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OF_STATE_STORES = (".delta", ".snapshot")
 
 @dataclass
 class Measurements:
-    """Values of all measures over a run.
+    """The values of all measures during a run.
 
     Attributes:
-        points: By measure.
-        problems: What went wrong.
-        begin: What was before does not count.
+        points: The values by measure.
+        problems: The problems.
+        begin: The time from which values count.
     """
 
     points: dict[str, list[Point]] = field(default_factory=dict)
@@ -38,13 +38,13 @@ class Measurements:
             self.add(measure, at, files)
 
     def take(self, at: float, driver: Sequence[Process], age: float = 0.0) -> None:
-        """Look at the processes of a driver: its Python first, then what descends from it."""
+        """Measure the processes of a driver: its Python first, then its descendants."""
         if not driver:
             return
         spark = jvm(driver)
         python, java = (Usage.of(each.pid) if each else None for each in (driver[0], spark))
         if not (python and java):
-            return  # it starts or ends
+            return  # it is starting or ending
         for name, usage in (("Python", python), ("the JVM", java)):
             self.add(f"driver, {name.removeprefix('the ')} (MB)", at, usage.memory, age)
             self.add(f"driver, threads of {name}", at, usage.threads, age)
@@ -54,19 +54,19 @@ class Measurements:
             self.add("Python worker (MB)", at, max(own), age)
 
     def newest(self) -> str:
-        """The last values of some measures, for people."""
+        """Return the last values of some measures as text."""
         told = ("driver, Python (MB)", "driver, JVM (MB)", "state files")
         values = [(name, self.points[name][-1].value) for name in told if name in self.points]
         return ", ".join(f"{name} {value:,.0f}" for name, value in values)
 
     def verdicts(self, end: float) -> list[Verdict]:
-        """What became of each measure, up to this moment."""
+        """Return the verdict of each measure so far."""
         names = (name for name in LIMITS if name in self.points)
         return [judge(name, self.points[name], self.begin, end) for name in names]
 
 
 def count_files(folder: Path) -> dict[str, int]:
-    """Files below a folder, however deep: those of Spark's state stores, and all others."""
+    """Return the numbers of files below a folder: those of Spark's state stores, and all others."""
     names = [name for _, _, files in os.walk(folder) for name in files]
     of_stores = sum(any(kind in name for kind in _OF_STATE_STORES) for name in names)
     return {

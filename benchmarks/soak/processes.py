@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a driver and what they take, from `/proc`."""
+"""The processes of a driver and their resources, from `/proc`."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _DAEMON = b"pyspark.daemon"
 
 @dataclass(frozen=True)
 class Process:
-    """A process: its number may be used again, together with its start it is not.
+    """A process. Its ID can be reused, but the ID and start time together are unique.
 
     Attributes:
-        pid: Its number.
-        started: When it was started, in ticks.
-        parent: Number of the process that started it.
-        name: Name of its program.
+        pid: The process ID.
+        started: The start time, in ticks.
+        parent: The process ID of the parent.
+        name: The name of the program.
     """
 
     pid: int
     started: int
-    parent: int = field(compare=False)  # another one when that has ended
+    parent: int = field(compare=False)  # another process after the end of this one
     name: str = field(compare=False)
 
     @property
     def lives(self) -> bool:
-        """Whether it is still there."""
+        """Whether the process still exists."""
         return _read(self.pid) == self
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, if it is still there."""
+        """Send a signal to the process, if it still exists."""
         if self.lives:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -44,7 +44,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process takes: resident megabytes, threads, open files."""
+    """The resources of a process: resident megabytes, threads, and open files."""
 
     memory: float
     threads: int
@@ -52,7 +52,7 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> Usage | None:
-        """Of a process, None if it has ended."""
+        """Return the resources of a process, or None if it has ended."""
         folder = Path(f"/proc/{pid}")
         try:
             resident = int((folder / "statm").read_text().split()[1]) * _PAGE / 2**20
@@ -62,7 +62,7 @@ class Usage:
 
 
 def tree(pid: int) -> list[Process]:
-    """A process and all that descend from it, the oldest first."""
+    """Return a process and all its descendants, the oldest first."""
     by_parent: dict[int, list[Process]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (found := _read(int(name))):
@@ -75,12 +75,12 @@ def tree(pid: int) -> list[Process]:
 
 
 def jvm(processes: Iterable[Process]) -> Process | None:
-    """Spark's JVM among them."""
+    """Return Spark's JVM from these processes."""
     return next((each for each in processes if each.name == "java"), None)
 
 
 def workers(processes: Iterable[Process]) -> list[Process]:
-    """Python workers among them: the children of Spark's daemons."""
+    """Return the Python workers from these processes: the children of Spark's daemons."""
     daemons = {each.pid for each in processes if _DAEMON in _command(each.pid)}
     return [each for each in processes if each.pid in daemons and each.parent in daemons]
 
@@ -92,7 +92,7 @@ def _read(pid: int) -> Process | None:
         return None
     head, _, tail = text.rpartition(")")
     fields = tail.split()
-    if fields[0] in "ZX":  # ended, only not collected yet
+    if fields[0] in "ZX":  # ended but not reaped
         return None
     return Process(pid, int(fields[19]), int(fields[1]), head.partition("(")[2])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which fault comes when: the same for the same seed."""
+"""The schedule of faults, which depends only on the seed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-# Faults of a target begin about so many seconds after the end of the former one. Each kind has a
-# weight, and its least and most seconds.
+# A fault of a target starts about this number of seconds after the previous one. Each kind has a
+# weight, and a minimum and maximum duration in seconds.
 _PLAY: Final = {
     "driver": (
         75,
@@ -29,20 +29,20 @@ _PLAY: Final = {
     "disk": (150, {"fill": (1, 5, 20)}),
 }
 TARGETS: Final = tuple(_PLAY)
-# The last faults are over so long before the end.
+# The last faults end this long before the end.
 _QUIET: Final = 20.0
 
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """Something that happens to a target.
+    """A fault of a target.
 
     Attributes:
-        at: Seconds from the begin.
-        target: To whom.
-        kind: What.
-        seconds: How long it stays so.
-        choice: From 0 to 1, which of several is meant.
+        at: The time in seconds from the start.
+        target: The target.
+        kind: The kind of fault.
+        seconds: The duration in seconds.
+        choice: A number from 0 to 1 that selects one of several objects.
     """
 
     at: float
@@ -53,7 +53,10 @@ class Fault:
 
 
 def schedule(seed: int, seconds: float, targets: tuple[str, ...] = TARGETS) -> list[Fault]:
-    """The faults of a play. Targets have their own random numbers, so none changes another's."""
+    """Return the faults of a run.
+
+    Each target has its own random numbers, so targets do not affect each other.
+    """
     found = []
     for target in targets:
         pause, kinds = _PLAY[target]

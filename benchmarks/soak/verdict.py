@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether something grew: the first fifth of a run against its last."""
+"""Detects growth: compares the first fifth of a run with its last."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _AGE_SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class Limit:
-    """How much more the last fifth may take.
+    """The allowed growth up to the last fifth.
 
     Attributes:
-        ratio: Of the first fifth.
-        slack: Added to that.
-        why: What may differ without anything growing.
+        ratio: The allowed ratio to the first fifth.
+        slack: The amount added to that.
+        why: Why the value may differ without growth.
     """
 
     ratio: float
@@ -33,15 +33,17 @@ LIMITS: Final = {
     "driver, JVM's live objects (MB)": Limit(
         1.15, 15, "Spark keeps its last 1,000 jobs and executions"
     ),
-    "Python worker (MB)": Limit(1.15, 15, "workers are of various ages"),
+    "Python worker (MB)": Limit(1.15, 15, "workers have different ages"),
     "state files": Limit(1.2, 60, "removed every 20 epochs"),
     "files of Spark's state stores": Limit(
-        1.3, 60, "Spark leaves temporary ones where a kill cuts a write off"
+        1.3, 60, "Spark leaves temporary files if a kill interrupts a write"
     ),
     "driver, threads of Python": Limit(1.1, 3, "Py4J has a thread for each call from the JVM"),
-    "driver, threads of the JVM": Limit(1.2, 40, "two pools of Spark's of 100 fill and empty"),
+    "driver, threads of the JVM": Limit(
+        1.2, 40, "two of Spark's pools of 100 threads fill and empty"
+    ),
     "driver, handles of Python": Limit(1.1, 5, "connections to the JVM and to servers"),
-    "driver, handles of the JVM": Limit(1.1, 30, "connections to workers come and go"),
+    "driver, handles of the JVM": Limit(1.1, 30, "connections to workers open and close"),
 }
 
 
@@ -49,9 +51,9 @@ class Point(NamedTuple):
     """A measured value.
 
     Attributes:
-        at: When in the run, in seconds or epochs.
+        at: The time of the measurement, in seconds or epochs.
         value: The value.
-        age: Of the driver then, in seconds, where it matters.
+        age: The age of the driver at that time in seconds, if it matters.
     """
 
     at: float
@@ -61,12 +63,12 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a measure.
+    """The verdict of a measure.
 
     Attributes:
         measure: A key of `LIMITS`.
-        first: Typical value in the first fifth; None where the two cannot be compared.
-        last: The same in the last fifth.
+        first: The typical value in the first fifth, or None if the fifths cannot be compared.
+        last: The typical value in the last fifth, or None.
     """
 
     measure: str
@@ -75,27 +77,27 @@ class Verdict:
 
     @property
     def allowed(self) -> float | None:
-        """The most that the last fifth may take."""
+        """The maximum of the last fifth."""
         limit = LIMITS[self.measure]
         return None if self.first is None else self.first * limit.ratio + limit.slack
 
     @property
     def flat(self) -> bool:
-        """Whether it did not grow, and that can be told."""
+        """Whether the measure could be compared and did not grow."""
         return self.last is not None and self.allowed is not None and self.last <= self.allowed
 
 
 def judge(measure: str, points: Iterable[Point], begin: float, end: float) -> Verdict:
-    """Compare the fifths of a run, drivers only with those of the same age.
+    """Compare the fifths of a run. Drivers are compared only at the same age.
 
-    A driver that just started takes less than one that has run for minutes, so each half minute
-    of age counts by its median, where both fifths have it.
+    A new driver uses less than one that has run for minutes. Therefore, each half minute of age
+    contributes its median, if both fifths have it.
 
     Args:
-        measure: What was measured, a key of `LIMITS`.
+        measure: The measure, a key of `LIMITS`.
         points: The values.
-        begin: When the run began to count; what was before does not.
-        end: When it ended.
+        begin: The time from which values count.
+        end: The end of the run.
     """
     first: dict[int, list[float]] = {}
     last: dict[int, list[float]] = {}

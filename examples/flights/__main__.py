@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m examples.flights``: send, run, kill, run again, verify, report."""
+"""``python -m examples.flights``: send, run, kill, restart, verify, and report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from examples.flights.history import DAY, END_OF_TIME, History
 from examples.flights.running import fetch_outputs, prepare_servers, start_driver
 from examples.flights.verify import verify
 
-# After which share of the flights each is killed, while the rest is still being sent.
+# The fractions of the flights after which each process is killed, while the rest is being sent.
 _KILL_DRIVER_AT, _KILL_BROKER_AT, _KILL_SEARCH_AT = 0.6, 0.7, 0.8
 
 
@@ -34,10 +34,10 @@ def main(
     crash: Annotated[bool, typer.Option(help="Kill the driver and both servers once.")] = True,
     output: Annotated[Path, typer.Option(help="Folder, recreated.")] = Path("build/demo"),
     feed_seconds: Annotated[float, typer.Option(help="Time in which flights are sent.")] = 60.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say the result only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
     """All flights of New York in 2013, enriched in three ways, exactly once, on one Spark."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and take the driver along
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the driver too
     began = time.monotonic()
     say: Callable[[str], None] = (lambda _: None) if quiet else typer.echo
     places = Places(output.resolve())
@@ -56,7 +56,7 @@ def main(
         play = _Play(places, broker, server, history, feed, say, flights if crash else 0)
         while not play.drive():
             pass
-        say("comparing what came out with the raw tables")
+        say("comparing the output with the raw tables")
         fetch_outputs(places, broker, server)
         delays = search.mean_delays(server)
     verified = verify(places, days)
@@ -83,11 +83,11 @@ def main(
 
 @dataclass
 class _Play:
-    """Drivers, one after another, and what happens to them and to the servers.
+    """Runs one driver after another, and kills them and the servers.
 
     Attributes:
-        flights: How many there are; 0 to kill nothing.
-        crashes: What was killed, and when.
+        flights: The number of flights, or 0 to kill nothing.
+        crashes: The killed processes, with the times.
     """
 
     places: Places
@@ -102,7 +102,7 @@ class _Play:
     told: float = 0.0
 
     def drive(self) -> bool:
-        """Run a driver; False when it was killed on its way."""
+        """Run a driver, and return False if it was killed."""
         self.drivers += 1
         log = self.places.root / f"driver-{self.drivers}.log"
         driver = start_driver(self.places, self.broker, self.server, log)
@@ -110,7 +110,7 @@ class _Play:
             while driver.poll() is None:
                 self._watch()
                 if self._due("driver", _KILL_DRIVER_AT):
-                    os.killpg(driver.pid, signal.SIGKILL)  # the JVM too
+                    os.killpg(driver.pid, signal.SIGKILL)  # and the JVM
                     driver.wait()
                     self.say("the driver is killed, and started again")
                     return False
@@ -140,7 +140,7 @@ class _Play:
             self.say(_progress(self.feed, self.history))
 
     def _due(self, who: str, share: float) -> bool:
-        """Whether it is time to kill one of them; each is killed once."""
+        """Whether it is time to kill one of them. Each is killed once."""
         due = self.history.read["flights"] > share * self.flights > 0 and who not in self.crashes
         if due:
             self.crashes[who] = time.time()

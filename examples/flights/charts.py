@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines and bars as SVG."""
+"""Line charts and bar charts as SVG."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from html import escape
 
 WIDTH, LEFT, RIGHT, BOTTOM = 720, 100, 20, 34
 PLOT, ROW = 200, 18
-"""Height of the plot, and of a row of text."""
+"""The height of the plot, and of a row of text."""
 CHARACTER = 7.0
-"""Width that a character takes at most, so that texts do not overlap."""
+"""The maximum width of a character, so that texts do not overlap."""
 COLOURS = (
     *("#1f5fa8", "#d1582b", "#2c8a57", "#7b4ea3", "#b8860b"),
     *("#0e7c86", "#b83280", "#5b6b7b", "#7a4a1f", "#4a5fd9"),
@@ -25,12 +25,12 @@ def line_chart(
     label: Callable[[float], str],
     events: Mapping[str, Sequence[float]] | None = None,
 ) -> str:
-    """Steps over time in seconds; events are vertical lines.
+    """Draw steps over time in seconds, and events as vertical lines.
 
     Args:
-        lines: Points of each line, in order.
-        label: Text of a value at the axis.
-        events: Times by name.
+        lines: The points of each line, in order.
+        label: Returns the axis label of a value.
+        events: The times of the events by name.
     """
     points = [point for line in lines.values() for point in line] or [(0.0, 0.0)]
     end = max(1.0, *(x for x, _ in points))
@@ -92,15 +92,15 @@ def line_chart(
 def _rows(
     widths: Mapping[str, float], wanted: Mapping[str, float], begin: float = 0
 ) -> tuple[dict[str, tuple[float, int]], int]:
-    """Put texts into rows in which none overlaps another.
+    """Distribute texts over rows so that they do not overlap.
 
     Args:
         widths: The widths of the texts.
-        wanted: Where texts begin; the others follow one another.
-        begin: Where the first of these begins.
+        wanted: The start positions of the texts. Without them, the texts follow each other.
+        begin: The start position of the first text.
 
     Returns:
-        Where each text begins and its row, and the number of rows.
+        The start position and the row of each text, and the number of rows.
     """
     ends: list[float] = []
     found = {}
@@ -119,7 +119,7 @@ def _rows(
 
 
 def bar_chart(bars: Sequence[tuple[str, float]], *, label: Callable[[float], str]) -> str:
-    """One bar below the other, with names at the left."""
+    """Draw horizontal bars below each other, with names at the left."""
     left, row = 190, 22
     high = max((abs(value) for _, value in bars), default=1) or 1
     parts = []

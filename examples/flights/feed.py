@@ -14,14 +14,14 @@ from examples.flights.data import FLIGHTS_TOPIC, Places
 
 
 class Feed(threading.Thread):
-    """Sends the flights in the order of their hours, each with its hour as its timestamp.
+    """Sends the flights in the order of their hours, with the hour as the timestamp.
 
-    The client of another project does it: idempotent, and it waits while the broker is away.
+    It uses another project's client, which is idempotent and waits while the broker is down.
 
     Args:
-        places: Where the flights are.
+        places: The paths of the flights.
         bootstrap_servers: The broker.
-        seconds: Time from the first to the last flight.
+        seconds: The time from the first to the last flight.
     """
 
     def __init__(self, places: Places, bootstrap_servers: str, seconds: float) -> None:
@@ -33,22 +33,22 @@ class Feed(threading.Thread):
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
-                "max.in.flight": 1,  # or a new partition may drop its first records
+                "max.in.flight": 1,  # otherwise a new partition may drop its first records
                 "compression.type": "lz4",
                 "linger.ms": 50,
-                "log_level": 2,  # that the broker goes away is part of the play
+                "log_level": 2,  # the demo kills the broker
             }
         )
         self.sent = 0
 
     def send_overlap(self) -> None:
-        """Send flights that are in the files too: a topic seldom begins where the files end."""
+        """Send flights that are also in the files. A topic rarely starts where files end."""
         for flight in self._places.overlap.read_bytes().splitlines():
             self._send(flight)
         self._producer.flush()
 
     def run(self) -> None:
-        """Send all, then say that these were all."""
+        """Send all flights, and then mark the end."""
         start = time.monotonic()
         pace = self._seconds / max(1, len(self._flights))
         for number, flight in enumerate(self._flights):
@@ -72,5 +72,5 @@ class Feed(threading.Thread):
                     timestamp=int(hour.timestamp() * 1000),
                 )
                 return
-            except BufferError:  # full: the broker is away
+            except BufferError:  # full, because the broker is down
                 self._producer.poll(0.1)

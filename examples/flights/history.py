@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of a pipeline, from its state location: exact despite any crash.
+"""The history of a pipeline from its state location, which is exact despite crashes.
 
-Each micro-batch has a *plan* with the watermark of every source, a *report* of each reader and,
-if rows were written, a *decision*. None of them ever changes.
+Each micro-batch has a *plan* with the watermark of every source, a *report* of each reader, and, if
+rows were written, a *decision*. These documents never change.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ DAY = 86_400_000_000
 
 @dataclass
 class History:
-    """The documents of a pipeline of one query, in the order in which they came.
+    """The documents of a pipeline with one query, in their order.
 
     Args:
         checkpoint: The checkpoint location.
-        notes: Where the drivers note how far behind they are and what they looked up.
+        notes: The file for the drivers' lag and lookups.
     """
 
     checkpoint: Path
@@ -39,20 +39,20 @@ class History:
     watermarks: dict[str, int] = field(default_factory=dict)
     epochs: int = 0
     rows: list[tuple[float, str, int]] = field(default_factory=list)
-    """Time, source or sink, rows up to then."""
+    """Time, source or sink, and the rows so far."""
     marks: list[tuple[float, str, int]] = field(default_factory=list)
-    """Time, source, watermark in microseconds."""
+    """Time, source, and watermark in microseconds."""
     lag: dict[str, int] = field(default_factory=dict)
-    """Records of each partition that were not read yet, as the driver said last."""
+    """The lag of each partition in records, as last reported by the driver."""
     lags: list[tuple[float, str, int]] = field(default_factory=list)
-    """Time, partition, its lag."""
+    """Time, partition, and its lag."""
     lookups_by_driver: dict[int, dict[str, dict[str, int]]] = field(default_factory=dict)
-    """Numbers of lookups, as each driver said last."""
+    """The lookup metrics last reported by each driver."""
     _seen: set[Path] = field(default_factory=set)
     _lines: int = 0
 
     def refresh(self) -> None:
-        """Take in what came since the last time."""
+        """Read the new documents."""
         self._refresh_notes()
         paths = (
             path
@@ -62,7 +62,7 @@ class History:
         )
         found = []
         for path in paths:
-            with contextlib.suppress(FileNotFoundError):  # removed as one that is old
+            with contextlib.suppress(FileNotFoundError):  # removed because it is old
                 found.append((path.stat().st_mtime, path, path.read_bytes()))
         for moment, path, document in sorted(found):
             self._seen.add(path)
@@ -80,7 +80,7 @@ class History:
 
     @property
     def lookups(self) -> dict[str, Counter[str]]:
-        """Numbers of each lookup, of all drivers together, as far as they could tell."""
+        """Return the metrics of each lookup over all drivers, as far as they were reported."""
         totals: dict[str, Counter[str]] = {}
         for of_driver in self.lookups_by_driver.values():
             for uid, counters in of_driver.items():
@@ -105,14 +105,14 @@ class History:
 
     @property
     def newest_drift(self) -> int:
-        """How far the fastest source is ahead of the slowest, 0 once one of them has ended."""
+        """Return the lead of the fastest source over the slowest, or 0 after one has ended."""
         marks = self.watermarks.values()
         return max(marks) - min(marks) if marks and max(marks) < END_OF_TIME else 0
 
     def drift(self) -> Iterator[tuple[float, str, int]]:
-        """How far the fastest source is ahead of the slowest, while none has ended."""
+        """How far the fastest source was ahead of the slowest, until one ended."""
         latest: dict[str, int] = {}
-        for moment, marks in groupby(self.marks, key=itemgetter(0)):  # those of one plan
+        for moment, marks in groupby(self.marks, key=itemgetter(0)):  # of one plan
             latest |= {uid: mark for _, uid, mark in marks}
             if len(latest) == len(self.watermarks) and max(latest.values()) < END_OF_TIME:
                 yield moment, "drift", max(latest.values()) - min(latest.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline: flights with weather, aircraft and airport, and their delays by hour."""
+"""The pipeline: flights with weather, aircraft, and airport, and their delays by hour."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ from examples.flights.data import (
 )
 
 NOT_AVAILABLE = CsvOptions(null_values=("NA",))
-# Elasticsearch may be away for as long as it takes to start it.
+# Elasticsearch may be down for as long as its start takes.
 PATIENT = {"lookup.cache": "PARTIAL", "lookup.max-retries": 20}
 LAG = re.compile(r"topic\.(.+)\.partition\.(\d+)\.recordsLag")
 
 
 @dataclass(frozen=True)
 class Servers:
-    """Where the servers are.
+    """The addresses of the servers.
 
     Attributes:
         kafka: The broker's address.
@@ -73,7 +73,7 @@ class Servers:
 
 
 def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
-    """Two sources, a join and an aggregate of them, two lookups, four sinks; nothing runs yet."""
+    """Build two sources, their join and aggregate, two lookups, and four sinks. Starts nothing."""
     pipeline = Pipeline(
         spark,
         "flights",
@@ -88,7 +88,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(days=1))
         ),
     )
-    # A file for each airport, there from the start.
+    # One file per airport, which exists from the start.
     weather = pipeline.from_source(
         FileSource(places.weather, schema=WEATHER, csv=NOT_AVAILABLE),
         uid="weather",
@@ -130,7 +130,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
     )
     pipeline.sink_to(
         enriched,
-        # An id of its own for each flight: one that is written again replaces itself.
+        # A unique ID for each flight, so that a second write replaces the first one.
         ElasticsearchSink(
             servers.elasticsearch,
             index=FLIGHTS_INDEX,
@@ -145,7 +145,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
 
 
 def flights_of_files_then_kafka(places: Places, bootstrap_servers: str) -> HybridSource:
-    """The backlog as files of all formats, a day each; behind its last hour, what is sent."""
+    """Read the backlog as files of all formats, one per day, and after its last hour the topic."""
     files = FileSource(
         places.flights,
         schema=FLIGHTS,
@@ -171,14 +171,14 @@ def flights_of_files_then_kafka(places: Places, bootstrap_servers: str) -> Hybri
 
 
 def aligned(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """Event times by the hour; no file is read further ahead of the slowest than this."""
+    """Event times by hour. No file is read further ahead of the slowest one than this."""
     return strategy.with_timestamp_assigner("time_hour").with_watermark_alignment(
         "calendar", max_drift=timedelta(days=21)
     )
 
 
 def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Every flight once, with the weather of its hour where there is one."""
+    """Return each flight once, with the weather of its hour if it exists."""
     weather = weather.drop("year", "month", "day", "hour").withColumnsRenamed(
         {"origin": "airport", "time_hour": "weather_hour"}
     )
@@ -187,7 +187,7 @@ def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def hourly_delays(flights: DataFrame) -> DataFrame:
-    """Flights, cancellations and delays by airport and hour."""
+    """Return flights, cancellations, and delays by airport and hour."""
     return (
         flights.groupBy(F.window("time_hour", "1 hour"), "origin")
         .agg(
@@ -202,11 +202,11 @@ def hourly_delays(flights: DataFrame) -> DataFrame:
 
 
 def run(spark: SparkSession, places: Places, servers: Servers) -> None:
-    """Run while flights are sent, then to the end of what was sent.
+    """Run while flights are sent, and then to the end of the sent flights.
 
-    A topic has no end of its own. When the last flight was sent, the pipeline is stopped and run
-    once more with ``available_now``: that reads the rest, and then brings the watermark to the end
-    of time, so that every flight that waits for its weather comes out.
+    A topic has no end. After the last flight was sent, the pipeline stops and runs once more with
+    ``available_now``. This run reads the rest and then advances the watermark to the end of time,
+    so that it emits every flight that waits for its weather.
     """
     if not places.all_sent.exists():
         with build(spark, places, servers) as pipeline:
@@ -222,7 +222,7 @@ def run(spark: SparkSession, places: Places, servers: Servers) -> None:
 
 
 def note(pipeline: Pipeline, places: Places) -> None:
-    """Note the records of each partition that are not read yet, and the numbers of lookups."""
+    """Record the lag of each partition and the lookup metrics."""
     status = pipeline.status()
     lag = {
         f"{found[1]}-{found[2]}": int(value)
@@ -238,13 +238,13 @@ def note(pipeline: Pipeline, places: Places) -> None:
 
 
 def session() -> SparkSession:
-    """Two cores, four attempts for each task."""
+    """Start Spark with two cores and four attempts per task."""
     spark = (
         SparkSession.builder.master("local[2,4]")
         .appName("flights")
         .config("spark.driver.memory", "1g")
         .config("spark.driver.host", "127.0.0.1")
-        # A run of minutes: quick compilation counts, not the best code.
+        # The run takes minutes, so fast compilation matters more than optimal code.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a run: one JSON document, and one page that needs nothing else."""
+"""The report of a run: one JSON document, and one self-contained page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from examples.flights.charts import Point, bar_chart, line_chart
 from examples.flights.history import DAY, END_OF_TIME, History
 
-# Units of the numbers in the table, by how their names end.
+# The units of the numbers in the table, by the suffix of their names.
 _UNITS = {
     "seconds": "s",
     "load time": "ms",
@@ -22,7 +22,7 @@ _UNITS = {
     **dict.fromkeys(("rows_in", "rows_out", "matched", "with_plane", "with_airport"), "rows"),
     **dict.fromkeys(("missing", "duplicates", "unexpected"), "rows"),
 }
-# By group: the query, and the mean delay of each.
+# The query and the mean delay of each group.
 Delays = Mapping[str, tuple[str, list[tuple[str, float]]]]
 
 _STYLE = """
@@ -44,7 +44,7 @@ def summary(
     crashes: int,
     seconds: float,
 ) -> dict[str, Any]:
-    """What `report.json` holds."""
+    """Return the contents of `report.json`."""
     archive = verified["archive"]
     sinks = {name: verified[name] for name in ("archive", "enriched", "index", "delays")}
     wrong = {
@@ -139,7 +139,7 @@ def _queried(query: str, bars: list[tuple[str, float]]) -> str:
 
 
 def _spaced(name: str) -> str:
-    """Words of a name of a metric, as `hitCount`."""
+    """Split the name of a metric, such as `hitCount`, into words."""
     return re.sub("([A-Z])", lambda found: f" {found[1].lower()}", name)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every run of the pipeline takes: servers that are ready, a driver, what came out."""
+"""The tools of every run: ready servers, a driver, and the output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _PARTITIONS = 3
 
 
 def prepare_servers(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
-    """Make the topics and the indices."""
+    """Create the topics and the indices."""
     search.prepare_indices(server, places)
-    # Or the broker would delete the flights of 2013 at once: it goes by their timestamps.
+    # Otherwise the broker would immediately delete the flights of 2013, because of their
+    # timestamps.
     broker.topics.create(FLIGHTS_TOPIC, partitions=_PARTITIONS, config={"retention.ms": "-1"})
     broker.topics.create(ENRICHED_TOPIC, partitions=_PARTITIONS)
 
@@ -30,7 +31,7 @@ def prepare_servers(places: Places, broker: KafkaBroker, server: ElasticsearchSe
 def start_driver(
     places: Places, broker: KafkaBroker, server: ElasticsearchServer, log: Path
 ) -> subprocess.Popen[bytes]:
-    """A driver of the pipeline, in a process group of its own with its JVM."""
+    """A driver of the pipeline, in its own process group with its JVM."""
     with log.open("wb") as out:
         return subprocess.Popen(
             [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elasticsearch as its owner sees it: the planes that are looked up, the flights that came."""
+"""An administrator's view of Elasticsearch: the planes to look up, and the written flights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN: Final = 15
 
 
 def prepare_indices(server: ElasticsearchServer, places: Places) -> None:
-    """Fill the index of planes, each under its tail number; make an empty one for flights."""
+    """Fill the index of planes by tail number, and create an empty index for flights."""
     server.request("PUT", f"/{FLIGHTS_INDEX}", {"mappings": _TEXTS_ARE_KEYWORDS})
     server.request("PUT", f"/{PLANES_INDEX}", {"mappings": _TEXTS_ARE_KEYWORDS})
     with tables(places.raw) as database:
@@ -42,7 +42,7 @@ def prepare_indices(server: ElasticsearchServer, places: Places) -> None:
 
 
 def indexed_flights(server: ElasticsearchServer) -> Iterator[dict[str, Any]]:
-    """All flights in the index, one after another."""
+    """Return all flights in the index."""
     server.request("POST", f"/{FLIGHTS_INDEX}/_refresh")
     body = {"size": _PAGE, "sort": ["_doc"]}
     page = server.request("POST", f"/{FLIGHTS_INDEX}/_search?scroll=1m", body)
@@ -53,7 +53,7 @@ def indexed_flights(server: ElasticsearchServer) -> Iterator[dict[str, Any]]:
 
 
 def mean_delays(server: ElasticsearchServer) -> dict[str, tuple[str, list[tuple[str, float]]]]:
-    """What the index says of delays: by group the query, and the means of the most frequent."""
+    """Return the query, and the mean delays of the most frequent values, by group."""
     found = {}
     for title, name in _GROUPS.items():
         query = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must have come out, computed by DuckDB from the raw tables, against what did."""
+"""Compares the output with the expected output, which DuckDB computes from the raw tables."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _LOOKED_UP = """
     maker STRING, model STRING, seats INT, built INT, dest_name STRING, dest_lat DOUBLE,
     dest_lon DOUBLE
 """
-_COLUMNS = ", ".join(  # of a flight with all that was added, as DuckDB spells them
+_COLUMNS = ", ".join(  # of a flight with all added columns, as DuckDB spells them
     "{}: '{}'".format(*column.replace("TIMESTAMP", "TIMESTAMPTZ").split())
     for column in dict.fromkeys(
         each.strip() for each in f"{FLIGHTS}, {WEATHER}, {_LOOKED_UP}".split(",")
     )
 )
-# Rows are equal when all their columns are; each counts as often as it is there.
+# Rows are equal if all their columns are equal. Each row counts as often as it occurs.
 _COMPARED = """
     SELECT sum(expected), sum(found), sum(greatest(expected - found, 0)),
            sum(CASE WHEN expected > 0 THEN greatest(found - expected, 0) ELSE 0 END),
@@ -72,7 +72,7 @@ def _outputs(places: Places) -> dict[str, str]:
 
 
 def verify(places: Places, days: int) -> dict[str, Any]:
-    """Compare the outputs row by row, in all columns, and count what they hold."""
+    """Compare the outputs row by row in all columns, and count their rows."""
     with tables(places.raw) as database:
         keep_first_days(database, days)
         found: dict[str, Any] = {}

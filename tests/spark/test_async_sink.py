@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sink of docs/write-a-connector/async-sink.md on Spark, its service refusing and killed."""
+"""Tests the sink of docs/write-a-connector/async-sink.md on Spark, with rejections and kills."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_nothing_is_lost_when_the_service_is_killed_and_comes_back(
         for least in (100, 1_500):
             deadline = time.monotonic() + SECONDS
             while len(values(service)) <= least:
-                assert time.monotonic() < deadline, f"not more than {least} documents in time"
+                assert time.monotonic() < deadline, f"fewer than {least} documents in time"
                 pipeline.await_termination(0.02)
             service.kill()
             service.start_again()

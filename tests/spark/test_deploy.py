@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of docs/deploy.md bring a pipeline onto a cluster, on both Spark lines."""
+"""Tests that the commands of docs/deploy.md deploy a pipeline to a cluster, on both Spark lines."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from connectors_core.testing import running_cluster
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINE = ".".join(pyspark.__version__.split(".")[:2])
-# What must not come from the environment of the tests.
+# Variables that must not leak from the environment of the tests.
 FOREIGN = ("PYSPARK", "PYTEST", "PYTHON", "SPARK", "VIRTUAL_ENV")
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the page, for the Spark of this lane."""
+    """Return the blocks of the page for the Spark line of this environment."""
     text = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
     text = text.replace("spark43", f"spark{LINE.replace('.', '')}").replace("4.3", LINE)
     return [code for found, code in BLOCK.findall(text) if found == language]

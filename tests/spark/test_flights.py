@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of the README in small: files, then Kafka; kill, restart, verify."""
+"""Tests a small version of the README's example: files, Kafka, kill, restart, and verification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from child_python import run_module
 
-# Two drivers, a broker and Elasticsearch, a minute and a half.
+# Two drivers, a broker, and Elasticsearch take a minute and a half.
 pytestmark = pytest.mark.line("4.3")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A newcomer follows the quickstart: wheels, a fresh environment, servers with addresses."""
+"""Follows the quickstart as a new user: wheels, a new environment, and running servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOCK = re.compile(r"^```(?:python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass
 class Newcomer:
-    """One who has a Spark and a folder of wheels."""
+    """A user with Spark and a folder of wheels."""
 
     folder: Path
     environment: Environment
@@ -42,7 +42,7 @@ class Newcomer:
         return blocks
 
     def sh(self, commands: str) -> str:
-        # pip of an environment that uv made is uv's.
+        # An environment that uv created has uv's pip.
         commands = re.sub(r"^pip ", f"{find_uv_bin()} pip ", commands, flags=re.MULTILINE)
         done = subprocess.run(
             ["bash", "-ec", commands],
@@ -91,7 +91,7 @@ def test_five_minutes(newcomer: Newcomer) -> None:
 
 
 def follow(newcomer: Newcomer, blocks: list[str]) -> None:
-    """Do what the page says, from its first block to its last."""
+    """Follow the page from its first block to its last."""
     version, install, extra, to_kafka, run_to, from_kafka, run_from = blocks
     assert newcomer.sh(version).strip() == pyspark.__version__
     before = newcomer.environment.versions()

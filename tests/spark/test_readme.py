@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python of the READMEs runs as it stands there: on both Spark lines, but for one program."""
+"""Runs the Python code of the READMEs unchanged, on both Spark lines except for one program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blocks(name: str) -> list[str]:
 
 @pytest.fixture
 def run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Runs the blocks of a document in order, with our own addresses; returns their variables."""
+    """Run the blocks of a document in order with our own addresses, and return their variables."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def run_document(name: str, own: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_the_readme_copies_a_topic_to_files(run, tmp_path: Path) -> None:
         for row in rows:
             producer.produce("flights", json.dumps(row))
         assert producer.flush(30) == 0
-        for _ in range(2):  # the second run finds nothing new
+        for _ in range(2):  # the second run finds no new rows
             run("README.md", {"localhost:9092": broker.bootstrap_servers, "/data/": f"{tmp_path}/"})
     found = pq.read_table(tmp_path / "late").sort_by("flight").to_pylist()
     assert found == [rows[2], rows[0]]
@@ -86,7 +86,7 @@ def test_lookup_joins(run, capsys) -> None:
 
 @pytest.mark.line("3.5")
 def test_own_source_and_sink(tmp_path: Path) -> None:
-    # A program of its own, since Spark's processes import the module from where they were started.
+    # A separate program, because Spark's processes import the module from their start folder.
     code = blocks("connectors-core/README.md")
     definitions = [block for block in code if "Pipeline(" not in block and "Test" not in block]
     (script,) = (block for block in code if "Pipeline(" in block)

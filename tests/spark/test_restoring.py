@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of an earlier moment is restored while the targets hold what came after it."""
+"""Tests that an earlier state can be restored while the targets contain later rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server() -> Iterator[ElasticsearchServer]:
 
 
 class Setup:
-    """A pipeline from files to files and to Kafka, exactly once, and to documents with ids."""
+    """A pipeline from files to files and Kafka, exactly once, and to documents with IDs."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Setup:
         self.rows = 0
 
     def arrive(self) -> Counter[int]:
-        """A file of ten new rows."""
+        """Write a file with ten new rows."""
         new = range(self.rows, self.rows + 10)
         self.rows += 10
         (self.data / f"{new.start:04}.jsonl").write_text(
@@ -116,7 +116,7 @@ def test_what_came_after_an_older_copy_is_written_again_and_nothing_else(
     setup = Setup(spark, broker, server, tmp_path, "restored")
     before = setup.arrive()
     setup.run("state")
-    # The copy holds an epoch that is decided and not committed. The original commits it.
+    # The copy has an epoch that is decided but not committed. The original pipeline commits it.
     before += setup.arrive()
     with (
         injected(Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A soak in small: every flight comes out once, whatever is killed or frozen meanwhile."""
+"""Tests a short soak: each flight arrives once, whatever is killed or frozen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_short_soak_is_exact(tmp_path: Path) -> None:
     done = run_module("benchmarks.soak", *options, timeout=880)
     (path,) = tmp_path.glob("flights-spark-*.json")
     report = json.loads(path.read_text())
-    # Whether something grows is not seen in two minutes.
+    # Two minutes are too short to detect growth.
     assert not report["problems"], done.stdout + done.stderr
     assert {name: found["found"] for name, found in report["rows"].items()} == {
         "archive": 16_528,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connector of the guide on Spark: its suites, and the pipeline that is killed."""
+"""Runs the connector of the guide on Spark: its suites, and the killed pipeline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Three Spark drivers, one after another.
+# Three Spark drivers run one after another.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.line("4.3")]
 BEFORE = (
     "Write the client",
@@ -16,7 +16,7 @@ BEFORE = (
     "Write the reader",
     "Assemble the source and its options",
 )
-# Cases that the guide runs all of; each has run in process.
+# The guide runs all of these cases. Each has passed in process.
 SOME_CASES = "a_single_split or a_limit_of_rows"
 
 

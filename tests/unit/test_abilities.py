@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connectors of docs/write-a-connector/abilities.md pass the suites."""
+"""Runs the suites for the connectors of docs/write-a-connector/abilities.md."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TestLogSource(SourceTestSuite):
             Capability.SECRETS: "a local folder needs none",
         },
     )
-    # The page says that the example leaves SupportsAvailableNow out.
+    # The page says that the example omits SupportsAvailableNow.
     test_a_run_to_what_is_available_now_ends = None
     test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sink of docs/write-a-connector/async-sink.md passes the suites."""
+"""Runs the suites for the sink of docs/write-a-connector/async-sink.md."""
 
 from __future__ import annotations
 

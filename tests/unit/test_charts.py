@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of the flights report show their whole legend, and no label over another."""
+"""Tests that charts of the flights report show their whole legend, and that no labels overlap."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links of the documents lead somewhere, code parses; tables are those of the code."""
+"""Tests that links of the documents are valid, that code parses, and that tables match the code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_links_lead_somewhere_and_code_parses() -> None:
 
 
 class Page(HTMLParser):
-    """What a page of the site leads to, what it loads, and the places in it."""
+    """Returns the links, the loaded resources, and the anchors of a page of the site."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -68,9 +68,9 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
                 assert link in page.links, f"{path} loads {link}"
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            assert target.exists(), f"{path}: {link} leads nowhere"
+            assert target.exists(), f"{path}: {link} is broken"
             if parts.fragment and target in pages:
-                assert parts.fragment in pages[target].ids, f"{path}: {link} names no place"
+                assert parts.fragment in pages[target].ids, f"{path}: {link} has an unknown anchor"
 
 
 @pytest.mark.parametrize("name", NAMES)

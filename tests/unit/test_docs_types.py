@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python of the documents passes mypy and pyright, which know the types of keywords."""
+"""Checks the Python code of the documents with mypy and pyright, including types of keywords."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _spec = importlib.util.spec_from_file_location("docs", ROOT / "tools/docs.py")
 docs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(docs)
 
-# Checked together with them: mypy and pyright are slow to start.
+# Checked together, because mypy and pyright start slowly.
 CONSTRUCTORS = Path(__file__).with_name("typed_constructors.py")
 # The guide copies this file into the connector that it writes.
 SERVER, COPY = ROOT / "docs/write-a-connector/server.py", "src/connector_shops/testing.py"
-# Not in the environments of the tests.
+# Not installed in the environments of the tests.
 MISSING = ("opentelemetry.exporter.*", "prometheus_client.*")
 PATHS = [str(path) for path in [*sorted(ROOT.glob("*/src")), ROOT / "tests"]]
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def modules(folder: Path) -> dict[str, str]:
-    """The documents by the paths of the files of their blocks."""
+    """Return the documents by the paths of the files of their blocks."""
     found = write_modules(ROOT, docs.documents(), folder)
     assert {"README.md", "docs/formats.md", "connector-kafka/README.md"} <= set(found.values())
     shutil.copy(SERVER, folder / COPY)

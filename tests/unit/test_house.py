@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the house."""
+"""Tests the rules of `tools/house.py`."""
 
 from __future__ import annotations
 

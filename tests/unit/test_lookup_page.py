@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of docs/write-a-connector/lookup.md passes the suite."""
+"""Runs the suite for the table of docs/write-a-connector/lookup.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the documents and needs no Spark runs as it stands there."""
+"""Runs the examples in the documents that need no Spark, unchanged."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The play and the verdict of the soak."""
+"""Tests the schedule and the verdict of the soak."""
 
 from __future__ import annotations
 
@@ -98,6 +98,6 @@ def test_a_disk_is_filled_and_cleared(tmp_path: Path) -> None:
         check=False,
     )
     if done.returncode == 9:
-        pytest.skip("this system lets nobody mount a tmpfs")
+        pytest.skip("this system does not allow mounting a tmpfs")
     assert done.returncode == 0
-    assert not list(tmp_path.iterdir())  # it went with its process
+    assert not list(tmp_path.iterdir())  # ended with its process

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sink of docs/write-a-connector/stateful-sink.md passes the suite."""
+"""Runs the suite for the sink of docs/write-a-connector/stateful-sink.md."""
 
 from __future__ import annotations
 

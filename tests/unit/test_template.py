@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connectors of this repository stand where their template does."""
+"""Tests that the connectors of this repository are up to date with their template."""
 
 from __future__ import annotations
 

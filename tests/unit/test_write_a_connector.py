@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guide, followed from top to bottom as far as it needs no JVM."""
+"""Follows the guide from top to bottom, as far as it needs no JVM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.util
 import pytest
 
 NEWEST = importlib.util.find_spec("pyspark.sql.datasource") is not None
-# Nothing here depends on the Spark line: on the newest for every change, else in a full run.
+# The result does not depend on the Spark line: each change tests the newest, a full run both.
 pytestmark = [] if NEWEST else [pytest.mark.slow]
 
 

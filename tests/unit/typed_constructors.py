@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Right and wrong keywords of constructors, as type checkers see them.
+"""Correct and wrong keywords of constructors, as type checkers see them.
 
 `test_docs_types.py` checks it with mypy and pyright. A wrong value needs the comment that ignores
-its error. A comment that is not needed is an error too: then a keyword accepts too much.
+its error. An unneeded comment is an error too, because it shows that a keyword accepts too much.
 """
 
 from __future__ import annotations
