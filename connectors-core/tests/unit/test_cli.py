@@ -165,9 +165,14 @@ def problems(findings):
             {"numpy": "2.0.0", "pyarrow": "25.0.0", "pandas": "3.0.0"},
             "3.5",
             {
-                "numpy": "pip install 'numpy<2' 'pyarrow<26' 'pyspark==3.5.*'",
-                "pandas": "pip install 'pandas<3' 'pyspark==3.5.*'",
+                "numpy": "pip install 'numpy<2' 'pyarrow<26' 'pandas<3' 'pyspark==3.5.*'",
+                "pandas": "pip install 'numpy<2' 'pyarrow<26' 'pandas<3' 'pyspark==3.5.*'",
             },
+        ),
+        (
+            {"numpy": "1.26.4", "pyarrow": "25.0.0", "pandas": "3.0.0"},
+            "3.5",
+            {"pandas": "pip install 'pandas<3' 'pyspark==3.5.*'"},
         ),
         ({"numpy": "2.0.0"}, "4.3", {"pyarrow": "pip install pyarrow 'pyspark==4.3.*'"}),
     ],

@@ -47,7 +47,8 @@ def in_task(error: Exception, *, frames: int = 3) -> str:
         ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 "
         "failed 4 times, most recent failure: Lost task 0.3 in stage 7.0 (TID 9) (host executor "
         "driver): org.apache.spark.api.python.PythonException: "
-        f"Traceback (most recent call last):\n{lines}{shown}\n{STACK}\nDriver stacktrace:\n{STACK}"
+        f"Traceback (most recent call last):\n{lines}{shown}\n SQLSTATE: 38000\n{STACK}\n"
+        f"Driver stacktrace:\n{STACK}"
         f"Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call "
         f"last):\n{lines}{shown}\n{STACK}\t\tThread State: RUNNABLE"
     )

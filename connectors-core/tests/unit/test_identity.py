@@ -87,6 +87,12 @@ def test_another_shape_is_refused_with_both_shapes_and_the_ways_out(shapes, stre
     assert len(caught.value.ways_out) == 3
 
 
+def test_a_change_between_batch_and_streaming_is_named():
+    with pytest.raises(IdentityError, match="between batch and streaming") as caught:
+        assert_unchanged(identity_of(), "flights", streaming=False, shapes=SHAPES)
+    assert "streaming=True" in caught.value.ways_out[0]
+
+
 def test_another_pipeline_in_the_same_place_is_refused():
     with pytest.raises(IdentityError, match="another pipeline"):
         assert_unchanged(identity_of(), "planes", streaming=True, shapes=SHAPES)

@@ -56,9 +56,7 @@ class SchemaChangedError(FatalError):
         ways.append("a changed schema needs a new pipeline or a corrected file")
         at = f" at {position}" if position else ""
         super().__init__(
-            f"the columns of {path}{at} do not match the schema",
-            expected="the declared columns",
-            found="; ".join(said),
+            f"the columns of {path}{at} do not match the schema: {'; '.join(said)}",
             option="on-schema-change",
             hint="; ".join(ways),
         )

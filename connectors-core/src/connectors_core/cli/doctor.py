@@ -188,6 +188,7 @@ def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
     numpy, pyarrow, pandas = (versions(name) for name in ("numpy", "pyarrow", "pandas"))
     old_spark = line == "3.5"
     pin = f" 'pyspark=={line}.*'" if line in SPARK_LINES else ""
+    new_pandas = old_spark and pandas is not None and at_least(pandas, "3")
     faults: dict[str, tuple[str, str]] = {}
     if pyarrow is None:
         faults["pyarrow"] = ("pyarrow is required", f"pip install pyarrow{pin}")
@@ -195,12 +196,14 @@ def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
         cure = "'pyarrow<26' 'numpy<2'" if old_spark else "'numpy>=2'"
         faults["pyarrow"] = (f"pyarrow {pyarrow} needs numpy 2", f"pip install {cure}{pin}")
     if old_spark and numpy is not None and at_least(numpy, "2"):
+        older = "'numpy<2' 'pyarrow<26'" + (" 'pandas<3'" if new_pandas else "")
         faults["numpy"] = (
             "Spark 3.5 needs numpy below 2, and numpy below 2 needs pyarrow below 26",
-            f"pip install 'numpy<2' 'pyarrow<26'{pin}",
+            f"pip install {older}{pin}",
         )
-    if old_spark and pandas is not None and at_least(pandas, "3"):
-        faults["pandas"] = ("Spark 3.5 needs pandas below 3", f"pip install 'pandas<3'{pin}")
+    if new_pandas:  # pandas 3 needs numpy 2: one command replaces both
+        _, cure = faults.get("numpy", ("", f"pip install 'pandas<3'{pin}"))
+        faults["pandas"] = ("Spark 3.5 needs pandas below 3", cure)
     for name, version in (("numpy", numpy), ("pyarrow", pyarrow), ("pandas", pandas)):
         problem, fix = faults.get(name, (None, None))
         yield Finding(

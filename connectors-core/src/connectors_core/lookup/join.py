@@ -80,9 +80,10 @@ class LookupJoin:
         """
         if how not in ("left", "inner"):
             raise ConfigurationError(
-                "a lookup join is left or inner",
-                expected="the type of a lookup join must be left or inner",
+                "the type of a lookup join is invalid",
+                expected="left or inner",
                 found=how,
+                option="how",
             )
         pairs = _pairs(on)
         if not pairs:

@@ -29,6 +29,9 @@ from connectors_core.spark.internals.sessions import exit_status_of_jvm, is_erro
 from connectors_core.spelling import spell
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
+_END_OF_PYTHON: Final = re.compile(
+    r"\n\s*(?:at [\w$.]+\(|Driver stacktrace:|SQLSTATE: \w{5}(?:\n|$))"
+)
 _EXCEPTION: Final = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?", re.DOTALL)
 _CHAIN: Final = (
     "The above exception was the direct cause",
@@ -78,7 +81,7 @@ class PythonFailure:
         _, found, rest = text.partition(_TRACEBACK)
         if not found:
             return None
-        python = re.split(r"\n\s*(?:at [\w$.]+\(|Driver stacktrace:)", rest, maxsplit=1)[0]
+        python = _END_OF_PYTHON.split(rest, maxsplit=1)[0]
         failure: PythonFailure | None = None
         chained = False
         for part in python.split(_TRACEBACK):  # the last one was raised

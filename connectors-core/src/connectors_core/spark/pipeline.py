@@ -22,9 +22,10 @@ from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
-from connectors_core.source.source import AnySource
+from connectors_core.source.source import AnySource, Source
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
+from connectors_core.spark.arguments import check_limits, check_type
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
@@ -71,6 +72,7 @@ class Pipeline:
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
+        InvalidOptionError: An argument has another type.
     """
 
     def __init__(
@@ -97,6 +99,12 @@ class Pipeline:
                 found=type(spark).__module__,
                 hint="create the session with SparkSession.builder.master(...)",
             )
+        for argument, value in {
+            "trigger_interval": trigger_interval,
+            "lease_expiry": lease_expiry,
+            "connection_timeout": connection_timeout,
+        }.items():
+            check_type(argument, value, timedelta, example="timedelta(seconds=10)")
         location = os.fspath(checkpoint_location)
         checkpoint = location.removeprefix("file://")
         root = StateStore(os.fspath(state_location or _state_location(location)), storage_options)
@@ -172,6 +180,15 @@ class Pipeline:
             ConfigurationError: The uid is invalid or already used, or options are incompatible.
         """
         self._registered.check_open("from_source", uid)
+        check_type("source", source, Source, example="FileSource('data/flights')")
+        check_type(
+            "watermark_strategy",
+            watermark_strategy,
+            WatermarkStrategy,
+            example="WatermarkStrategy.for_monotonous_timestamps()",
+        )
+        check_type("record_policy", record_policy, RecordPolicy, example="RecordPolicy.skip()")
+        check_limits(limits)
         self._registered.check_connections({f"source {uid!r}": source})
         settings = SourceSettings.of(
             source,
@@ -224,6 +241,9 @@ class Pipeline:
         """
         uid = uid or "-".join(["lookup", *on])
         self._registered.check_open("lookup_join", uid)
+        check_type(
+            "table", table, LookupTableSource, example="FileTable(FileSource('data/airports'))"
+        )
         self._registered.check_connections({f"lookup {uid!r}": table})
         return self._frames.lookup_join(
             df, table, uid=uid, on=on, how=how, columns=columns, allow_unstable=allow_unstable
@@ -257,6 +277,8 @@ class Pipeline:
             ConfigurationError: The uid is already used, or sink and rows are incompatible.
         """
         self._registered.check_open("sink_to", uid)
+        check_type("sink", sink, Sink, example="FileSink('data/late')")
+        check_type("record_policy", record_policy, RecordPolicy, example="RecordPolicy.skip()")
         self._frames.sink_to(
             RegisteredSink(
                 uid=uid,

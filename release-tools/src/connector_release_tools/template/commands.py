@@ -163,7 +163,9 @@ def create(
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
         made = connectors_of_tree.create(repository, renderer, state, answers)
-    _console().print(f"made {made.name}; commit it", style="green")
+    _console().print(
+        f"made {made.name}; commit it, then run make env and its tests/unit", style="green"
+    )
 
 
 @template.command()

@@ -184,12 +184,21 @@ def assert_unchanged(
         )
     recorded = [QueryShape(query.sources, query.sinks) for query in identity.queries]
     if identity.streaming != streaming or recorded != list(shapes):
+        changed = "the sources or sinks of pipeline {!r} changed, or are in another order"
+        way_back = "build the sources and sinks in the recorded order, with the recorded uids"
+        if recorded == list(shapes):
+            changed = "pipeline {!r} changed between batch and streaming"
+            way_back = (
+                "use Pipeline(streaming=True)"
+                if identity.streaming
+                else "use bounded sources, without Pipeline(streaming=True)"
+            )
         raise IdentityError(
-            f"the sources or sinks of pipeline {name!r} changed, or are in another order",
+            changed.format(name),
             expected=_described(identity.streaming, recorded),
             found=_described(streaming, shapes),
             ways_out=[
-                "build the sources and sinks in the recorded order, with the recorded uids",
+                way_back,
                 "for a query without Spark state, Pipeline(on_changed_query='new-generation') "
                 "keeps the source positions",
                 "start with another checkpoint location; the pipeline then reads everything again",

@@ -102,7 +102,8 @@ class StateStore:
                 f"the state location {self} cannot be written and read back",
                 found=f"{type(exc).__name__}: {mask_text(str(exc))}",
                 option="state_location",
-                hint="check that it exists, that you can write to it, and the credentials",
+                hint="check that it exists, that you can write to it, and the credentials; "
+                "without a state_location, it is the checkpoint_location",
             ) from exc
         finally:
             with contextlib.suppress(Exception):
