@@ -67,7 +67,7 @@ class ElasticsearchTable(
     through aliases, data streams, and patterns, returns the state of the last refresh. A document
     written with a custom routing cannot be found by its ID alone. Unless the mapping requires a
     routing, set a query (``{"match_all": {}}``), so that the connector searches for it. A text key
-    needs a field of the type keyword, or one with such a sub-field.
+    needs a field of the type keyword, or a field with a sub-field of that type.
 
     Immutable and picklable. The constructor does no I/O.
 

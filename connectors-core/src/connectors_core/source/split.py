@@ -42,7 +42,7 @@ class SourceSplit:
         reader returns such a position in a separate poll, without rows.
 
         Args:
-            rows: Rows to skip after the other position that were not read since.
+            rows: Rows to skip after the other position, without those that were read since.
             behind: The previous position, of the same split.
         """
         return rows
