@@ -216,8 +216,7 @@ def commit_transactions(
 
     Only use it for a pipeline that will never restart: `connectors state show` lists the
     transactions that it has decided to commit but has not committed yet. Any other transaction
-    contains
-    duplicate rows, or only a part of an epoch.
+    contains duplicate rows, or only a part of an epoch.
     """
     with _connected(bootstrap_server, command_config, client_property) as client:
         chosen = _find(client, _Filter(names=tuple(ids)), [_OPEN])

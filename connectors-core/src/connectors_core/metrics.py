@@ -115,8 +115,7 @@ class CommitterMetric(StrEnum):
 class LookupMetric(StrEnum):
     """Metrics of a lookup join, after Flink's FLIP-221.
 
-    Worker processes count them, and each finished task sends them to the driver. A task that
-    runs
+    Worker processes count them, and each finished task sends them to the driver. A task that runs
     again is counted again. Gauges have the value of the process that reported last.
     """
 
@@ -148,12 +147,10 @@ _lock = threading.Lock()
 class MetricGroup:
     """Counters and gauges of one source, reader, writer, or committer. Thread safe.
 
-    These are plain numbers: a reader's are in its report, a writer's in its summary, and the
-    driver
+    These are plain numbers: a reader's are in its report, a writer's in its summary, and the driver
     passes them to OpenTelemetry. Counters of a report are added, gauges are replaced. Standard
-    names
-    are in :class:`SourceMetric` and the classes next to it; the same meaning must have the same
-    name.
+    names are in :class:`SourceMetric` and the classes next to it; the same meaning must have the
+    same name.
     """
 
     counters: dict[str, int] = field(default_factory=dict)

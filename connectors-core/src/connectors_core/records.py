@@ -223,8 +223,7 @@ class DeadLetterWriter(Protocol):
 class RecordErrorHandler:
     """Applies a record policy within one attempt of a reader or writer; executor.
 
-    This is a context manager: it closes the spool on normal exit and discards it on an
-    exception.
+    This is a context manager: it closes the spool on normal exit and discards it on an exception.
     The attempt's report contains the summary. Not thread safe.
 
     Args:

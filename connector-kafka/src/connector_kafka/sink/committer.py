@@ -72,9 +72,9 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
         """End the transaction of each request, or record the outcome on the request.
 
         `NoError` from the broker, in a first or a repeated response, means that it is committed. A
-        temporary error is retried. After
-        any other error, the transaction is over, and its receipt shows the outcome. Either it was
-        committed before, or it was aborted after its timeout and its rows are lost.
+        temporary error is retried. After any other error, the transaction is over, and its receipt
+        shows the outcome. Either it was committed before, or it was aborted after its timeout and
+        its rows are lost.
 
         Raises:
             KafkaRetryableError: Kafka does not respond.

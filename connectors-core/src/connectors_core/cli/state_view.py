@@ -143,8 +143,7 @@ class WriterView:
         sink: Uid of the sink.
         writer: Number of the writer.
         states: Each as the connector stores it; several if there are fewer writers than before,
-            none
-            if there are more.
+            none if there are more.
     """
 
     sink: str

@@ -247,8 +247,7 @@ class SplitReport:
         finished: The reader has read all of it.
         rows: Rows taken from it in this entry. Every later read of the entry takes the same number.
         asked: Whether it returned rows, or the reader waited for it without result. False if a
-            limit ended
-            the entry first.
+            limit ended the entry first.
         watermark: Its watermark (microseconds).
         head: Event time (microseconds) of the first row that alignment holds back.
         watermark_state: State of its watermark generator.

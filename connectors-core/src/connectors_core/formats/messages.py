@@ -24,8 +24,7 @@ class BadMessage:
         at: Its index in the input of the format.
         reason: Why, for people; without values of the record.
         cause: The underlying error of the library, if any. Its text may contain values: chain
-            it,
-            but never show it by itself.
+            it, but never show it by itself.
     """
 
     at: int

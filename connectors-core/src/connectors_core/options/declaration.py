@@ -44,8 +44,7 @@ class Option(Setting[T, Any]):
         choices: The allowed values; empty allows all.
         unit: The unit of a number, e.g. `rows`. Values of durations and sizes include the unit.
         validator: Takes the value; returns None, or a description of the expected value. Tables
-            show a
-            `Bound`.
+            show a `Bound`.
         aliases: Names of the same option in other systems; only used for suggestions.
         deprecated_keys: Former keys; they still work and warn.
 

@@ -47,8 +47,7 @@ class ElementConverter(ABC, Generic[EntryT]):
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[EntryT]:
         """Return the entries for some rows, in order. Executor, task's thread.
 
-        Pass a row that cannot become an entry to ``context.record_errors`` and leave it
-        out. If
+        Pass a row that cannot become an entry to ``context.record_errors`` and leave it out. If
         entries are bytes that you build by column, return `EntryColumns`.
 
         Args:
@@ -90,8 +89,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         context: The context of the writer.
         configuration: The limits.
         rate_limiting_strategy: Decides when to send the next request; not shared with other
-            writers. By default, the configuration determines it. Congestion control passes what
-            it
+            writers. By default, the configuration determines it. Congestion control passes what it
             learned about the service to the next writer of the sink in the same process.
     """
 
@@ -129,8 +127,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
             entries: The entries to send, in this order.
 
         Returns:
-            The given objects to retry, because the service temporarily rejected them. If
-            the
+            The given objects to retry, because the service temporarily rejected them. If the
             service will never accept an entry, pass it to `reject` and do not return it.
 
         Raises:
@@ -145,10 +142,8 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
     def get_key(self, entry: EntryT) -> Hashable | None:
         """Return the key of an entry. Entries with the same key are sent in order.
 
-        Each is sent after the service has accepted the previous one. The service may still
-        execute
-        a request that timed out; only a version in the request prevents it from overwriting
-        newer
+        Each is sent after the service has accepted the previous one. The service may still execute
+        a request that timed out; only a version in the request prevents it from overwriting newer
         data. None, the default, means that order does not matter.
         """
         return None
@@ -174,8 +169,7 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
     def explain_retry(self, reason: str) -> None:
         """Explain why entries are retried. Event loop's thread.
 
-        The error contains this text if retries continue for too long. A `RetryableError`
-        has its
+        The error contains this text if retries continue for too long. A `RetryableError` has its
         own text.
         """
         self._sending.explain_retry(reason)

@@ -93,9 +93,8 @@ class CommitRequest(Generic[CommT]):
     def signal_lost(self) -> None:
         """Its data is lost and was never visible: the core must write its rows again.
 
-        Only for sinks with the ability :class:`~connectors_core.sink.SupportsRewriting`.
-        The
-        caller must be certain that the data cannot become visible later.
+        Only for sinks with the ability :class:`~connectors_core.sink.SupportsRewriting`. The caller
+        must be certain that the data cannot become visible later.
         """
         self._outcome = CommitOutcome.LOST
 
@@ -110,28 +109,23 @@ class Committer(ABC, Generic[CommT]):
     The order of the calls is guaranteed:
 
     - At startup: :meth:`commit` for epochs that are decided and not done; :meth:`sweep` for
-      these,
-      for earlier ones, and for epochs that former drivers staged and can no longer decide; then
+      these, for earlier ones, and for epochs that former drivers staged and can no longer decide;
+      then
       :meth:`recover`.
     - For each epoch: ``lease`` if the committer has the ability
       :class:`~connectors_core.sink.SupportsLeases`, the writers, the decision, :meth:`commit`,
       :meth:`sweep`. An epoch is written only after the previous one is committed and swept.
     - If an epoch fails before its decision, it is swept immediately. After another ``lease``,
-      the
-      same driver writes it again under the same number, or the next driver under a new number.
+      the same driver writes it again under the same number, or the next driver under a new number.
     - If committables of an epoch are lost, the others are committed and the epoch is swept.
-      Then
-      follow a ``lease``, the writers, and :meth:`commit` of their output for the same epoch.
+      Then follow a ``lease``, the writers, and :meth:`commit` of their output for the same epoch.
 
-    If a sink has several committers (``committer_parallelism``), the core asks the first one
-    for
+    If a sink has several committers (``committer_parallelism``), the core asks the first one for
     leases, sweeps, and recovery.
 
-    A driver that was frozen and replaced may resume at any point and run at the same time as
-    its
+    A driver that was frozen and replaced may resume at any point and run at the same time as its
     successor. The two never stage under the same epoch, but may commit the same epoch
-    simultaneously. The older driver sweeps or rolls back only its own or earlier epochs. For
-    this
+    simultaneously. The older driver sweeps or rolls back only its own or earlier epochs. For this
     reason, no call may touch staged data of a later epoch than its own.
     """
 
@@ -146,24 +140,21 @@ class Committer(ABC, Generic[CommT]):
     def sweep(self, checkpoint_id: int) -> None:
         """Remove everything staged for this epoch that was not committed.
 
-        Decided data is committed or lost by then. The core calls this immediately after the
-        epoch's commit, when an epoch is rolled back, and again later, because a killed attempt may
-        keep writing for some seconds. Idempotent. It may continue in the background, but must
-        finish
+        Decided data is committed or lost by then. The core calls this immediately after the epoch's
+        commit, when an epoch is rolled back, and again later, because a killed attempt may keep
+        writing for some seconds. Idempotent. It may continue in the background, but must finish
         before the next lease of this committer and before :meth:`close`.
         """
 
     def recover(self, last_decided: int) -> None:
         """Fence the writers of former drivers, if the target supports it, and clean up.
 
-        Called once, before the first epoch and the first lease. By then, all epochs of
-        former
+        Called once, before the first epoch and the first lease. By then, all epochs of former
         drivers are committed, lost, or swept, including those that they did not decide.
 
         Args:
             last_decided: The newest epoch of former drivers, -1 for none. Later staged data
-                belongs
-                to a driver that took over from this one: do not touch it.
+                belongs to a driver that took over from this one: do not touch it.
         """
 
     def close(self) -> None:

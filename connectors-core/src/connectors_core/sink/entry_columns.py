@@ -20,18 +20,14 @@ class EntryColumns(Sequence[bytes]):
     """Entries of many rows: their bytes in one column, their keys in another.
 
     An `ElementConverter` that builds bytes by column returns this class, and its writer then
-    receives such sequences to send. A Python object is created for an entry only when you
-    access
-    it by its number, and the same object is returned each time. The core does not call the
-    writer's
+    receives such sequences to send. A Python object is created for an entry only when you access it
+    by its number, and the same object is returned each time. The core does not call the writer's
     ``get_size_in_bytes`` and ``get_key``, because the columns contain both.
 
     Args:
         bodies: Bytes or strings, one for each entry, without nulls.
         keys: Entries with the same key are sent one after another, and entries with a null key
-            in
-            any order. All keys of a converter have the same type. None if order does not
-            matter.
+            in any order. All keys of a converter have the same type. None if order does not matter.
 
     Raises:
         ValueError: A body is null, or the number of keys differs.

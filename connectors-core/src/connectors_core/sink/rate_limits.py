@@ -158,8 +158,7 @@ class AIMDScalingStrategy(ScalingStrategy):
         rate_threshold: The maximum.
         increase_rate: Added after a success.
         decrease_factor: The remaining share if all of a request failed, between 0 and 1. If
-            part of
-            it failed, the decrease is proportional.
+            part of it failed, the decrease is proportional.
         min_rate: The minimum.
     """
 
@@ -202,32 +201,23 @@ class AIMDScalingStrategy(ScalingStrategy):
 class CongestionControlRateLimitingStrategy(RateLimitingStrategy):
     """Limits the entries in flight by what the service accepts.
 
-    After the first rejection, the writer sends nothing for a moment, so that the service can
-    catch
-    up. If the service still rejects entries, the limit decreases by the rejected share of a
-    full
-    request, once for all requests that were in flight together. Small retried requests
-    therefore
-    have little effect. A service that accepts part of each request has too many requests, not
-    too
+    After the first rejection, the writer sends nothing for a moment, so that the service can catch
+    up. If the service still rejects entries, the limit decreases by the rejected share of a full
+    request, once for all requests that were in flight together. Small retried requests therefore
+    have little effect. A service that accepts part of each request has too many requests, not too
     large ones. Two whole requests may always be in flight, so that the service has the next one
     when it finishes the first. Only if the service rejects several consecutive requests completely
-    do
-    requests become smaller. When it accepts a part again, their size doubles each time, up to
-    two
-    whole requests.
+    do requests become smaller. When it accepts a part again, their size doubles each time, up to
+    two whole requests.
 
     Args:
         max_in_flight_requests: Maximum number of concurrent requests.
         max_batch_size: Maximum number of entries in a request.
         scaling: Adjusts the limit; by default additive increase, multiplicative decrease,
-            between a
-            hundredth of a request and what the other two allow.
+            between a hundredth of a request and what the other two allow.
         initial_max_in_flight_messages: The initial limit; by default everything that the first
-            two
-            allow, because a writer lives for only one epoch (Flink's lives on and starts with
-            one
-            request). Larger values are reduced to that.
+            two allow, because a writer lives for only one epoch (Flink's lives on and starts with
+            one request). Larger values are reduced to that.
         pause: How long nothing is sent after the first rejection.
     """
 

@@ -30,8 +30,7 @@ class Held(Generic[EntryT]):
         entries: The entries.
         sizes: Bytes of each.
         keys: Key of each. Entries with the same key are sent one after another. Entries with a
-            null
-            key, or all if there are no keys, are sent in any order.
+            null key, or all if there are no keys, are sent in any order.
         since: When they were added.
         attempts: How often they were sent.
         failing_since: When they were first retried; infinity before that.
@@ -66,8 +65,7 @@ class Held(Generic[EntryT]):
 class RequestBuffer(Generic[EntryT]):
     """Entries in the order in which to send them. One thread; does not use a clock.
 
-    Only the first entry of a key is in flight, however often it is retried; the others wait for
-    it.
+    Only the first entry of a key is in flight, however often it is retried; the others wait for it.
     Most keys occur once, so keys are compared as whole columns.
 
     Args:
@@ -119,8 +117,7 @@ class RequestBuffer(Generic[EntryT]):
     def take(self, max_batch_size: int) -> list[Held[EntryT]]:
         """Return the entries of the next request; none if all ready ones wait for their key.
 
-        A request of retried entries contains no new ones. Otherwise, a service that accepts
-        only
+        A request of retried entries contains no new ones. Otherwise, a service that accepts only
         part of each request might accept only new entries as long as any arrive.
         """
         request = _Request[EntryT](max_batch_size, self.max_batch_bytes)

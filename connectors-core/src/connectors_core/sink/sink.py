@@ -41,19 +41,15 @@ class WriterInitContext:
         subtask_id: Number of the writer in the epoch, from 0.
         attempt_number: Spark's attempt of this task.
         nonce: Unique for every attempt. Name staged output by epoch, subtask, attempt, and
-            nonce,
-            so that no two attempts use the same name.
+            nonce, so that no two attempts use the same name.
         schema: Arrow schema of the input batches.
         metric_group: Metrics of this writer, sent with its summary.
         record_errors: Handles a row that cannot be written (the sink's record policy).
         lease: The driver's lease for the writers of this job. None if the committer does not
-            have
-            the ability :class:`~connectors_core.sink.SupportsLeases`.
+            have the ability :class:`~connectors_core.sink.SupportsLeases`.
         claim: Claims a name for this attempt: True for the first of all attempts of this job
-            that
-            asks for it, False for all others. A name has at most 200 letters, digits,
-            '_',
-            '.' and '-'. A job that writes the epoch again has separate names.
+            that asks for it, False for all others. A name has at most 200 letters, digits, '_', '.'
+            and '-'. A job that writes the epoch again has separate names.
     """
 
     pipeline_id: str
@@ -136,10 +132,8 @@ class TwoPhaseCommittingSink(Sink, Generic[CommT]):
     def create_committer(self, context: CommitterInitContext) -> Committer[CommT]:
         """Create the committer, which lives as long as the pipeline runs. Driver.
 
-        The core calls this at every start, when no other driver runs the pipeline and
-        before
-        anything is committed or written. Check here whether the target allows the
-        configured
+        The core calls this at every start, when no other driver runs the pipeline and before
+        anything is committed or written. Check here whether the target allows the configured
         behavior, for example whether a timeout is longer than the trigger interval.
 
         Raises:

@@ -22,12 +22,10 @@ class StatefulSinkWriter(SinkWriter, Generic[StateT]):
     def snapshot_state(self, checkpoint_id: int) -> Sequence[StateT]:
         """Return the state for the next writer. Executor, after ``prepare_commit``.
 
-        The decision of the epoch stores it, so the next writers receive it only if the
-        epoch is
-        decided. Include everything from the restored state that is still needed. If the
-        parallelism changes, each element goes to one of the new writers, so keep values
-        that belong
-        together in one element.
+        The decision of the epoch stores it, so the next writers receive it only if the epoch is
+        decided. Include everything from the restored state that is still needed. If the parallelism
+        changes, each element goes to one of the new writers, so keep values that belong together in
+        one element.
 
         Args:
             checkpoint_id: The epoch.
@@ -37,18 +35,14 @@ class StatefulSinkWriter(SinkWriter, Generic[StateT]):
 class StatefulSink(Sink, Generic[StateT]):
     """A sink whose writers continue from the state of the previous epoch.
 
-    The number of writers is fixed, by ``sink_to(parallelism=...)`` or `writer_parallelism`.
-    While
-    it stays the same, writer k continues from the state of writer k. When it changes, the
-    states
+    The number of writers is fixed, by ``sink_to(parallelism=...)`` or `writer_parallelism`. While
+    it stays the same, writer k continues from the state of writer k. When it changes, the states
     are distributed round-robin to the new writers. Spark distributes rows differently in every
     epoch, so a state must not depend on the rows that its writer gets.
 
-    A writer is created for its first row of an epoch; the state of a writer without rows does
-    not
+    A writer is created for its first row of an epoch; the state of a writer without rows does not
     change. State passes through the driver in every epoch, so its size is limited. Use it for
-    positions, names, and counts, not for rows: they would stay in the state if no more rows
-    arrive.
+    positions, names, and counts, not for rows: they would stay in the state if no more rows arrive.
 
     Two-phase sinks also derive from `TwoPhaseCommittingSink`.
     """

@@ -101,8 +101,7 @@ def source_watermark(
     """Return the watermark of a source; it never falls.
 
     It is the minimum over the unfinished splits that are not idle. If there are none, it is the
-    highest watermark of any split, as in Flink. The order in which a slow and a fast split
-    become
+    highest watermark of any split, as in Flink. The order in which a slow and a fast split become
     idle must make no difference.
 
     Args:
@@ -113,8 +112,7 @@ def source_watermark(
         highest_finished: Highest watermark of a finished split, None if there is none.
         finished: Whether the source has ended. Its watermark is the end of time.
         discovered: Whether the enumerator has discovered splits at least once, so that
-            ``active``
-            can be complete.
+            ``active`` can be complete.
     """
     if finished:
         return END_OF_TIME
@@ -138,8 +136,7 @@ def alignment_minimum(active: Iterable[SplitProgress], *, finished: bool, discov
 
     Returns:
         ``MIN_WATERMARK`` if nothing is known yet: before the first discovery, or while a split
-        without a lower bound is unread. ``MAX_WATERMARK`` if the source holds back no other: it
-        is
+        without a lower bound is unread. ``MAX_WATERMARK`` if the source holds back no other: it is
         finished, has no split, or all its splits are idle.
     """
     if finished:
@@ -153,12 +150,9 @@ def alignment_minimum(active: Iterable[SplitProgress], *, finished: bool, discov
 class MaxWatermark:
     """The highest watermark that a split of a group may reach in the next plan.
 
-    It is :data:`NO_LIMIT` if no split holds back the group, and :data:`LOWEST` if a split with
-    an
-    unknown mark does. Under ``LOWEST``, every split may be read, but no row with an event time
-    is
-    emitted. Reading determines the head of each split, which gives the next plan a real
-    maximum.
+    It is :data:`NO_LIMIT` if no split holds back the group, and :data:`LOWEST` if a split with an
+    unknown mark does. Under ``LOWEST``, every split may be read, but no row with an event time is
+    emitted. Reading determines the head of each split, which gives the next plan a real maximum.
 
     Attributes:
         micros: The watermark. Plans pass it to ``SplitWatermarks.admit``.
@@ -184,15 +178,12 @@ LOWEST: Final = MaxWatermark(MIN_WATERMARK)
 class AlignmentGroup:
     """The sources that advance together (Flink's FLIP-182). Thread safe.
 
-    A member holds back the group from :meth:`join` or its first :meth:`update` until its end,
-    with
+    A member holds back the group from :meth:`join` or its first :meth:`update` until its end, with
     the mark that it reported last. All members report before the maximum of a plan is computed.
 
-    The group cannot deadlock as long as the split that holds it back is read. Held splits are
-    left
+    The group cannot deadlock as long as the split that holds it back is read. Held splits are left
     out of their reader's queue, because the slowest split may come after them. A reader whose
-    splits
-    are all held must get another one, because the slowest split may not be assigned yet.
+    splits are all held must get another one, because the slowest split may not be assigned yet.
     """
 
     def __init__(
@@ -232,10 +223,8 @@ class AlignmentGroup:
     def max_allowed_watermark(self, now: float | None = None) -> MaxWatermark:
         """Return the maximum for the next plan.
 
-        A lower maximum (because a slower split was found) applies immediately. A higher one
-        applies
-        when the update interval has passed since the last increase. The result is never
-        above the
+        A lower maximum (because a slower split was found) applies immediately. A higher one applies
+        when the update interval has passed since the last increase. The result is never above the
         lowest mark plus the drift.
 
         Args:
@@ -295,8 +284,7 @@ class CoordinatorStore:
 class IdlenessClock:
     """How long the splits of one source were polled without rows (Flink's FLIP-182, FLIP-217).
 
-    Time during which a split was not polled does not count: alignment, a limit, or the rate
-    held
+    Time during which a split was not polled does not count: alignment, a limit, or the rate held
     it, or it was not assigned. Starts from zero after a restart, as in Flink.
 
     Args:
@@ -320,10 +308,8 @@ class IdlenessClock:
             asked: Whether it was read and could have returned rows.
             rows: Its number of rows, including held ones; any row resets its idle time.
             seconds: The duration to record. None measures the time since the previous
-                observation,
-                if the split was polled then too. This includes the time between two plans,
-                which is
-                most of it if a source is idle and plans are short.
+                observation, if the split was polled then too. This includes the time between two
+                plans, which is most of it if a source is idle and plans are short.
         """
         now = self._clock()
         last = self._asked_at.pop(split_id, None)

@@ -14,12 +14,9 @@ class SplitAssigner(Generic[SplitT]):
     """The splits that wait for a reader. Driver, one thread; after Flink's ``FileSplitAssigner``.
 
     By event time, the split with the lowest bound is first, and among equal bounds the largest.
-    Splits without a bound precede all others in the order of discovery, because they hold back
-    the
-    watermark until they are read. Without event time, the largest split is first, so that the
-    last
-    ones to end are short. Equal splits keep the order of discovery, so the same discovery
-    always
+    Splits without a bound precede all others in the order of discovery, because they hold back the
+    watermark until they are read. Without event time, the largest split is first, so that the last
+    ones to end are short. Equal splits keep the order of discovery, so the same discovery always
     gives the same order.
 
     To restore it, :meth:`add` the result of :meth:`pending`, which keeps the order.
@@ -27,8 +24,7 @@ class SplitAssigner(Generic[SplitT]):
     Args:
         event_time_order: Order by event time; see ``SplitEnumeratorContext.event_time_order``.
         found: ``SplitEnumeratorContext.split_found``. The coordinator then knows every waiting
-            split, and determines the bound of splits that are found late. Without it, a split's
-            own
+            split, and determines the bound of splits that are found late. Without it, a split's own
             bound is used.
     """
 

@@ -26,15 +26,13 @@ _SCHEMA: Final = Option("schema", SCHEMA, doc="Schema of the rows.")
 class DataGeneratorSource(NumberRangeSource):
     """Rows that a function generates from their numbers 0, 1, 2 ... (Flink's FLIP-238).
 
-    Exactly-once, because each row can be generated again from its number. Without ``count``,
-    the
+    Exactly-once, because each row can be generated again from its number. Without ``count``, the
     source is unbounded: it has an endless sequence of splits, which are ranges of numbers.
 
     Args:
         generator: Generates the rows of these numbers (``pa.Int64Array`` without nulls) in the
-            types
-            of ``schema``, one for each, in order. A row must depend only on its number. Runs in
-            Spark tasks, so it must be picklable.
+            types of ``schema``, one for each, in order. A row must depend only on its number. Runs
+            in Spark tasks, so it must be picklable.
         count: Total number of rows; None for no end.
         schema: Schema of the rows: Arrow's, a `StructType` of pyspark, or DDL such as
             `id BIGINT, name STRING`.

@@ -29,8 +29,7 @@ class CallSchedule(TypedDict, total=False):
 class SplitEnumeratorContext(ABC, Generic[SplitT]):
     """The context that the coordinator gives to its enumerator. Driver only.
 
-    The coordinator calls all methods of the enumerator on its own thread, and the enumerator
-    calls
+    The coordinator calls all methods of the enumerator on its own thread, and the enumerator calls
     these methods on it, so neither needs a lock. Use :meth:`call_async` for blocking work.
     """
 
@@ -61,8 +60,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     def assign_splits(self, assignment: Mapping[int, Sequence[SplitT]]) -> None:
         """Assign splits to readers in the next plan.
 
-        A split whose id was already assigned is skipped, so discovery may find it again
-        after a
+        A split whose id was already assigned is skipped, so discovery may find it again after a
         restart.
         """
 
@@ -73,20 +71,15 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     def split_found(self, split: SplitT) -> int | None:
         """Announce a split that was found and may have to wait for a reader.
 
-        With a watermark strategy, an unread split holds back the watermark, but not below
-        its value
-        when the split was found. Call this for each new split, and again for the splits in
-        the state
-        of a restored enumerator. Each of them must be assigned eventually. If an enumerator
-        does not
-        call it, a split counts as found after the enumerator last had no split to assign.
-        If splits
-        always wait, the watermark then does not advance. `SplitAssigner` calls this method
-        for you.
+        With a watermark strategy, an unread split holds back the watermark, but not below its value
+        when the split was found. Call this for each new split, and again for the splits in the
+        state of a restored enumerator. Each of them must be assigned eventually. If an enumerator
+        does not call it, a split counts as found after the enumerator last had no split to assign.
+        If splits always wait, the watermark then does not advance. `SplitAssigner` calls this
+        method for you.
 
         Returns:
-            The lowest event time for which a row of the split is on time, in microseconds
-            since the
+            The lowest event time for which a row of the split is on time, in microseconds since the
             epoch; None if every row is. Assign the split with the lowest value first.
         """
         return split.event_time_lower_bound()
@@ -134,8 +127,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
     """Discovers splits and assigns them to readers. Driver only, one thread.
 
-    After a restart, the core restores it from :meth:`snapshot_state`, and the coordinator
-    applies
+    After a restart, the core restores it from :meth:`snapshot_state`, and the coordinator applies
     later assignments and events again. Spark retries a failed task without notifying the
     enumerator: :meth:`add_splits_back` is called only when readers go away (lower parallelism).
     """
@@ -157,16 +149,12 @@ class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Handle an event from a reader.
 
-        After a restart, the events since the restored state are delivered again. They may
-        arrive
-        before an asynchronous discovery has found their splits again. For splits assigned
-        since
-        that state, the first assignment of each id is skipped. Therefore, assign a split
-        that an
+        After a restart, the events since the restored state are delivered again. They may arrive
+        before an asynchronous discovery has found their splits again. For splits assigned since
+        that state, the first assignment of each id is skipped. Therefore, assign a split that an
         event returns only after discovery has assigned that id.
 
-        In a batch run, all events arrive after all rows are read, immediately before the
-        decision.
+        In a batch run, all events arrive after all rows are read, immediately before the decision.
         A split assigned then is rejected, and calls of ``context.call_async`` do not run.
         """
         raise NotImplementedError(
@@ -195,10 +183,8 @@ class SupportsAvailableNow(ABC):
     def freeze_end(self) -> None:
         """Discover once more; signal no more splits when all are assigned.
 
-        From now on, assign splits with their end. A split without an end that an earlier
-        run
-        assigned ends when its reader finishes it. Send the reader its end in a source
-        event.
+        From now on, assign splits with their end. A split without an end that an earlier run
+        assigned ends when its reader finishes it. Send the reader its end in a source event.
         """
 
 
@@ -206,10 +192,8 @@ class SupportsAvailableNow(ABC):
 class SupportsUnassignedSplits(Protocol):
     """Ability of an enumerator that does not assign its splits by their lower bounds.
 
-    If splits are assigned by their bounds, the last split of a reader represents all later
-    ones.
-    Otherwise, waiting splits must hold back the watermark themselves, or their rows would be
-    late.
+    If splits are assigned by their bounds, the last split of a reader represents all later ones.
+    Otherwise, waiting splits must hold back the watermark themselves, or their rows would be late.
     An enumerator that calls ``SplitEnumeratorContext.split_found`` does not need this.
     """
 
@@ -236,11 +220,9 @@ class PlannedRead(Generic[SplitT]):
 class SupportsPlannedStops(ABC, Generic[SplitT]):
     """Ability of an enumerator whose unbounded splits get a stop in each plan.
 
-    When the driver plans, it knows the current end of such a split (a partition of a log). With
-    the
+    When the driver plans, it knows the current end of such a split (a partition of a log). With the
     stop in the plan, no claim or spool is needed: the splits count as splits that end, and
-    ``Source.split_traits().end`` is true. If a source is read as a batch, this ability is not
-    used:
+    ``Source.split_traits().end`` is true. If a source is read as a batch, this ability is not used:
     a bounded source assigns its splits with their final stops.
     """
 
@@ -255,23 +237,17 @@ class SupportsPlannedStops(ABC, Generic[SplitT]):
     ) -> Mapping[str, PlannedRead[SplitT]]:
         """Return the read of each split in the next plan.
 
-        The coordinator calls this often on its thread, and more than once for a plan. It
-        must be
-        fast and have no side effects. Query the external system with
-        ``context.call_async``. A plan
+        The coordinator calls this often on its thread, and more than once for a plan. It must be
+        fast and have no side effects. Query the external system with ``context.call_async``. A plan
         follows its handler as soon as there is something to read.
 
         Args:
             splits: The assigned, unfinished splits that may be read now, in reading order,
-                at their
-                current positions. A split that a limit or alignment cut short has the stop
-                of its
-                previous plan and gets a new one; keep a final stop in a separate field.
+                at their current positions. A split that a limit or alignment cut short has the stop
+                of its previous plan and gets a new one; keep a final stop in a separate field.
             limits: Limits of the plan for all splits together. Only this method applies the
-                limits
-                on rows and splits, including those of ``context.set_reader_limit``; readers
-                also
-                apply the limits on bytes and seconds.
+                limits on rows and splits, including those of ``context.set_reader_limit``; readers
+                also apply the limits on bytes and seconds.
 
         Returns:
             By split id. Leave out a split that has rows but is not read now because of a
@@ -282,8 +258,7 @@ class SupportsPlannedStops(ABC, Generic[SplitT]):
 class SupportsCommittedPositions(ABC, Generic[SplitT]):
     """Ability of an enumerator that reports committed positions to the external system.
 
-    Only for monitoring in that system (Kafka's group offsets): a restart uses the pipeline's
-    own
+    Only for monitoring in that system (Kafka's group offsets): a restart uses the pipeline's own
     positions. A batch run reports none.
     """
 
@@ -303,8 +278,7 @@ class SupportsCommittedPositions(ABC, Generic[SplitT]):
         Args:
             checkpoint_id: Number of the plan.
             splits: Unfinished splits that this plan, or an earlier unreported plan, read,
-                at their
-                current positions. If a batch was cut, at the start of that batch.
+                at their current positions. If a batch was cut, at the start of that batch.
             finished: Splits that were read to their permanent end, as planned, with their
                 stop.
         """

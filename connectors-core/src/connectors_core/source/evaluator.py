@@ -16,8 +16,7 @@ from connectors_core.errors import ConfigurationError
 class RecordEvaluator(ABC):
     """Finds the last row of a split, for streams that contain their own end marker.
 
-    The counterpart of Flink's ``RecordEvaluator.isEndOfStream``, for a whole batch. It depends
-    only
+    The counterpart of Flink's ``RecordEvaluator.isEndOfStream``, for a whole batch. It depends only
     on the rows, so that a replay ends at the same row. Sent to executors: must be picklable.
     """
 
@@ -31,8 +30,7 @@ class RecordEvaluator(ABC):
 
         Args:
             mask: Returns one boolean for each row of a batch; null counts as false. Use a
-                function
-                of a module, so that it can be pickled everywhere.
+                function of a module, so that it can be pickled everywhere.
         """
         return _MaskEvaluator(mask)
 

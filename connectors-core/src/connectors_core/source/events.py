@@ -10,8 +10,7 @@ class SourceEvent:
     """A connector-specific message between enumerator and reader (Flink's FLIP-27).
 
     Subclass it as a frozen dataclass of plain JSON values and add the class to
-    ``Source.event_types``; it is sent as JSON. If Spark retries a task, the reader gets the
-    events
+    ``Source.event_types``; it is sent as JSON. If Spark retries a task, the reader gets the events
     of its entry again. A restored enumerator gets the events that followed its state again.
     """
 

@@ -14,8 +14,7 @@ class RateLimiter(ABC):
     """Decides how many rows the next plan of a source may read. Driver, one thread.
 
     All readers of the source share it. The coordinator requests permits for a plan, distributes
-    them over the readers, and records what their reports contain before it requests permits for
-    the
+    them over the readers, and records what their reports contain before it requests permits for the
     next plan. Only rows that were read use up permits.
     """
 
@@ -30,8 +29,7 @@ class RateLimiter(ABC):
     def consumed(self, rows: int) -> None:
         """Record rows that were read; can be called once for every report of a plan.
 
-        Later plans compensate for rows beyond the permits, such as those of a plan from
-        before a
+        Later plans compensate for rows beyond the permits, such as those of a plan from before a
         restart.
         """
 
@@ -56,15 +54,13 @@ class RateLimiterStrategy:
     def per_second(cls, rate: float, burst: int | None = None) -> RateLimiterStrategy:
         """Allow ``rate`` rows a second on average.
 
-        A restart starts with a full burst, so a run reads at most ``rate`` times its
-        seconds plus
+        A restart starts with a full burst, so a run reads at most ``rate`` times its seconds plus
         ``burst``.
 
         Args:
             rate: Rows per second, above 0; may be below 1.
             burst: Rows that can accumulate while the source is idle, at least 1; by default
-                those
-                of one second.
+                those of one second.
 
         Raises:
             ConfigurationError: A value is out of range.

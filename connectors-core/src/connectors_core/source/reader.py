@@ -78,8 +78,7 @@ class SourceReader(ABC, Generic[SplitT]):
     def poll_next(self, output: ReaderOutput) -> InputStatus:
         """Emit at most one batch; never block.
 
-        Positions advance with the poll: :meth:`snapshot_state` must then exclude the
-        emitted rows,
+        Positions advance with the poll: :meth:`snapshot_state` must then exclude the emitted rows,
         even if the output did not keep all of them.
         """
 

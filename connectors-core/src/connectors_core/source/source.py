@@ -107,8 +107,7 @@ class SupportsRewinding(ABC, Generic[SplitT, EnumStateT]):
     ) -> SplitEnumerator[SplitT, EnumStateT]:
         """Create an enumerator that starts at a position. Driver.
 
-        The next start calls this instead of ``create_enumerator``. The start after that
-        also calls
+        The next start calls this instead of ``create_enumerator``. The start after that also calls
         it if the previous one ended before its first plan.
 
         Args:

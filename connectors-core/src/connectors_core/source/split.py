@@ -11,8 +11,7 @@ from typing import Generic, Self, TypeAlias, TypeVar
 class SourceSplit:
     """A part of a source that one reader reads: a file range, a partition, a range of numbers.
 
-    Subclass it as a frozen dataclass with a field ``split_id``. A split contains its own
-    position:
+    Subclass it as a frozen dataclass with a field ``split_id``. A split contains its own position:
     reading continues from the split that ``snapshot_state`` of the reader returns (Flink's
     FLIP-27). A split has the same id every time it is discovered.
 

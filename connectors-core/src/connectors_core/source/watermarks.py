@@ -83,17 +83,15 @@ class WatermarkAlignment:
 class WatermarkStrategy:
     """Assigns event times to the rows of a source, and watermarks to its splits.
 
-    Start with one of the ``for_...`` methods and continue with the ``with_...`` methods, each
-    of
+    Start with one of the ``for_...`` methods and continue with the ``with_...`` methods, each of
     which returns a new strategy::
 
         WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
             .with_timestamp_assigner("time_hour")
             .with_idleness(timedelta(minutes=1))
 
-    Immutable and sent to executors. A task reports its watermark once per plan, which
-    corresponds to
-    an auto-watermark interval in Flink.
+    Immutable and sent to executors. A task reports its watermark once per plan, which corresponds
+    to an auto-watermark interval in Flink.
 
     Attributes:
         out_of_orderness: Bound of the built-in generator.
@@ -217,16 +215,14 @@ class WatermarkStrategy:
     ) -> WatermarkStrategy:
         """Advance with all splits of all sources of a group (Flink's FLIP-182 and FLIP-217).
 
-        A reader holds the first row that would advance its split too far, and continues
-        when the
+        A reader holds the first row that would advance its split too far, and continues when the
         slowest split has caught up. This limits skew and state; no row is lost without it.
 
         Args:
             group: Name of the group, the same for all its sources.
             max_drift: How far a split may be ahead of the slowest one.
             update_interval: Minimum time between two increases of the maximum. It applies
-                once per
-                plan, so less than the time between plans has no effect. By default every
+                once per plan, so less than the time between plans has no effect. By default every
                 plan.
 
         Raises:
@@ -348,8 +344,7 @@ class WatermarkStrategy:
 
         Args:
             state: The last state of the split's tracker, None for a split that was never
-                read. The
-                state of another kind of strategy is ignored.
+                read. The state of another kind of strategy is ignored.
         """
         return split_watermarks(
             self.generator_factory,

@@ -24,8 +24,7 @@ _FRAGMENT: Final = re.compile(
 def objections(pull_request: PullRequest, maintainers: Maintainers) -> list[str]:
     """Return why a pull request may not be merged; empty if it may.
 
-    Each folder that it changes needs the approval of a maintainer who is not the author. The
-    last
+    Each folder that it changes needs the approval of a maintainer who is not the author. The last
     review of each person counts, except comments, and an approval only for its commit.
 
     Args:

@@ -185,8 +185,7 @@ class CsvReader:
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         """Read any number of records, at least one; wanted columns that are not fields are null.
 
-        A quote that is not closed includes the lines after it, so a caller whose records
-        may be
+        A quote that is not closed includes the lines after it, so a caller whose records may be
         malformed must compare the number of records.
 
         Raises:

@@ -45,10 +45,8 @@ class ElementQueue(Generic[E]):
     """A queue that blocks its producers when it holds enough elements or bytes.
 
     A slow task thus stops its fetchers, and memory is bounded regardless of the batch size. An
-    empty
-    queue accepts any element, however large. Corresponds to Flink's
-    ``FutureCompletingBlockingQueue`` (FLIP-27). Executor; any number of producers, one
-    consumer.
+    empty queue accepts any element, however large. Corresponds to Flink's
+    ``FutureCompletingBlockingQueue`` (FLIP-27). Executor; any number of producers, one consumer.
 
     Args:
         size_of: Returns the bytes of an element.
@@ -86,8 +84,7 @@ class ElementQueue(Generic[E]):
         """Append an entry; blocks while the queue is full, except for the end of a split.
 
         Returns:
-            Whether the entry was accepted; False after the queue is closed. :meth:`close`
-            wakes a
+            Whether the entry was accepted; False after the queue is closed. :meth:`close` wakes a
             blocked call.
         """
         size = 0 if entry.element is None else self._size_of(entry.element)
@@ -107,10 +104,8 @@ class ElementQueue(Generic[E]):
 
         Raises:
             BaseException: The error that closed the queue, after the earlier entries: a
-                task that
-                stops reading earlier is not affected by entries fetched ahead. Raised once;
-                a later
-                poll raises a plain `FetchError`.
+                task that stops reading earlier is not affected by entries fetched ahead. Raised
+                once; a later poll raises a plain `FetchError`.
         """
         with self._changed:
             if self._entries:

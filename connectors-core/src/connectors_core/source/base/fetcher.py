@@ -48,10 +48,8 @@ class _Board(Generic[SplitT]):
 class SplitFetcher(Generic[E, SplitT]):
     """A daemon thread that runs one split reader; created by a :class:`SplitFetcherManager`.
 
-    Between fetches, it takes as many waiting splits as it may read at once, and passes on
-    pauses. A
-    pause reaches the split reader only if it concerns some of its splits; if all are paused,
-    the
+    Between fetches, it takes as many waiting splits as it may read at once, and passes on pauses. A
+    pause reaches the split reader only if it concerns some of its splits; if all are paused, the
     thread does not fetch. It closes the split reader and ends when nothing is left to read.
     """
 
@@ -204,19 +202,15 @@ class SplitFetcher(Generic[E, SplitT]):
 class SplitFetcherManager(ABC, Generic[E, SplitT]):
     """Starts, feeds, and stops the fetchers of one source reader. Executor only.
 
-    All methods are called on the task's thread. No thread runs before the first splits arrive,
-    so
-    that a fork never copies a running thread. The first error of any fetcher stops all of them,
-    and
-    the queue's poll raises it: errors of the core unchanged, others as the cause of a
-    `FetchError`.
+    All methods are called on the task's thread. No thread runs before the first splits arrive, so
+    that a fork never copies a running thread. The first error of any fetcher stops all of them, and
+    the queue's poll raises it: errors of the core unchanged, others as the cause of a `FetchError`.
 
     Args:
         split_reader_factory: Creates a split reader; called on the task's thread.
         size_of: Returns the bytes of a fetched element; by default its ``nbytes``.
         max_queued_elements: Maximum number of elements that are fetched ahead. In addition,
-            each
-            fetcher holds the result of one fetch.
+            each fetcher holds the result of one fetch.
         max_queued_bytes: Maximum number of bytes that are fetched ahead.
         close_timeout: Seconds that :meth:`close` waits for the threads.
         name: Prefix of the threads' names.
@@ -282,8 +276,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
 
         Raises:
             NotImplementedError: The split reader reads several splits at once and cannot
-                leave out
-                single ones. Nothing has changed then.
+                leave out single ones. Nothing has changed then.
         """
         with self._board.changed:
             paused = (self._board.paused | frozenset(pause)) - frozenset(resume)
@@ -297,8 +290,7 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
     def close(self, timeout: float | None = None) -> None:
         """Stop all threads and drop the queue. A second call has no effect.
 
-        A thread that does not end in time is a daemon, so it cannot block the process from
-        exiting.
+        A thread that does not end in time is a daemon, so it cannot block the process from exiting.
         It is logged as an error with its name and stack.
 
         Args:
@@ -383,9 +375,8 @@ class SingleThreadMultiplexFetcherManager(SplitFetcherManager[E, SplitT]):
 class SingleThreadSequentialFetcherManager(SplitFetcherManager[E, SplitT]):
     """One thread and one split reader, which reads one split after another.
 
-    The output keeps the order of the splits. The next split is opened while the last elements
-    of the
-    previous one are still queued. A paused split blocks later ones. Suitable for files.
+    The output keeps the order of the splits. The next split is opened while the last elements of
+    the previous one are still queued. A paused split blocks later ones. Suitable for files.
     """
 
     ordered: ClassVar[bool] = True
@@ -407,8 +398,7 @@ class ThreadPerSplitFetcherManager(SplitFetcherManager[E, SplitT]):
     Args:
         split_reader_factory: Creates a split reader; called on the task's thread.
         max_threads: Maximum number of threads; further splits wait for a thread that has
-            finished
-            its split. By default there is no limit.
+            finished its split. By default there is no limit.
         size_of: Returns the bytes of a fetched element; by default its ``nbytes``.
         max_queued_elements: Maximum number of elements that are fetched ahead, over all
             threads.

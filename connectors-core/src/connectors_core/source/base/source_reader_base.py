@@ -44,11 +44,9 @@ class RecordEmitter(ABC, Generic[E, SplitStateT]):
 class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
     """A source reader based on fetcher threads (Flink's FLIP-27). Executor, one per plan entry.
 
-    Each poll takes exactly one fetched element, or one end of a split, so that the positions
-    after a
-    poll directly follow the emitted rows. A split leaves :meth:`snapshot_state` when its last
-    element is emitted, however far ahead the fetchers are. Fetched elements of a paused split
-    are
+    Each poll takes exactly one fetched element, or one end of a split, so that the positions after
+    a poll directly follow the emitted rows. A split leaves :meth:`snapshot_state` when its last
+    element is emitted, however far ahead the fetchers are. Fetched elements of a paused split are
     held back.
 
     Args:
@@ -56,8 +54,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         fetcher_manager: Runs the split readers; closed with this reader.
         record_emitter: Converts elements to batches.
         request_splits: Whether to ask the enumerator for a split when all splits are finished,
-            or if
-            the entry had none. Set it for sources whose enumerator assigns on request.
+            or if the entry had none. Set it for sources whose enumerator assigns on request.
     """
 
     def __init__(
@@ -166,8 +163,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
 
         Raises:
             NotImplementedError: One split reader reads several splits and cannot leave out
-                single
-                ones. Nothing has changed then.
+                single ones. Nothing has changed then.
         """
         to_pause = [split_id for split_id in splits_to_pause if split_id in self._states]
         self._manager.pause_or_resume_splits(to_pause, splits_to_resume)

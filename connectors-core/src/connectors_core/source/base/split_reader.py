@@ -41,10 +41,8 @@ class RecordsBySplits(Generic[E]):
     Attributes:
         records: Pairs of a split id and an element of that split, in order. No element is None.
         finished_splits: Splits that have no more elements after these records. If possible,
-            name a
-            split here together with its last element: it then finishes with that element,
-            without
-            another poll.
+            name a split here together with its last element: it then finishes with that element,
+            without another poll.
     """
 
     records: Sequence[tuple[str, E]] = ()
@@ -70,8 +68,7 @@ class SplitReader(ABC, Generic[E, SplitT]):
     def fetch(self) -> RecordsBySplits[E]:
         """Read the next elements; may block until there are some, and is called in a loop.
 
-        Return early with the available elements if :meth:`wake_up` was called since the
-        last fetch
+        Return early with the available elements if :meth:`wake_up` was called since the last fetch
         returned. The same split state must give the same rows in the same order.
         """
 
@@ -82,9 +79,8 @@ class SplitReader(ABC, Generic[E, SplitT]):
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
         """Pause these splits (ids) in the next fetches, or resume them.
 
-        Needed only if one thread reads several splits at once. With one split at a time, or
-        with all
-        splits paused, nothing is fetched at all (Flink's FLIP-217).
+        Needed only if one thread reads several splits at once. With one split at a time, or with
+        all splits paused, nothing is fetched at all (Flink's FLIP-217).
 
         Raises:
             NotImplementedError: This reader cannot leave out single splits.

@@ -33,24 +33,19 @@ from connectors_core.source.split import ReadLimits, SplitTraits
 class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
     """A backlog, then live data: each source is read to its end, then the next one starts.
 
-    All have the same schema, and all but the last are bounded. If the start of a source depends
-    on
+    All have the same schema, and all but the last are bounded. If the start of a source depends on
     where the previous one ended, add it as a factory, which is called when it is needed::
 
         HybridSource.builder(files).add_source(
             lambda switch: log_from(switch.max_event_time)
         ).build()
 
-    The switch takes place between two plans: the first plan after it contains the state of the
-    next
-    source's enumerator and the input of the factory. After a restart, the pipeline continues
-    either
-    with the old source or with the new one. The watermark continues: rows of the next source
-    below
+    The switch takes place between two plans: the first plan after it contains the state of the next
+    source's enumerator and the input of the factory. After a restart, the pipeline continues either
+    with the old source or with the new one. The watermark continues: rows of the next source below
     it are late. A batch run reads all sources at once.
 
-    If ``from_source`` sets no limits or rate, those of the first source apply. Keep the members
-    and
+    If ``from_source`` sets no limits or rate, those of the first source apply. Keep the members and
     their order across restarts; you may append more.
 
     Args:
@@ -153,8 +148,7 @@ class HybridSourceBuilder:
             traits: Minimum guarantees of the splits of a factory's source; by default
                 ``SplitTraits()``.
             starts_at: The event time of the source's first rows, if known. If it is later
-                than the
-                last event time before it, rows between them may be missing, and the
+                than the last event time before it, rows between them may be missing, and the
                 pipeline fails.
             allow_gap: Continue anyway.
 
