@@ -61,7 +61,7 @@ def probe_executors(spark: SparkSession, store: StateStore) -> None:
     for row in rows:
         if row.name not in written:
             raise StateLocationError(
-                "the driver does not see what executors write to the state location",
+                "the driver does not see the files of executors in the state location",
                 expected=f"{store} on shared storage",
                 found="a folder that is local to each machine",
                 option="state_location",
