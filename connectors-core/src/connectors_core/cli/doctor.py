@@ -308,7 +308,8 @@ def connector_findings(
                 problem=f"it is built for Spark {own_line or connector.requires['pyspark']}, "
                 f"but pyspark {pyspark} is installed",
                 fix=f"pip install '{connector.name}=={release}.{right or '*'}'"
-                + (f" {pin}" if right is None else ""),
+                + (f" {pin}" if right is None else "")
+                + "  # with the --index-url or --find-links of the first install, if any",
             )
         elif core is not None and not fits(core, connector.requires[CORE]):
             finding = dataclasses.replace(

@@ -85,7 +85,7 @@ class LookupJoin:
                 found=how,
                 option="how",
             )
-        pairs = _pairs(on)
+        pairs = _pairs(on, "on")
         if not pairs:
             raise ConfigurationError("a lookup join needs at least one key", option="on")
         for name, key in pairs:
@@ -93,7 +93,7 @@ class LookupJoin:
         keys = [key for _, key in pairs]
         if columns is None:
             columns = [name for name in table.names if name not in keys]
-        added = _pairs(columns)
+        added = _pairs(columns, "columns")
         names = [*rows.names, *(name for _, name in added)]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(
@@ -207,12 +207,15 @@ def _index_in(values: pa.Array, among: pa.Array) -> Positions:
     return positions
 
 
-def _pairs(names: Sequence[str] | Mapping[str, str]) -> list[tuple[str, str]]:
+def _pairs(names: Sequence[str] | Mapping[str, str], option: str) -> list[tuple[str, str]]:
     if isinstance(names, Mapping):
         return list(names.items())
     if isinstance(names, str):
         raise ConfigurationError(
-            "columns must be a list or a map", expected=f"[{names!r}]", found=repr(names)
+            f"{option!r} of a lookup join must be a list or a mapping",
+            expected=f"[{names!r}]",
+            found=repr(names),
+            option=option,
         )
     return [(name, name) for name in names]
 

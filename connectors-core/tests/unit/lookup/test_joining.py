@@ -135,13 +135,13 @@ def test_a_left_join_makes_added_columns_nullable():
     ("arguments", "option"),
     [
         ({"on": []}, "on"),
-        ({"on": "a"}, None),
+        ({"on": "a"}, "on"),
         ({"on": ["zz"]}, "on"),
         ({"on": {"a": "zz"}}, "on"),
         ({"on": {"n": "a"}}, "on"),
         ({"on": ["a"], "columns": ["zz"]}, "columns"),
         ({"on": ["a"]}, "columns"),
-        ({"on": ["a"], "columns": [], "how": "outer"}, None),
+        ({"on": ["a"], "columns": [], "how": "outer"}, "how"),
     ],
     ids=str,
 )
