@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m connector_release_tools` is `release-tools`."""
+"""Runs `release-tools` as `python -m connector_release_tools`."""
 
 from __future__ import annotations
 

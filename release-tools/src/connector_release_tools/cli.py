@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `release-tools`: its groups of commands, and errors without a traceback."""
+"""The command `release-tools`: its command groups, and error output without a traceback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ERROR_EXIT: Final = 2
 
 
 class ReleaseToolsGroup(TyperGroup):
-    """Shows the errors of the tools by message and hint, and exits with 2."""
+    """Prints the message and hint of an error, and exits with code 2."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Create the context of a call."""
@@ -54,7 +54,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Tools to develop and release connectors.",
+    help="Develop and release connectors.",
 )
 app.add_typer(docs, name="docs")
 app.add_typer(api, name="api")

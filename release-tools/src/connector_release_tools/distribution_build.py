@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions of a package of the tree: the same bytes wherever and whenever they are built."""
+"""Builds distributions of a package reproducibly: every build gives the same bytes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def build(
 
     Args:
         project: The folder with pyproject.toml.
-        folder: Where the distribution goes; made if it is not there.
-        spark: The Spark line it is for; None for a package that serves all lines.
-        seconds: The time that its files carry, since 1970: that of the commit.
-        kind: What is built.
+        folder: The destination folder; created if it does not exist.
+        spark: The Spark line to build for; None for a package that serves all lines.
+        seconds: The timestamp of its files in seconds since 1970: the time of the commit.
+        kind: The kind of distribution.
 
     Returns:
-        The file.
+        The path of the distribution.
 
     Raises:
         ProgramError: The build fails.
@@ -56,7 +56,9 @@ def build(
         said = output((*command, project), folder=project, env=env)
         built = list(Path(scratch).iterdir())
         if len(built) != 1:
-            raise ProgramError(f"the build of {project} made {len(built)} files:\n{said}")
+            raise ProgramError(
+                f"the build of {project} created {len(built)} files instead of one:\n{said}"
+            )
         return built[0].replace(folder / built[0].name)
 
 
@@ -69,21 +71,22 @@ def build_tree(
     seconds: int,
     kind: Kind = "wheel",
 ) -> Path:
-    """Build a distribution of a folder as git holds it, not as it lies in the working tree.
+    """Build a distribution of a committed folder, without the changes of the working tree.
 
     Args:
         repository: The repository.
-        tree: The id of the folder's tree, or a revision that names it, as `HEAD:connectors-core`.
-        folder: Where the distribution goes.
-        spark: The Spark line it is for; None for a package that serves all lines.
-        seconds: The time that its files carry.
-        kind: What is built.
+        tree: The id of the folder's tree, or a revision that resolves to it:
+            `HEAD:connectors-core`.
+        folder: The destination folder.
+        spark: The Spark line to build for; None for a package that serves all lines.
+        seconds: The timestamp of its files in seconds since 1970.
+        kind: The kind of distribution.
 
     Returns:
-        The file.
+        The path of the distribution.
 
     Raises:
-        GitError: The tree is not there.
+        GitError: The tree does not exist.
         ProgramError: The build fails.
     """
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:

@@ -37,9 +37,9 @@ class Distribution:
 
     Attributes:
         path: The file.
-        project: The name of its project, as indexes write it.
-        version: Its version, as it is spelled in the file's name.
-        kind: Which of the two it is.
+        project: The normalized name of its project.
+        version: Its version, as spelled in the file name.
+        kind: Wheel or source distribution.
     """
 
     path: Path
@@ -49,13 +49,13 @@ class Distribution:
 
     @classmethod
     def of(cls, path: Path) -> Distribution:
-        """Return the distribution of a file, by its name.
+        """Return the distribution in a file, based on the file name.
 
         Raises:
-            DistributionError: The file does not exist, or its name is not that of a distribution.
+            DistributionError: The file does not exist, or its name is not a distribution's.
         """
         if not path.is_file():
-            raise DistributionError(f"there is no file {path}")
+            raise DistributionError(f"the file {path} does not exist")
         try:
             if path.suffix == ".whl":
                 project, version, *_ = parse_wheel_filename(path.name)
@@ -65,7 +65,7 @@ class Distribution:
         except (InvalidWheelFilename, InvalidSdistFilename) as error:
             raise DistributionError(
                 f"{path.name} is neither a wheel nor a source distribution: {error}",
-                hint="give files that `release-tools release build` made",
+                hint="pass files that `release-tools release build` created",
             ) from error
 
     @cached_property
@@ -75,44 +75,44 @@ class Distribution:
 
     @cached_property
     def metadata_file(self) -> bytes:
-        """Its metadata as it carries them.
+        """The raw metadata.
 
         Raises:
-            DistributionError: It carries none.
+            DistributionError: It contains no metadata.
         """
         place = "*.dist-info/METADATA" if self.kind == "wheel" else "*/PKG-INFO"
         for name, content in self.members():
             path = Path(name)
             if len(path.parts) == 2 and path.match(place):
                 return content
-        raise DistributionError(f"{self.path.name} holds no {place}")
+        raise DistributionError(f"{self.path.name} does not contain {place}")
 
     @cached_property
     def metadata(self) -> Metadata:
-        """Its metadata, checked.
+        """The validated metadata.
 
         Raises:
-            DistributionError: They are not there, or not as they must be.
+            DistributionError: The metadata is missing or invalid.
         """
         raw, unknown = parse_email(self.metadata_file)
         if unknown:
             raise DistributionError(
-                f"{self.path.name} has metadata that no installer knows: {', '.join(unknown)}"
+                f"{self.path.name} has unknown metadata fields: {', '.join(unknown)}"
             )
         try:
             metadata = Metadata.from_raw(raw)
         except ExceptionGroup as error:
             said = "; ".join(str(each) for each in error.exceptions)
-            raise DistributionError(f"{self.path.name} has wrong metadata: {said}") from error
+            raise DistributionError(f"{self.path.name} has invalid metadata: {said}") from error
         named = (canonicalize_name(metadata.name), str(metadata.version))
         if named != (self.project, self.version):
             raise DistributionError(
-                f"{self.path.name} holds {named[0]} {named[1]}, which its name does not say"
+                f"{self.path.name} contains {named[0]} {named[1]}, which differs from its file name"
             )
         return metadata
 
     def members(self) -> Iterator[tuple[str, bytes]]:
-        """Every file in it, by its path there."""
+        """Yield every member with its path and content."""
         if self.kind == "wheel":
             with zipfile.ZipFile(self.path) as wheel:
                 for name in wheel.namelist():

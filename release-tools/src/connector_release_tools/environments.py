@@ -33,20 +33,20 @@ print(json.dumps({d.metadata["Name"].lower().replace("_", "-").replace(".", "-")
 
 
 def wheelhouse() -> Path:
-    """Where `make wheelhouse` keeps the wheels of pyspark, which the index has as source only."""
+    """`make wheelhouse` stores pyspark wheels here, because the index has only its sources."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "connectors" / "wheelhouse"
 
 
 def constraints(root: Path, spark_line: SparkLine) -> list[str]:
-    """The versions that a tree is tested with on a Spark line, from its compiled requirements.
+    """Return the tested versions for a Spark line, from the compiled requirements of a tree.
 
     Args:
         root: The top of the tree.
         spark_line: The Spark line.
 
     Returns:
-        Requirements such as `pyspark==3.5.9`; none where the tree has no such files.
+        Requirements such as `pyspark==3.5.9`; empty if the tree has no such files.
     """
     short = str(spark_line).replace(".", "")
     files = [root / "requirements" / f"{kind}{short}.txt" for kind in ("spark", "pyspark")]
@@ -59,17 +59,17 @@ class Environment:
     """A virtual environment.
 
     Attributes:
-        folder: Where it is.
+        folder: Its folder.
     """
 
     folder: Path
 
     @classmethod
     def create(cls, folder: Path, *, python: str | Path = sys.executable) -> Environment:
-        """Make an empty one.
+        """Create an empty environment.
 
         Raises:
-            ProgramError: uv cannot.
+            ProgramError: uv fails.
         """
         output(
             (find_uv_bin(), "venv", "-q", "--clear", "--python", python, folder),
@@ -80,7 +80,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its Python."""
+        """The path of its Python."""
         return self.folder / "bin" / "python"
 
     def install(
@@ -92,12 +92,12 @@ class Environment:
         """Install packages.
 
         Args:
-            requirements: Requirements, or files of distributions.
-            constraints: What else must hold, as requirements.
-            find_links: Folders with distributions that are taken too.
+            requirements: Requirements, or paths of distributions.
+            constraints: Requirements that limit the versions.
+            find_links: Additional folders with distributions.
 
         Raises:
-            ProgramError: uv cannot, and says why.
+            ProgramError: uv fails; the message contains its output.
         """
         wanted = self.folder / "constraints.txt"
         wanted.write_text("\n".join(constraints) + "\n", encoding="utf-8")
@@ -111,7 +111,7 @@ class Environment:
         )  # fmt: skip
 
     def variables(self) -> dict[str, str]:
-        """The environment variables of what runs in it: Spark's workers use its Python."""
+        """Environment variables for programs in it, so that Spark's workers use its Python."""
         kept = {name: it for name, it in os.environ.items() if not name.startswith(_FOREIGN)}
         path = os.pathsep.join([str(self.folder / "bin"), kept.get("PATH", os.defpath)])
         return {
@@ -123,14 +123,14 @@ class Environment:
         }
 
     def run(self, *arguments: str | Path, folder: Path) -> str:
-        """Run its Python and give what that prints.
+        """Run its Python and return the output.
 
         Raises:
-            ProgramError: It fails.
+            ProgramError: Python fails.
         """
         return output((self.python, *arguments), folder=folder, env=self.variables())
 
     def versions(self) -> dict[str, str]:
-        """The versions of the packages in it, by their names in lower case with hyphens."""
+        """The versions of the installed packages, by normalized name."""
         found: dict[str, str] = json.loads(self.run("-c", _VERSIONS, folder=self.folder))
         return found

@@ -63,13 +63,13 @@ class Repository:
 
     @classmethod
     def around(cls, folder: Path) -> Repository:
-        """The repository that a folder belongs to.
+        """Return the repository that contains a folder.
 
         Raises:
-            GitError: The folder is in none.
+            GitError: The folder is not in a repository.
         """
         if not folder.is_dir():
-            raise GitError(f"there is no folder {folder}")
+            raise GitError(f"the folder {folder} does not exist")
         top = run("rev-parse", "--show-toplevel", folder=folder).decode()
         return cls(Path(top.removesuffix("\n")))
 
@@ -80,17 +80,17 @@ class Repository:
 
     def merge_base(self, revision: str) -> str | None:
         """Return the common ancestor of HEAD and a revision; None if there is none."""
-        if revision.startswith("-"):  # no option of git's
+        if revision.startswith("-"):  # not an option of git
             return None
         done = attempt("merge-base", revision, "HEAD", folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def last_change(self, folder: str, revision: str = "HEAD") -> str:
-        """The id of the last commit up to a revision that changed a folder."""
+        """Return the last commit up to a revision that changed a folder."""
         return run("rev-list", "-1", revision, "--", folder, folder=self.root).decode().strip()
 
     def uncommitted(self, folder: str) -> list[str]:
-        """The files of a folder that differ from HEAD or are not known to git, ignored ones not."""
+        """Return the changed and untracked files of a folder, without ignored ones."""
         status = run(
             "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", folder,
             folder=self.root,
@@ -106,24 +106,24 @@ class Repository:
         return frozenset(name for name in names if (self.root / name).is_file())
 
     def is_shallow(self) -> bool:
-        """Whether the clone's history is cut."""
+        """Whether the clone is shallow."""
         said = run("rev-parse", "--is-shallow-repository", folder=self.root)
         return said.strip() == b"true"
 
     def is_ancestor(self, commit: str, of: str = "HEAD") -> bool:
-        """Whether a commit is part of the history of a revision."""
+        """Return whether a commit is an ancestor of a revision."""
         done = attempt("merge-base", "--is-ancestor", commit, of, folder=self.root)
         return done.returncode == 0
 
     def seconds(self, commit: str) -> int:
-        """The time of a commit, in seconds since 1970."""
+        """Return the time of a commit in seconds since 1970."""
         return int(run("show", "--no-patch", "--format=%ct", commit, folder=self.root))
 
     def text(self, name: str) -> str:
-        """Return the content of a file, named as `TREE:path`.
+        """Return the content of a file, specified as `TREE:path`.
 
         Raises:
-            GitError: There is no such file.
+            GitError: The file does not exist.
         """
         return run("show", name, folder=self.root).decode()
 
@@ -131,7 +131,7 @@ class Repository:
         """Return the id of the tree that committing the whole folder would create.
 
         Raises:
-            GitError: There is no such folder, or nothing in it.
+            GitError: The folder does not exist or is empty.
         """
         with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
             env = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}

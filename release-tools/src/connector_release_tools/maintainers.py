@@ -29,7 +29,7 @@ EVERYTHING: Final = "/"
 _PART: Final = r"\.?[A-Za-z0-9_-][A-Za-z0-9._-]*"
 _NAME: Final = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
 
-# Handles are GitHub's: a person's, or a team's as organization/team. Case is ignored.
+# A GitHub handle of a person, or organization/team for a team. Case is ignored.
 Person = Annotated[
     str, StringConstraints(pattern=rf"^{_NAME}$", max_length=39), AfterValidator(str.lower)
 ]
@@ -50,11 +50,11 @@ class _Period(_Entry):
     @model_validator(mode="after")
     def _is_ordered(self) -> Self:
         if self.until is not None and self.until < self.since:
-            raise ValueError(f"until {self.until} is before since {self.since}")
+            raise ValueError(f"until ({self.until}) is before since ({self.since})")
         return self
 
     def covers(self, day: datetime.date) -> bool:
-        """Whether it holds on a day; the first and the last count."""
+        """Return whether the term includes a day; both ends are inclusive."""
         return self.since <= day and (self.until is None or day <= self.until)
 
 
@@ -67,11 +67,11 @@ class _BindingTerm(_Period):
 
 
 class Maintainers(_Entry):
-    """What the file holds.
+    """The contents of the file.
 
     Attributes:
-        folders: Terms by folder; `/` is everything that stands under no other.
-        binding: Terms of the people whose vote binds. A team has no vote.
+        folders: Terms by folder; `/` covers all other files.
+        binding: Terms of the people with a binding vote. A team has no vote.
     """
 
     folders: Mapping[_Folder, tuple[_Term, ...]]
@@ -85,57 +85,57 @@ class Maintainers(_Entry):
 
     @classmethod
     def of(cls, repository: Repository) -> Self:
-        """What the file at the top of a working tree says.
+        """Read the file at the top of a working tree.
 
         Raises:
-            MaintainersError: It is not there, or not as it must be.
+            MaintainersError: The file is missing or invalid.
         """
         try:
             return cls.parse((repository.root / MAINTAINERS).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise MaintainersError(
-                f"there is no {MAINTAINERS} in {repository.root}",
+                f"{repository.root} does not contain {MAINTAINERS}",
                 hint="run this in the repository of the connectors",
             ) from error
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What a text says.
+        """Parse the text of the file.
 
         Raises:
-            MaintainersError: It is no YAML, or not as it must be.
+            MaintainersError: The text is not YAML or is invalid.
         """
         document = load(text, name=MAINTAINERS, error=MaintainersError)
         return validated(cls, document, name=MAINTAINERS, error=MaintainersError)
 
     def folder_of(self, path: str) -> str:
-        """The folder that a file is judged by: the deepest that is named, as in CODEOWNERS."""
+        """Return the deepest listed folder that contains a file, as in CODEOWNERS."""
         for parent in PurePosixPath(path).parents:
             if str(parent) in self.folders:
                 return str(parent)
         return EVERYTHING
 
     def of_folder(self, folder: str, day: datetime.date) -> list[str]:
-        """Who looks after a folder on a day."""
+        """Return the maintainers of a folder on a day."""
         return _holders(self.folders[folder], day)
 
     def current(self, folder: str) -> list[str]:
-        """Who looks after a folder, with no end to it."""
+        """Return the maintainers of a folder whose term has no end."""
         terms = self.folders[folder]
         return list(dict.fromkeys(term.handle for term in terms if term.until is None))
 
     def people(self, day: datetime.date) -> set[str]:
-        """The people, not teams, who look after any folder on a day."""
+        """Return the people (not teams) who maintain any folder on a day."""
         handles = {handle for folder in self.folders for handle in self.of_folder(folder, day)}
         return {handle for handle in handles if not is_team(handle)}
 
     def binding_voters(self, day: datetime.date) -> list[str]:
-        """Whose vote binds on a day."""
+        """Return the people with a binding vote on a day."""
         return _holders(self.binding, day)
 
 
 def is_team(handle: str) -> bool:
-    """Whether a handle is that of a team."""
+    """Return whether a handle belongs to a team."""
     return "/" in handle
 
 

@@ -15,7 +15,7 @@ from connector_release_tools.errors import ProgramError
 __all__ = ["follow", "output"]
 
 _LAST_LINES: Final = 30
-# Time in which a terminated program must end.
+# Time that a program has to end after SIGTERM.
 _GRACE_SECONDS: Final = 10
 
 
@@ -26,11 +26,11 @@ def output(
 
     Args:
         command: The program and its arguments.
-        folder: Where it runs.
-        env: Its whole environment; that of this process if None.
+        folder: The working directory.
+        env: Its complete environment; None inherits that of this process.
 
     Raises:
-        ProgramError: It is not there, or fails; the message ends with the last that it said.
+        ProgramError: The program is missing or fails; the message ends with its last output.
     """
     words = [os.fspath(word) for word in command]
     with _started(words, folder, env) as process:
@@ -55,21 +55,20 @@ def follow(
     log: Path,
     on_line: Callable[[str], None],
 ) -> int:
-    """Run a long program and pass on its lines as they arrive.
+    """Run a long program and report its output line by line.
 
     Args:
         command: The program and its arguments.
-        folder: Where it runs.
-        env: Its whole environment.
-        log: The file that its output is added to.
-        on_line: Is given each line of its output.
+        folder: The working directory.
+        env: Its complete environment.
+        log: The file to append its output to.
+        on_line: Called with each line of its output.
 
     Returns:
-        Its exit code. When this process is interrupted, the program and what it has started end
-        first.
+        The exit code. If this process is interrupted, it first ends the program and its children.
 
     Raises:
-        ProgramError: It is not there.
+        ProgramError: The program is missing.
     """
     words = [os.fspath(word) for word in command]
     process = _started(words, folder, env, new_session=True)
@@ -100,11 +99,11 @@ def _started(
             start_new_session=new_session,
         )
     except FileNotFoundError as error:
-        raise ProgramError(f"there is no program {words[0]}") from error
+        raise ProgramError(f"the program {words[0]} was not found") from error
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a program that leads its own group, and the group with it."""
+    """End a program and its process group."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(_GRACE_SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share: the folder that they work on, and the console that they print to."""
+"""Shared by all commands: the option for the repository, and the console."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.console import Console
 
 __all__ = ["Root", "console"]
 
-Root = Annotated[Path, typer.Option(help="A folder in the repository.", show_default="here")]
+Root = Annotated[Path, typer.Option(help="A folder inside the repository.", show_default="here")]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that marks nothing up and breaks no line, so that output can be read by programs.
+    """Return a console without markup and line breaks, so that programs can read the output.
 
     Args:
-        stderr: Whether it prints where errors go.
+        stderr: Whether it prints to standard error.
     """
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)

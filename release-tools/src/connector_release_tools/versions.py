@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a release is called: its release name for people, its package version for installers.
+"""Names of releases: the release name for people, the package version for installers.
 
-`3.1.2-3.5` is the release name of version 3.1.2 for Spark 3.5. Installers refuse that spelling as a
-requirement (PEP 440), so the artefact carries the package version `3.1.2.3.5`. This module alone
+`3.1.2-3.5` is the release name of version 3.1.2 for Spark 3.5. Installers reject this spelling in a
+requirement (PEP 440), so the artifact has the package version `3.1.2.3.5`. Only this module
 translates between the two.
 """
 
@@ -18,7 +18,7 @@ from connector_release_tools.errors import VersionError
 
 __all__ = ["SPARK_EXTRA", "Release", "ReleaseVersion", "SparkLine", "Version"]
 
-# The extra of every package that brings Spark; without it an install leaves Spark alone.
+# The extra of every package that installs Spark. Without it, an install does not change Spark.
 SPARK_EXTRA: Final = "spark"
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """The version of a connector: major, minor, patch, after semantic versioning."""
+    """The semantic version of a connector: major, minor, patch."""
 
     major: int
     minor: int
@@ -40,14 +40,14 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """The version that a text such as `3.1.2` names.
+        """Parse a version such as `3.1.2`.
 
         Raises:
-            VersionError: It names none.
+            VersionError: The text has another format.
         """
         if (match := _VERSION.fullmatch(text)) is None:
             raise VersionError(
-                f"{text!r} is no version of a connector",
+                f"{text!r} is not a connector version",
                 hint="write MAJOR.MINOR.PATCH, as in 3.1.2",
             )
         return cls(*(int(number) for number in match.groups()))
@@ -65,23 +65,23 @@ class SparkLine:
 
     @classmethod
     def parse(cls, text: str) -> SparkLine:
-        """The line that a text such as `3.5` names.
+        """Parse a Spark line such as `3.5`.
 
         Raises:
-            VersionError: It names none.
+            VersionError: The text has another format.
         """
         if (match := _SPARK_LINE.fullmatch(text)) is None:
-            raise VersionError(f"{text!r} is no Spark line", hint="write MAJOR.MINOR, as in 3.5")
+            raise VersionError(f"{text!r} is not a Spark line", hint="write MAJOR.MINOR, as in 3.5")
         return cls(*(int(number) for number in match.groups()))
 
     @property
     def requirement(self) -> str:
-        """The Spark that an artefact for this line brings, if it is asked to."""
+        """The pyspark requirement of the extra in an artifact for this line."""
         return f"pyspark>={self},<{self.major}.{self.minor + 1}"
 
     @property
     def pin(self) -> str:
-        """What a person writes so that an installer stays on this line."""
+        """The pyspark requirement that keeps an installer on this line."""
         return f"pyspark=={self}.*"
 
     def __str__(self) -> str:
@@ -90,43 +90,43 @@ class SparkLine:
 
 @dataclass(frozen=True, order=True)
 class ReleaseVersion:
-    """A version for a Spark line: what one artefact is built for."""
+    """A version for one Spark line, which is what an artifact is built for."""
 
     version: Version
     spark: SparkLine
 
     @classmethod
     def parse(cls, text: str) -> ReleaseVersion:
-        """Read the spelling of a release name, `3.1.2-3.5`.
+        """Parse a release name such as `3.1.2-3.5`.
 
         Raises:
-            VersionError: It is spelled in another way; the hint has the right spelling.
+            VersionError: The text has another format; the hint contains the right one.
         """
         if (match := _RELEASE.fullmatch(text)) is None:
             meant = _meant(text)
             raise VersionError(
-                f"{text!r} is not how a release is called",
+                f"{text!r} is not a release name",
                 hint=f"write {meant}" if meant else f"write {_SPELLING}",
             )
         return cls._of(match)
 
     @classmethod
     def of_package(cls, text: str) -> ReleaseVersion:
-        """Read the package version that an artefact carries, `3.1.2.3.5`.
+        """Parse a package version such as `3.1.2.3.5`.
 
         Raises:
-            VersionError: It is none.
+            VersionError: The text has another format.
         """
         if (match := _PACKAGE.fullmatch(text)) is None:
             raise VersionError(
                 f"{text!r} is not the package version of a release",
-                hint="it is MAJOR.MINOR.PATCH.SPARK, as in 3.1.2.3.5",
+                hint="write MAJOR.MINOR.PATCH.SPARK, as in 3.1.2.3.5",
             )
         return cls._of(match)
 
     @property
     def package_version(self) -> str:
-        """What the artefact carries, and installers understand."""
+        """The package version for artifacts and installers."""
         return f"{self.version}.{self.spark}"
 
     @classmethod
@@ -146,16 +146,16 @@ class Release:
 
     @classmethod
     def parse(cls, text: str) -> Release:
-        """Read `connector-kafka==3.1.2-3.5`, or with a blank for the two signs.
+        """Parse `connector-kafka==3.1.2-3.5`, or the same with a space instead of `==`.
 
         Raises:
-            VersionError: It names no release.
+            VersionError: The text has another format.
         """
         name, found, version = re.sub(r"\s*==\s*|\s+", "==", text.strip()).partition("==")
         name = canonicalize_name(name)
         if not found or _NAME.fullmatch(name) is None:
             raise VersionError(
-                f"{text!r} names no release", hint="write NAME==VERSION-SPARK, as in "
+                f"{text!r} is not a release", hint="write NAME==VERSION-SPARK, as in "
                 "connector-kafka==3.1.2-3.5",
             )  # fmt: skip
         return cls(name, ReleaseVersion.parse(version))
@@ -170,7 +170,7 @@ class Release:
 
 
 def _meant(text: str) -> str | None:
-    """The release name that a near miss stands for."""
+    """Return the release name that a misspelled text most likely means."""
     numbers = re.findall(r"[0-9]+", text)
     if re.fullmatch(r"[0-9.]+-[0-9]{2}", text, re.ASCII):  # 3.1.2-35, a post-release to pip
         numbers[-1:] = list(numbers[-1])

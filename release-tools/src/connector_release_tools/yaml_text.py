@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML that people write: read with its comments, checked by a model, written as it was."""
+"""Reads YAML with its comments, validates it with a model, and writes it with the comments."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def load(text: str, *, name: str, error: type[ReleaseToolsError]) -> Any:
-    """The document in a text, with its comments.
+    """Parse a text into a document that keeps the comments.
 
     Args:
         text: YAML.
-        name: What the error calls it.
-        error: What is raised.
+        name: The name of the document in errors.
+        error: The class of the error to raise.
 
     Raises:
-        ReleaseToolsError: It is no YAML.
+        ReleaseToolsError: The text is not YAML.
     """
     try:
         return _yaml().load(text)
     except YAMLError as problem:
-        raise error(f"{name} is no YAML: {problem}") from problem
+        raise error(f"{name} is not valid YAML: {problem}") from problem
 
 
 def validated(
     model: type[Model], document: Any, *, name: str, error: type[ReleaseToolsError]
 ) -> Model:
-    """What a document says, checked.
+    """Validate a document with a model.
 
     Args:
-        model: What it must hold.
-        document: What `load` gave.
-        name: What the error calls it.
-        error: What is raised.
+        model: The model.
+        document: The result of `load`.
+        name: The name of the document in errors.
+        error: The class of the error to raise.
 
     Raises:
-        ReleaseToolsError: Something in it is not as it must be; the message names each place.
+        ReleaseToolsError: The document is invalid; the message names each place.
     """
     try:
         return model.model_validate(document)
@@ -60,14 +60,14 @@ def validated(
 
 
 def dump(document: Any) -> str:
-    """The document as text."""
+    """Return the document as text."""
     written = io.StringIO()
     _yaml().dump(document, written)
     return written.getvalue()
 
 
 def stamp(at: datetime.datetime) -> Any:
-    """A time as a value for a document, written as in 2026-11-22T10:00:00Z."""
+    """Return a time as a value for a document, as in 2026-11-22T10:00:00Z."""
     return _yaml().load(at.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
@@ -78,6 +78,6 @@ def _said(message: str) -> str:
 def _yaml() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
-    yaml.width = 4096  # lines are broken by people
+    yaml.width = 4096  # people choose the line breaks
     yaml.indent(mapping=2, sequence=4, offset=2)
     return yaml

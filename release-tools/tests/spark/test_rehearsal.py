@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The next release of connector-filesystem, in a clone: made, installed, used, patched."""
+"""Makes, installs, uses, and patches the next release of connector-filesystem in a clone."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def git(folder: Path, *arguments: str) -> str:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A clone of this repository, and what comes out of it.
+    """A clone of this repository, and its releases.
 
     Attributes:
         root: The clone.
-        index: Where the release is.
-        url: Where that is served.
-        version: What was released.
+        index: The folder of the index with the release.
+        url: The URL of the index.
+        version: The released version.
     """
 
     root: Path
@@ -93,7 +93,7 @@ class Rehearsal:
         return Version(self.version.major, self.version.minor, self.version.patch + 1)
 
     def release(self, version: Version, *options: str) -> Record:
-        """Build, verify, stage and promote a version whose notes are written."""
+        """Build, verify, stage, and promote a version with written notes."""
         name = f"{CONNECTOR}-{version}"
         staging = str(self.root.parent / "staging")
         run(self.root, "release", "check", CONNECTOR, *options)
@@ -104,14 +104,14 @@ class Rehearsal:
         return Record.read(self.root / "releases" / f"{name}.yaml")
 
     def pip(self, environment: Environment, *arguments: str) -> None:
-        """Install with pip, from this index and no other."""
+        """Install with pip from this index only."""
         environment.run(
             "-m", "pip", "install", "--disable-pip-version-check", "--index-url", self.url,
             *arguments, folder=environment.folder,
         )  # fmt: skip
 
     def uv(self, environment: Environment, spark_line: SparkLine, *arguments: str) -> None:
-        """Install with uv: what this index has from here, all else from where it always is."""
+        """Install with uv from this index, and everything else from the usual index."""
         pins = environment.folder / "pins.txt"
         pins.write_text("\n".join(constraints(self.root, spark_line)), encoding="utf-8")
         output(
@@ -160,7 +160,7 @@ def write_fragment(root: Path, name: str) -> None:
 
 
 def next_major(repository: Repository) -> Version:
-    """Let main be on its way to a first release of a major, and say which."""
+    """Prepare the first release of a major on main, and return its version."""
     majors = MatrixFile.of(repository).matrix().connectors[CONNECTOR].majors
     if next(iter(majors.values())).commit is not None:
         run(repository.root, "matrix", "rotate", "--major", CONNECTOR)
@@ -175,7 +175,7 @@ def installed(
     rehearsal: Rehearsal,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Environment, SparkLine]:
-    """The release in a fresh environment of a Spark line, put there by uv."""
+    """A fresh environment of a Spark line in which uv has installed the release."""
     spark_line = SparkLine.parse(request.param)
     environment = Environment.create(tmp_path_factory.mktemp("installed") / "env")
     rehearsal.uv(
@@ -250,7 +250,7 @@ def test_what_was_released_is_recorded_and_pinned(rehearsal):
     assert dict(record.artefacts).items() <= released.items()
     major = MatrixFile.of(Repository(rehearsal.root)).matrix().connectors[CONNECTOR].majors
     assert major[str(record.major)].tree == record.tree
-    assert "everything is as compatibility-matrix.yaml says" in run(
+    assert "everything agrees with compatibility-matrix.yaml" in run(
         rehearsal.root, "matrix", "check"
     )
 
@@ -268,7 +268,7 @@ def test_a_patch_from_the_maintenance_branch_reaches_an_environment(patched, ins
 
 @pytest.fixture(scope="module")
 def patched(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """A copy of the rehearsal, whose main has the next major, with a fix of the released one."""
+    """A copy of the rehearsal with the next major on main, and a fix of the released one."""
     folder = tmp_path_factory.mktemp("patched")
     root = shutil.copytree(rehearsal.root, folder / "clone", symlinks=True)
     index = DirectoryIndex(shutil.copytree(rehearsal.index.folder, folder / "index"))

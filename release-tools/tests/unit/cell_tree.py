@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A repository with a tiny core and a tiny connector, and a Spark that only says that it is one."""
+"""A repository with a tiny core, a tiny connector, and a fake Spark."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Running:
 
 
 def pyspark(folder: Path, version: str) -> None:
-    """A wheel that is called pyspark."""
+    """Create a wheel with the name pyspark."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"pyspark-{version}.dist-info"
     with zipfile.ZipFile(folder / f"pyspark-{version}-py3-none-any.whl", "w") as wheel:
@@ -103,7 +103,7 @@ def pyspark(folder: Path, version: str) -> None:
 
 
 def make_testable(tree: MatrixTree) -> None:
-    """Give the connector of a tree what its cells need."""
+    """Add the files that cells need to the connector of a tree."""
     pyproject = tree.text(f"{ONE}/pyproject.toml").replace('"One_Client>=7"', "")
     matrix = tree.text("compatibility-matrix.yaml")
     client = '        client:\n          one-client: ">=7"\n'

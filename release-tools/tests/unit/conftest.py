@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Git without the settings of who runs the tests; the modules of this folder that are no tests."""
+"""Fixtures: git without the user's settings, and small repositories."""
 
 import sys
 from collections.abc import Iterator
@@ -23,12 +23,16 @@ IDENTITY = {"NAME": "A Tester", "EMAIL": "tester@example.org"}
 
 @contextmanager
 def living_in(home: Path) -> Iterator[None]:
-    """The home is this, and git knows nobody but the tester."""
+    """Use a temporary home, in which git knows only the test user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
         patch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
-        for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set while a hook runs
+        for variable in (
+            "GIT_DIR",
+            "GIT_WORK_TREE",
+            "GIT_INDEX_FILE",
+        ):  # git sets these while a hook runs
             patch.delenv(variable, raising=False)
         for role in ("AUTHOR", "COMMITTER"):
             for key, value in IDENTITY.items():
@@ -70,7 +74,7 @@ def first_matrix_tree(tmp_path_factory: pytest.TempPathFactory) -> MatrixTree:
 
 @pytest.fixture
 def matrix_tree(first_matrix_tree: MatrixTree, tmp_path: Path) -> MatrixTree:
-    """A connector, connector-one, and all that the matrix says about it."""
+    """A connector, connector-one, and its entry in the matrix."""
     return first_matrix_tree.copy(tmp_path / "tree")
 
 
@@ -98,13 +102,13 @@ def first_patch_tree(
 
 @pytest.fixture
 def release_tree(first_release_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
-    """A repository whose connector may be released as 2.0.0."""
+    """A repository whose connector can be released as 2.0.0."""
     return first_release_tree.copy(tmp_path / "tree")
 
 
 @pytest.fixture
 def patch_tree(first_patch_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
-    """A repository with connector-one 2.0.0, on its way to 2.0.1."""
+    """A repository with released connector-one 2.0.0, and 2.0.1 in development."""
     return first_patch_tree.copy(tmp_path / "tree")
 
 
@@ -121,7 +125,7 @@ def first_built_tree(
 
 @pytest.fixture
 def built_tree(first_built_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
-    """A repository whose connector was built as 2.0.0."""
+    """A repository with built artifacts of connector-one 2.0.0."""
     return first_built_tree.copy(tmp_path / "tree")
 
 
@@ -148,17 +152,17 @@ def first_flips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FlipTree]
 
 @pytest.fixture
 def flips(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
-    """Rules and maintainers, no proposal yet."""
+    """A repository with rules and maintainers, but no proposals."""
     return first_flips["bare"].copy(tmp_path / "flips")
 
 
 @pytest.fixture
 def decided(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
-    """FLIP 1 accepted, 2 put to the vote, 3 discussed: all of it merged."""
+    """A repository with FLIP 1 accepted, FLIP 2 in a vote, and FLIP 3 in discussion."""
     return first_flips["decided"].copy(tmp_path / "decided")
 
 
 @pytest.fixture
 def accepted(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
-    """A whole tree in which a connector for Pulsar, FLIP 1, is accepted."""
+    """A complete tree in which FLIP 1, a connector for Pulsar, is accepted."""
     return first_flips["accepted"].copy(tmp_path / "accepted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small repository with proposals, a clock that tests set, and a command line to run on it."""
+"""A small repository with proposals, a clock that tests set, and its command line."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ COMMENT = re.compile(r"<!-- .* -->")
 
 
 def whole_tree(dependency: str = "pyarrow") -> dict[str, str]:
-    """What a scaffold needs beside proposals.
+    """Return the files that a scaffold needs in addition to proposals.
 
     Args:
-        dependency: What the connectors of the template need beside the core.
+        dependency: The dependency of the template's connectors, in addition to the core.
     """
     declared = f'version = "0.1.0"\ndependencies = ["connectors-core>=1.0,<2", "{dependency}"]\n'
     return {
@@ -95,7 +95,7 @@ def whole_tree(dependency: str = "pyarrow") -> dict[str, str]:
 [tool.importlinter]
 root_packages = ["connectors_core", "connector_one"]
 
-# Nobody imports a neighbour.
+# No connector imports another.
 [[tool.importlinter.contracts]]
 name = "layers"
 type = "layers"
@@ -130,7 +130,7 @@ class FlipTree(GitTree):
     def run(self, *arguments: str) -> Result:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commands, "_now", lambda: self.now)
-            # Building all commands anew for each one would take most of the time.
+            # Building the commands for each run would take most of the time.
             patch.setattr("typer.testing._get_command", lambda app: COMMAND)
             return self.invoke(*arguments)
 
@@ -152,7 +152,7 @@ class FlipTree(GitTree):
         self.path(number).write_text(text.replace(old, new), encoding="utf-8")
 
     def propose(self, title: str, *options: str, author: str = "eve") -> int:
-        """A draft with all sections filled; its number."""
+        """Create a draft with all sections, and return its number."""
         self.flip("new", title, "--author", author, *options)
         number = max(int(path.name[:4]) for path in (self.root / "flips").glob("*.md"))
         texts = itertools.chain(["It is needed.", "It is done."], itertools.repeat("So it is."))
@@ -164,7 +164,7 @@ class FlipTree(GitTree):
         self.flip("open-discussion", str(number), "--by", "eve")
 
     def open_vote(self, number: int) -> None:
-        """From a draft to an open vote."""
+        """Create a proposal with an open vote."""
         self.discuss(number)
         self.later(days=7)
         self.flip("open-vote", str(number), "--by", "eve")
@@ -175,7 +175,7 @@ class FlipTree(GitTree):
             self.flip("vote", str(number), choice, "--by", voter)
 
     def accept(self, number: int) -> None:
-        """From a draft to acceptance."""
+        """Create an accepted proposal."""
         self.open_vote(number)
         self.vote(number, alice="+1", bob="+1", carol="+1")
         self.later(hours=72)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small repository, and the command line to run on it."""
+"""A small repository with its command line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GitTree:
         return (self.root / name).read_text(encoding="utf-8")
 
     def replaced(self, name: str, old: str, new: str) -> dict[str, str | None]:
-        """A change for `commit`: other words in a file."""
+        """Return a change for `commit` that replaces words in a file."""
         text = self.text(name)
         assert old in text
         return {name: text.replace(old, new)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small repository whose files are as its compatibility matrix says."""
+"""A small repository whose files agree with its compatibility matrix."""
 
 from __future__ import annotations
 
@@ -131,17 +131,17 @@ PIN = """\
 
 
 class MatrixTree(GitTree):
-    """The repository, and the commands of the matrix on it."""
+    """The repository with the matrix commands."""
 
     def matrix(self, *arguments: str) -> Result:
         return self.invoke("matrix", *arguments)
 
     def change(self, name: str, old: str, new: str) -> None:
-        """Other words in a file, committed."""
+        """Replace words in a file, and commit."""
         self.commit(self.replaced(name, old, new))
 
     def release(self, commit: str = "HEAD") -> str:
-        """Say in the matrix that 2.0.0 was released from a commit; its id is given."""
+        """Pin a commit as the release 2.0.0 in the matrix, and return its id."""
         commit = git(self.root, "rev-parse", commit)
         tree = git(self.root, "rev-parse", f"{commit}:{ONE}")
         pin = PIN.replace("COMMIT", commit).replace("TREE", tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small repository with a core and a connector to release; wheels written by hand."""
+"""A small repository with a core and a connector to release, and hand-written wheels."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Inner:
 
 
 class ReleaseTree(GitTree):
-    """The repository, and the commands of a release on it."""
+    """The repository with the release commands."""
 
     @property
     def repository(self) -> Repository:
@@ -148,7 +148,7 @@ class ReleaseTree(GitTree):
         return Candidate.at(self.repository, CONNECTOR, revision)
 
     def replace(self, name: str, old: str, new: str) -> str:
-        """Commit other words in a file."""
+        """Replace words in a file, and commit."""
         return self.commit(self.replaced(name, old, new))
 
     def fragment(self, name: str) -> str:
@@ -161,14 +161,14 @@ class ReleaseTree(GitTree):
         return result
 
     def error(self, *arguments: str) -> str:
-        """What a command that cannot do its work says."""
+        """Run a command that fails, and return its message."""
         return self.run(*arguments, exit_code=2).output
 
     def update(self, *arguments: str) -> str:
         return self.run("update", CONNECTOR, "--commit", *arguments).output
 
     def verified(self, revision: str = "HEAD", *, words: str = "") -> Record:
-        """The record that `verify` writes, of files that were made by hand."""
+        """Write the record that `verify` creates, for hand-written files."""
         candidate = self.candidate(revision)
         made = []
         for spark_line in candidate.spark_lines:

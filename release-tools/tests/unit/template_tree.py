@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small repository: a template, connectors made of it, and a command line to run on them."""
+"""A small repository with a template, its connectors, and the command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEMPLATE = {
 
 
 class Tree(GitTree):
-    """The repository, and the commands of the template on it."""
+    """The repository with the template commands."""
 
     def run(self, *arguments: str, input: str | None = None) -> Result:
         return self.invoke("template", *arguments, input=input)
@@ -47,7 +47,7 @@ class Tree(GitTree):
         self.commit({})
 
     def check(self, *arguments: str) -> dict[str, Any]:
-        """The connectors of `check --format json`, by their names."""
+        """Return the connectors of `check --format json` by name."""
         result = self.run("check", *arguments, "--format", "json")
         verdicts = {each["connector"]: each for each in json.loads(result.stdout)["connectors"]}
         states = {each["state"] for each in verdicts.values()}

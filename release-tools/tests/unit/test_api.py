@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is public, who reaches past it, and the page that lists it."""
+"""Tests the checks of public names and of private imports, and the API page."""
 
 import pytest
 from release_tree import API, CONNECTOR
@@ -75,12 +75,12 @@ def tree(release_tree):
 def said(tree):
     done = tree.invoke("api", "check")
     lines = done.output.splitlines()
-    assert (done.exit_code == 0) == (lines == ["the public API is whole"]), done.output
+    assert (done.exit_code == 0) == (lines == ["the public API has no findings"]), done.output
     return lines
 
 
 def test_the_page_lists_every_public_name(tree):
-    assert said(tree) == ["the public API is whole"]
+    assert said(tree) == ["the public API has no findings"]
     rows = [line for line in tree.text(PAGE).splitlines() if line.startswith("| `")]
     assert rows == [
         "| `Base` | class | A base. | 1.0.0 | stable |",
@@ -95,7 +95,7 @@ def test_the_page_lists_every_public_name(tree):
 
 def test_a_page_that_is_stale_is_named(tree):
     tree.replace(API, "Tries.", "Tries again.")
-    assert said(tree) == [f"{PAGE} is not what the sources say; run release-tools api page"]
+    assert said(tree) == [f"{PAGE} is out of date; run release-tools api page"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,9 @@ def test_an_import_of_what_is_not_public_is_named(tree, path, code, what):
 
 def test_a_file_that_no_longer_needs_its_permission_is_named(tree):
     tree.commit({"benchmarks/inner.py": "from connector_one import Source\n"})
-    assert said(tree) == ["pyproject.toml:1: no file of benchmarks/*.py imports what is not public"]
+    assert said(tree) == [
+        "pyproject.toml:1: no file that matches benchmarks/*.py imports a private name"
+    ]
 
 
 def test_a_public_name_is_described_and_there(tmp_path):
@@ -139,7 +141,7 @@ def test_a_public_name_is_described_and_there(tmp_path):
     with pytest.raises(ApiError, match=r"one\.A is public and has no docstring"):
         list(public_names([tmp_path], ["one"]))
     (package / "__init__.py").write_text('__all__ = ["B"]\n')
-    with pytest.raises(ApiError, match="names B, which is not there"):
+    with pytest.raises(ApiError, match="lists B, which does not exist"):
         list(public_names([tmp_path], ["one"]))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells are chosen, run on what they are named for, and not run again without need."""
+"""Cells are selected, run on the right versions, and repeated only if necessary."""
 
 import os
 import sys
@@ -58,7 +58,7 @@ def names(cells) -> list[str]:
     return [str(cell.release) for cell in cells]
 
 
-# --- Which cells ----------------------------------------------------------------------------------
+# --- Selection of cells ---------------------------------------------------------------------------
 
 
 def test_by_default_the_newest_meets_the_oldest():
@@ -110,7 +110,7 @@ def test_what_the_matrix_does_not_support_is_refused(wanted, message, hint):
     assert hint in caught.value.hint
 
 
-# --- What a cell tests ----------------------------------------------------------------------------
+# --- Inputs of a cell -----------------------------------------------------------------------------
 
 
 def digest(tree: MatrixTree, *, working_tree: bool = False) -> str:
@@ -160,10 +160,10 @@ def test_a_cut_history_is_said_to_be_cut(matrix_tree: MatrixTree, tmp_path: Path
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{matrix_tree.root}", str(clone))
     with pytest.raises(HistoryError) as caught:
         digest(MatrixTree(clone))
-    assert caught.value.hint == "history is cut; run `git fetch --unshallow`"
+    assert caught.value.hint == "the clone is shallow; run `git fetch --unshallow`"
 
 
-# --- What it ran on -------------------------------------------------------------------------------
+# --- Actual versions ------------------------------------------------------------------------------
 
 
 def facts(environment: Path, **other: object) -> dict[str, object]:
@@ -194,12 +194,12 @@ def test_a_cell_that_ran_on_what_it_is_named_for_has_no_problem(tmp_path: Path):
         (("python",), "3.12.1", "Python was 3.12, the matrix has 3.11"),
         (("running", "spark"), "4.3.0", "Spark was 4.3.0, the matrix has 3.5.9"),
         (("running", "java"), "21.0.1", "Java was 21, the matrix has 17"),
-        (("running",), {}, "no test has started Spark, so nothing is shown for this line"),
+        (("running",), {}, "no test started Spark, so the cell proves nothing for this line"),
         (("packages", "pyspark", "version"), "3.5.8", "pyspark was 3.5.8, the matrix has 3.5.9"),
         (
             ("packages", ONE, "file"),
             "/src/connector_one/__init__.py",
-            f"{ONE} was taken from /src/connector_one/__init__.py, expected the environment of",
+            f"{ONE} was imported from /src/connector_one/__init__.py, not from the environment of",
         ),
         (
             ("packages", ONE, "url"),
@@ -261,7 +261,7 @@ def test_results_survive_and_stand_in_a_table(tmp_path: Path):
 def test_a_file_that_holds_no_results_is_refused(tmp_path: Path):
     path = tmp_path / "results.json"
     path.write_text('{"cells": {"x": {}}}')
-    with pytest.raises(CellError, match="does not hold results of cells"):
+    with pytest.raises(CellError, match="does not contain cell results"):
         Results.read(path)
 
 
@@ -306,14 +306,14 @@ def test_a_cell_is_run_once_until_something_changes(cell_tree: MatrixTree):
     assert {each.name for each in folder.iterdir()} >= {"junit.xml", "report.json", "facts.json"}
     assert not (folder / "environment").exists()
 
-    assert "has passed with the same inputs" in run(cell_tree, "--spark", "3.5").output
+    assert "already passed with the same inputs" in run(cell_tree, "--spark", "3.5").output
     assert "would run" in run(cell_tree, "--spark", "3.5", "--all-tests", "--dry-run").output
     assert stored(cell_tree)["connector-one 2.0.0-3.5"] == found
 
     cell_tree.commit({"connectors-core/src/connectors_core/__init__.py": "LEVEL = 2\n"})
     failed = run(cell_tree, "--spark", "3.5")
     assert failed.exit_code == 1
-    assert "the tests ended with 1; see " in failed.output
+    assert "pytest exited with 1; see " in failed.output
     assert stored(cell_tree)["connector-one 2.0.0-3.5"].outcome is Outcome.FAILED
 
 
@@ -382,10 +382,10 @@ def test_a_dry_run_runs_nothing(cell_tree: MatrixTree):
 def test_what_is_not_committed_is_said_not_to_count(cell_tree: MatrixTree):
     (cell_tree.root / "connectors-core" / "new.py").write_text("1")
     output = run(cell_tree, "--dry-run").output
-    assert output.startswith("connectors-core: taken from HEAD; what is not committed does not")
+    assert output.startswith("connectors-core: tested as in HEAD, without uncommitted")
 
 
-# --- Programs that take long ----------------------------------------------------------------------
+# --- Long programs --------------------------------------------------------------------------------
 
 
 def test_a_program_is_followed_line_by_line(tmp_path: Path):
@@ -423,10 +423,10 @@ def test_an_interrupted_run_ends_the_program_and_what_it_has_started(tmp_path: P
             on_line=interrupt,
         )
     os.set_blocking(reader, True)
-    assert os.read(reader, 1) == b""  # once nobody is left who could write
+    assert os.read(reader, 1) == b""  # ends when the last writer has ended
     os.close(reader)
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(ProgramError, match="there is no program nobody-has-this"):
+    with pytest.raises(ProgramError, match="the program nobody-has-this was not found"):
         follow(("nobody-has-this",), folder=tmp_path, env={}, log=tmp_path / "log", on_line=print)

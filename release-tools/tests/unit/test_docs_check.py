@@ -14,7 +14,7 @@ FENCE = "```"
 
 @pytest.fixture
 def findings(tmp_path):
-    """What is found in files; the first of them is the document in question."""
+    """Return the findings in files; the first file is the tested document."""
 
     def found(text: str, **others: str) -> list[str]:
         files = {"README.md": text, "docs/other.md": "# Other\n\n## A `b`, c!\n", **others}
@@ -47,10 +47,10 @@ def test_links_that_lead_somewhere(findings, link):
     ("link", "why"),
     [
         ("docs/none.md", "leads nowhere"),
-        ("docs", "leads to a folder; name a file in it"),
-        ("docs/other.md#a-b", "names no heading of docs/other.md"),
-        ("#a-b-c", "names no heading of README.md"),
-        ("a.txt#top", "names a place in a.txt, which is no document"),
+        ("docs", "leads to a folder; link to a file in it"),
+        ("docs/other.md#a-b", "has a fragment that is not a heading of docs/other.md"),
+        ("#a-b-c", "has a fragment that is not a heading of README.md"),
+        ("a.txt#top", "has a fragment, but a.txt is not a document"),
         ("../README.md", "leads nowhere"),
         ("/docs/other.md", "leads nowhere"),
     ],
@@ -75,7 +75,7 @@ def test_the_documents_of_a_connector_stay_in_its_folder(findings):
     others = {"connector-x/README.md": document, "connector-x/docs/source.md": "[x](../README.md)"}
     assert findings("", **others) == [
         "connector-x/README.md:1: the link ../README.md leads out of connector-x/, "
-        "which is a tree of its own"
+        "which could be a separate repository"
     ]
 
 
@@ -87,7 +87,7 @@ def test_templates_and_fragments_are_no_documents(findings):
 
 def test_raw_html_is_refused_and_comments_are_not(findings):
     text = "<!-- a comment -->\n\nSee <a href='x'>x</a>.\n"
-    assert findings(text) == ["README.md:3: raw HTML, whose links are not checked; write Markdown"]
+    assert findings(text) == ["README.md:3: raw HTML is not allowed; write Markdown"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_raw_html_is_refused_and_comments_are_not(findings):
 def test_code_must_be_of_its_language(findings, language, good, bad):
     assert findings(f"{FENCE}{language}\n{good}\n{FENCE}\n") == []
     (said,) = findings(f"# Top\n\n{FENCE}{language}\n{bad}\n{FENCE}\n")
-    assert said.startswith(f"README.md:3: no {language}: ")
+    assert said.startswith(f"README.md:3: not valid {language}: ")
 
 
 def test_code_is_not_run(findings, tmp_path):
@@ -131,7 +131,7 @@ def test_the_command_counts_and_names_what_it_found(tree: Tree):
     found = run(tree.root)
     assert found.exit_code == 1
     assert "bad.md:1: the link none.md leads nowhere" in found.output
-    assert "2 links, blocks of code: 1 without a language (no check), 1 json" in found.output
+    assert "2 links, code blocks: 1 without a language (no check), 1 json" in found.output
     (tree.root / "none.md").write_text("not committed yet, but it could be")
     assert run(tree.root).exit_code == 0
 

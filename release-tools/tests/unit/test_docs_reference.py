@@ -205,11 +205,11 @@ def test_only_one_version_is_linked(reference):
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("two", "there is no module two in"),
-        ("one.gone", "there is no module one.gone in"),
-        ("one.Kind", "is no module"),
+        ("two", "the module two does not exist in"),
+        ("one.gone", "the module one.gone does not exist in"),
+        ("one.Kind", "is not a module"),
         ("one.silent", "one.silent has no __all__"),
-        ("one.wrong", "one.wrong.__all__ names gone, which is not there"),
+        ("one.wrong", "one.wrong.__all__ lists gone, which does not exist"),
     ],
 )
 def test_what_cannot_be_described_is_an_error(reference, name, what):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures are taken by the browser of the PATH; a script stands for it here."""
+"""The browser on the PATH takes screenshots; here it is a script."""
 
 import shutil
 
@@ -26,7 +26,7 @@ PAINTS = "printf '\\211PNG\\r\\n' > \"$picture\""
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Puts a browser on the PATH, and a site into the repository."""
+    """Adds a browser to the PATH, and a site to the repository."""
     programs = tmp_path / "bin"
     programs.mkdir()
     site = tmp_path / "site"
@@ -54,7 +54,7 @@ def test_every_page_is_shown_in_two_widths_without_a_network(installed, tree, tm
     installed(PAINTS)
     said = run(tree, tmp_path)
     assert said.exit_code == 0, said.output
-    assert "4 pictures" in said.output
+    assert "4 screenshots" in said.output
     folder = tree.root / "build/site-screenshots"
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.png")} == {
         f"{kind}/{page}.png" for kind in ("wide", "narrow") for page in ("README", "docs/deploy")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small repository becomes a site."""
+"""The documents of a small repository become a site."""
 
 import datetime
 import shutil
@@ -192,7 +192,7 @@ def test_a_folder_with_something_else_is_not_replaced(repository, tmp_path):
     write(tmp_path / "mine", {"letter.txt": "dear"})
     said = run(repository, "--out", str(tmp_path / "mine"))
     assert said.exit_code == 2
-    assert "holds something else than a site" in said.output
+    assert "contains something other than a site" in said.output
     assert (tmp_path / "mine" / "letter.txt").exists()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proposal on its way, by the commands."""
+"""The commands move a proposal through its statuses."""
 
 import json
 
@@ -16,7 +16,7 @@ def test_a_proposal_goes_from_a_draft_to_acceptance(flips):
     history = flips.read(number).header.history
     assert [event.status for event in history] == ["draft", "discussion", "vote", "accepted"]
     assert history[-1].by == "alice"
-    assert "1 proposals are by the rules" in flips.flip("check")
+    assert "1 proposals follow the rules" in flips.flip("check")
 
 
 def test_numbers_follow_the_highest(flips):
@@ -48,20 +48,20 @@ def test_comments_survive_and_times_are_readable(flips):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["open-vote", "1", "--by", "eve"], "vote after draft: what may follow is discussion"),
+        (["open-vote", "1", "--by", "eve"], "vote after draft: allowed are discussion"),
         (["accept", "1", "--by", "eve"], "accepted after draft"),
         (["vote", "1", "+1", "--by", "alice"], "alice voted at 2026-03-01 12:00:00 UTC, when no"),
-        (["tally", "1"], "FLIP 0001 is draft; no vote on it was opened"),
-        (["withdraw", "1", "--by", "bob", "--reason", "x"], "only the author, eve, may do that"),
-        (["open-discussion", "2", "--by", "eve"], "there is no FLIP 0002"),
+        (["tally", "1"], "FLIP 0001 is draft; it has had no vote"),
+        (["withdraw", "1", "--by", "bob", "--reason", "x"], "only the author, eve, may withdraw"),
+        (["open-discussion", "2", "--by", "eve"], "FLIP 0002 does not exist"),
         (["open-discussion", "1", "--by", "not a handle"], "by: String should match"),
-        (["expire", "1", "--by", "eve"], "expired at 2026-03-01 12:00:00 UTC: it was not over"),
+        (["expire", "1", "--by", "eve"], "expired at 2026-03-01 12:00:00 UTC: the deadline"),
         (["supersede", "1", "1", "--by", "eve"], "FLIP 0001 is draft and supersedes nothing"),
-        (["scaffold", "1"], "FLIP 0001 is draft; a connector is made of an accepted one"),
-        (["new", "???", "--author", "eve"], "'???' has no letters to name a file by"),
-        (["new", "B", "--author", "eve", "--supersedes", "1"], "only what is accepted is supersed"),
+        (["scaffold", "1"], "FLIP 0001 is draft; only an accepted proposal gets"),
+        (["new", "???", "--author", "eve"], "'???' has no letters for a file name"),
+        (["new", "B", "--author", "eve", "--supersedes", "1"], "only an accepted proposal can be"),
         (["new", "B", "--author", "a b"], "draft: by: String should match"),
-        (["new", "B", "--author", "eve", "--no-sink"], "belong to --connector"),
+        (["new", "B", "--author", "eve", "--no-sink"], "need --connector"),
         (["new", "B", "--author", "eve", "--connector", "x"], "connector: description"),
         (
             ["new", "B", "--author", "eve", "--connector", "Up", "--description", "x"],
@@ -88,7 +88,7 @@ def test_a_short_discussion_needs_a_reason(flips):
     flips.discuss(number)
     flips.later(days=6, hours=23)
     refused = flips.flip("open-vote", "1", "--by", "eve", code=2)
-    assert "opened after 6 days of discussion: it takes 7, or a reason" in refused
+    assert "opened after 6 days of discussion: the rules require 7 days or a reason" in refused
     flips.flip("open-vote", "1", "--by", "eve", "--reason", "a release waits for it")
     assert flips.read(number).header.history[-1].reason == "a release waits for it"
 
@@ -104,7 +104,7 @@ def test_no_vote_is_opened_while_too_few_could_accept(flips):
     )
     (flips.root / "MAINTAINERS.yaml").write_text(gone)
     said = flips.flip("open-vote", "1", "--by", "eve", code=2)
-    assert "opened while 2 had a binding vote: it takes 3 to accept" in said
+    assert "opened with 2 binding voters: acceptance needs 3 binding +1" in said
 
 
 def test_acceptance_waits_for_time_and_votes(flips):
@@ -113,7 +113,7 @@ def test_acceptance_waits_for_time_and_votes(flips):
     flips.vote(number, alice="+1", bob="+1")
     flips.later(hours=72)
     refused = flips.flip("accept", "1", "--by", "eve", code=2)
-    assert "the vote is open; 2 of 3 binding +1" in refused
+    assert "the vote is open; 2 of 3 required binding +1" in refused
     flips.vote(number, carol="+1", dan="+1", mallory="-1")
     counted = json.loads(flips.flip("tally", "1", "--format", "json"))
     assert counted["outcome"] == "accepted"
@@ -131,7 +131,7 @@ def test_a_veto_needs_a_reason_and_stops_until_it_is_withdrawn(flips):
     flips.vote(number, alice="+1", carol="+1")
     flips.later(days=4)
     said = flips.flip("accept", "1", "--by", "eve", code=2)
-    assert "the veto of bob stands: rows are lost on restart" in said
+    assert "bob has not withdrawn the veto: rows are lost on restart" in said
     flips.vote(number, bob="+1")
     flips.flip("accept", "1", "--by", "eve")
 
@@ -144,7 +144,7 @@ def test_a_proposal_goes_back_to_discussion_and_its_votes_are_void(flips):
     flips.later(days=7)
     flips.flip("open-vote", "1", "--by", "eve")
     flips.later(days=4)
-    assert "0 of 3 binding +1" in flips.flip("accept", "1", "--by", "eve", code=2)
+    assert "0 of 3 required binding +1" in flips.flip("accept", "1", "--by", "eve", code=2)
 
 
 def test_the_author_withdraws_before_the_result_and_nothing_follows(flips):
@@ -155,12 +155,12 @@ def test_the_author_withdraws_before_the_result_and_nothing_follows(flips):
     flips.later(days=4)
     for command in ("accept", "open-vote", "open-discussion", "expire", "reject"):
         said = flips.flip(command, "1", "--by", "eve", code=2)
-        assert "after withdrawn: what may follow is nothing" in said
+        assert "after withdrawn: allowed are nothing" in said
     assert "when no vote was open" in flips.flip("vote", "1", "+1", "--by", "alice", code=2)
     flips.propose("Two")
     flips.accept(2)
     said = flips.flip("withdraw", "2", "--by", "eve", "--reason", "too late", code=2)
-    assert "withdrawn after accepted: what may follow is superseded" in said
+    assert "withdrawn after accepted: allowed are superseded" in said
 
 
 def test_a_vote_without_a_result_expires(flips):
@@ -169,7 +169,7 @@ def test_a_vote_without_a_result_expires(flips):
     flips.vote(number, alice="+1")
     flips.later(days=31)
     assert "when no vote was open" in flips.flip("vote", "1", "+1", "--by", "bob", code=2)
-    assert "vote (over; record it)" in flips.flip("list")
+    assert "vote (the vote is over; record the result)" in flips.flip("list")
     flips.flip("expire", "1", "--by", "alice")
     assert flips.read(number).header.status is Status.EXPIRED
     flips.later(days=1000)
@@ -181,7 +181,7 @@ def test_a_discussion_that_nobody_takes_to_a_vote_expires(flips):
     flips.discuss(1)
     flips.later(days=181)
     flips.flip("expire", "1", "--by", "alice")
-    assert "by the rules" in flips.flip("check")
+    assert "follow the rules" in flips.flip("check")
 
 
 def test_three_binding_objections_reject(flips):
@@ -206,7 +206,7 @@ def test_an_accepted_proposal_gives_way_to_an_accepted_one(flips):
     assert "FLIP 0001, which is accepted: run `release-tools flip supersede 1 2`" in left
     flips.flip("supersede", "1", "2", "--by", "eve")
     assert flips.read(1).header.superseded_by == 2
-    assert "by the rules" in flips.flip("check")
+    assert "follow the rules" in flips.flip("check")
 
 
 def test_the_list_is_for_people_and_for_programs(flips):
@@ -225,8 +225,8 @@ def test_rules_that_change_leave_what_was_decided(flips):
     stricter = rules.replace("since: 2026-01-01", f"since: {flips.now.date()}")
     stricter = stricter.replace("binding_approvals: 3", "binding_approvals: 4")
     (flips.root / "flips/rules.yaml").write_text(rules + stricter)
-    assert "by the rules" in flips.flip("check")
+    assert "follow the rules" in flips.flip("check")
     flips.propose("Two")
     flips.discuss(2)
     flips.later(days=8)
-    assert "it takes 4 to accept" in flips.flip("open-vote", "2", "--by", "eve", code=2)
+    assert "acceptance needs 4 binding +1" in flips.flip("open-vote", "2", "--by", "eve", code=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules, over random histories of proposals and of votes on them."""
+"""Tests the rules with random histories of proposals and votes."""
 
 import datetime
 from itertools import accumulate
@@ -33,7 +33,7 @@ HOURS = (1, 71, 72, 24 * 7, 24 * 31, 24 * 181)
 
 @st.composite
 def proposals(draw):
-    """Mostly along a way that is allowed, at times not."""
+    """Draw mostly allowed transitions, and sometimes forbidden ones."""
     statuses = [Status.DRAFT]
     while len(statuses) < 6 and draw(st.integers(0, 5)):
         next_ones = NEXT[statuses[-1]] if draw(st.integers(0, 19)) else set(Status)
@@ -94,6 +94,4 @@ def test_nothing_but_the_table_says_what_may_follow(flip, status):
     after = Event(status=status, at=last.at, by="eve", reason="because")
     header = Header(author="eve", status=status, history=(*flip.header.history, after))
     said = JUDGE.breaches(Flip(flip.name, flip.number, header, flip.body, flip.votes))
-    assert any(
-        each.startswith(f"{status} after {last.status}: what may follow is") for each in said
-    )
+    assert any(each.startswith(f"{status} after {last.status}: allowed are") for each in said)

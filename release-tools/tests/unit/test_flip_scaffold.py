@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An accepted proposal becomes a connector that the whole tree knows of."""
+"""An accepted proposal becomes a connector that is registered in the whole tree."""
 
 import datetime
 import errno
@@ -39,14 +39,14 @@ def disk_is_full(path, file):
 
 
 def changed(tree):
-    """The files that differ from HEAD, those of the new connector aside."""
+    """Return the files that differ from HEAD, without those of the new connector."""
     names = git(tree.root, "status", "--porcelain", "--untracked-files=all").split()[1::2]
     return {name for name in names if not name.startswith("connector-pulsar/")}
 
 
 def test_the_connector_is_made_and_registered_everywhere(accepted):
     said = accepted.flip("scaffold", "1", "--sponsor", "bob")
-    assert "connector-pulsar/ was made of the template" in said
+    assert "connector-pulsar/ was created from the template" in said
     assert text(accepted, "connector-pulsar/README.md") == "# pulsar of \n"
     assert not (accepted.root / "connector-pulsar/docs/sink.md").exists()
     assert changed(accepted) == set(REGISTERED)
@@ -66,7 +66,7 @@ def test_the_connector_is_made_and_registered_everywhere(accepted):
     assert layers["layers"] == ["connector_one | connector_pulsar", "connectors_core"]
     assert core["source_modules"] == ["connectors_core"]
     assert tools["forbidden_modules"] == ["connectors_core", "connector_one", "connector_pulsar"]
-    assert "# Nobody imports a neighbour." in text(accepted, "pyproject.toml")
+    assert "# No connector imports another." in text(accepted, "pyproject.toml")
 
     assert accepted.read(1).header.sponsor == "bob"
     assert "connector-pulsar:\n    - {handle: bob, since: 2026-03-11}" in text(
@@ -76,12 +76,12 @@ def test_the_connector_is_made_and_registered_everywhere(accepted):
     assert "- connector-pulsar\n" in text(accepted, ".github/ISSUE_TEMPLATE/bug.yml")
     base = git(accepted.root, "rev-parse", "HEAD")
     accepted.commit()
-    assert "by the rules" in accepted.flip("check", "--base", base)
+    assert "follow the rules" in accepted.flip("check", "--base", base)
 
 
 def test_a_dry_run_changes_nothing(accepted):
     said = accepted.flip("scaffold", "1", "--sponsor", "bob", "--dry-run")
-    assert "connector-pulsar/ would be made of the template" in said
+    assert "connector-pulsar/ would be created from the template" in said
     assert "+  connector-pulsar:" in said
     assert "+/connector-pulsar/ @bob" in said
     assert changed(accepted) == set()
@@ -91,7 +91,7 @@ def test_a_second_run_has_nothing_to_do(accepted):
     accepted.flip("scaffold", "1", "--sponsor", "bob")
     accepted.commit()
     said = accepted.flip("scaffold", "1")
-    assert "connector-pulsar is there, and registered everywhere" in said
+    assert "connector-pulsar exists and is completely registered" in said
     assert changed(accepted) == set()
 
 
@@ -111,7 +111,7 @@ def test_runs_that_are_cut_off_are_finished_by_the_next(accepted, monkeypatch):
     assert all(isinstance(run.exception, OSError) for run in runs[:-1])
     assert runs[-1].exit_code == 0
     assert changed(accepted) == set(REGISTERED)
-    assert "registered everywhere" in accepted.flip("scaffold", "1")
+    assert "completely registered" in accepted.flip("scaffold", "1")
 
 
 def test_a_folder_that_was_cut_off_is_made_anew(accepted):
@@ -127,7 +127,7 @@ def test_a_folder_that_was_cut_off_is_made_anew(accepted):
 def test_a_folder_of_somebody_else_is_left_alone(accepted):
     accepted.commit({"connector-pulsar/README.md": "# Mine\n"})
     said = accepted.flip("scaffold", "1", "--sponsor", "bob", code=2)
-    assert "connector-pulsar is there, and was not made for this proposal" in said
+    assert "connector-pulsar exists, and was not created for this proposal" in said
     assert changed(accepted) == set()
 
 
@@ -135,7 +135,7 @@ def test_a_folder_of_somebody_else_is_left_alone(accepted):
     ("options", "message"),
     [
         ((), "FLIP 0001 has no sponsor"),
-        (("--sponsor", "carol"), "carol looks after nothing in MAINTAINERS.yaml"),
+        (("--sponsor", "carol"), "carol is not a maintainer in MAINTAINERS.yaml"),
     ],
 )
 def test_a_sponsor_who_is_a_maintainer_is_needed(accepted, options, message):
@@ -144,7 +144,7 @@ def test_a_sponsor_who_is_a_maintainer_is_needed(accepted, options, message):
 
 def test_a_proposal_that_asks_for_no_connector_makes_none(decided):
     said = decided.flip("scaffold", "1", "--sponsor", "bob", code=2)
-    assert "FLIP 0001 asks for no connector" in said
+    assert "FLIP 0001 does not ask for a connector" in said
 
 
 def test_a_new_requirement_is_added_and_named(accepted):

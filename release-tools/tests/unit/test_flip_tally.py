@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The count of votes, over random histories of votes."""
+"""Tests the count of votes with random histories."""
 
 import datetime
 
@@ -55,7 +55,7 @@ def ballots(voters: list[str] = BINDING + OTHERS) -> st.SearchStrategy[Vote]:
 histories = st.lists(ballots(), max_size=14, unique_by=lambda vote: (vote.voter, vote.at))
 moments = st.integers(0, int(END.total_seconds() // 60)).map(lambda it: at(minutes=it))
 FAVOURABLE = [ballot(name, "+1") for name in BINDING[:3]]
-# Enough to reach what a random history seldom reaches.
+# Covers cases that random histories rarely reach.
 leaning = histories.map(lambda votes: FAVOURABLE + votes)
 
 
@@ -128,7 +128,7 @@ def test_the_last_vote_of_a_person_counts():
         ("late", at(days=1), False),
         ("late", at(days=2), True),  # the first day
         ("mallory", at(days=1), False),
-        ("ALICE", at(days=1), True),  # case says nothing
+        ("ALICE", at(days=1), True),  # case does not matter
     ],
 )
 def test_a_vote_binds_by_the_day_it_was_cast(voter, when, binds):
@@ -169,7 +169,7 @@ def test_what_votes_come_to(votes, within, afterwards):
 def test_what_is_missing_is_said():
     counted = count(ballot("alice", "+1"), ballot("bob", "veto"))
     assert counted.missing == (
-        "1 of 3 binding +1",
-        "1 binding +1 against 1 binding -1: it takes 1 more",
-        "the veto of bob stands: it loses data",
+        "1 of 3 required binding +1",
+        "1 binding +1 against 1 binding -1: the lead must be at least 1",
+        "bob has not withdrawn the veto: it loses data",
     )

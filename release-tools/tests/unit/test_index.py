@@ -45,7 +45,7 @@ def index(tmp_path, wheel):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory, wheel):
-    """Where an index is served that lies beside a file that is nobody's."""
+    """Serve an index next to a file that does not belong to it, and return the URL."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "secret").write_text("nobody's")
     index = DirectoryIndex(folder / "index")
@@ -89,7 +89,7 @@ def test_a_file_that_is_there_is_not_added_again(index, wheel):
 
 
 def test_a_file_is_never_replaced_by_another(index, wheel, other):
-    with pytest.raises(IndexFolderError, match="one to add has") as caught:
+    with pytest.raises(IndexFolderError, match="new file has") as caught:
         index.add(Distribution.of(other))
     assert "release the next version" in caught.value.hint
     assert index.find(WHEEL).sha256 == Distribution.of(wheel).sha256
@@ -111,7 +111,7 @@ def test_what_is_removed_is_gone_from_the_pages(index):
 def test_a_file_whose_name_says_another_version_is_refused(index, wheel, tmp_path):
     renamed = tmp_path / WHEEL.replace("2.0.0", "3.0.0")
     renamed.write_bytes(wheel.read_bytes())
-    with pytest.raises(DistributionError, match="which its name does not say"):
+    with pytest.raises(DistributionError, match="which differs from its file name"):
         index.add(Distribution.of(renamed))
 
 
@@ -209,5 +209,6 @@ def test_the_commands_add_and_remove(tmp_path, wheel):
         )
     ]
     assert said == [
-        f"{WHEEL}: {what}\n" for what in ("added", "there already", "removed", "not there")
+        f"{WHEEL}: {what}\n"
+        for what in ("added", "already in the index", "removed", "not in the index")
     ]

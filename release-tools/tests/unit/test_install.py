@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A release is installed by its name, and the Spark that is there stays."""
+"""A release is installed by name, and the installed Spark does not change."""
 
 import sys
 import venv
@@ -90,14 +90,14 @@ def test_where_there_is_no_spark_its_line_is_named_and_pinned():
         (
             "connector-kafka==3.1.2",
             target(None, packaged=False),
-            "/env/bin/python has no pyspark, so connector-kafka 3.1.2 may be for any Spark",
-            "name the Spark line: 'connector-kafka==3.1.2-3.5'",
+            "/env/bin/python has no pyspark, so the Spark line of connector-kafka 3.1.2 is unknown",
+            "add the Spark line: 'connector-kafka==3.1.2-3.5'",
         ),
         (
             "connector-kafka==3.1.2-3.5",
             target("3.5.2", packaged=False),
-            "pyspark 3.5.2 of /env/bin/python is not known to installers",
-            "give --no-deps",
+            "pyspark 3.5.2 of /env/bin/python is unknown to installers",
+            "use --no-deps",
         ),
     ],
 )
@@ -127,15 +127,15 @@ def test_the_password_of_an_index_is_neither_shown_nor_an_argument(installer: In
 def test_a_spark_that_was_replaced_is_an_error():
     release = Release.parse("connector-kafka==3.1.2-3.5")
     after = Target(Path("/env/bin/python"), "3.5.8", True, "3.1.2.3.5")
-    with pytest.raises(InstallError, match=r"pyspark was 3\.5\.9 and is 3\.5\.8 now"):
+    with pytest.raises(InstallError, match=r"the installation changed pyspark 3\.5\.9 to 3\.5\.8"):
         confirm(release, before=target(), after=after)
 
 
-# --- Into real environments -----------------------------------------------------------------------
+# --- Real environments ----------------------------------------------------------------------------
 
 
 def connector(folder: Path, spark_line: str) -> None:
-    """A wheel of connector-one 2.0.0 for a Spark line."""
+    """Create a wheel of connector-one 2.0.0 for a Spark line."""
     info = f"connector_one-2.0.0.{spark_line}.dist-info"
     metadata = (
         f"Metadata-Version: 2.1\nName: connector-one\nVersion: 2.0.0.{spark_line}\n"
@@ -152,7 +152,7 @@ def connector(folder: Path, spark_line: str) -> None:
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Both builds of a connector, and newer releases of Spark than the installed one."""
+    """Both builds of a connector, and newer Spark releases than the installed one."""
     folder = tmp_path / "wheels"
     for version in ("3.5.8", "3.5.9", "4.3.0"):
         pyspark(folder, version)
@@ -176,7 +176,10 @@ def test_the_installed_spark_stays_and_decides_which_build_is_taken(tmp_path: Pa
 
     done = run("connector-one==2.0.0", *into)
     assert done.exit_code == 0, done.output
-    assert "connector-one 2.0.0-3.5 is connector-one==2.0.0.3.5 for installers" in done.output
+    assert (
+        "the package requirement for connector-one 2.0.0-3.5 is connector-one==2.0.0.3.5"
+        in done.output
+    )
     assert environment.versions() == {"connector-one": "2.0.0.3.5", "pyspark": "3.5.8"}
 
     refused = run("connector-one==2.0.0-4.3", *into)
@@ -185,7 +188,7 @@ def test_the_installed_spark_stays_and_decides_which_build_is_taken(tmp_path: Pa
     assert environment.versions() == {"connector-one": "2.0.0.3.5", "pyspark": "3.5.8"}
 
 
-@pytest.mark.slow  # to make an environment with pip takes long
+@pytest.mark.slow  # creating an environment with pip is slow
 def test_pip_does_the_same(tmp_path: Path, wheels: Path):
     folder = tmp_path / "environment"
     venv.create(folder, with_pip=True, symlinks=True)

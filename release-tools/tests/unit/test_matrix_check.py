@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever goes apart from the matrix is named, with what was found and what the matrix has."""
+"""Every difference from the matrix is reported with the found and the expected value."""
 
 import shutil
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("check")
     assert (result.exit_code, result.output) == (
         0,
-        "everything is as compatibility-matrix.yaml says\n",
+        "everything agrees with compatibility-matrix.yaml\n",
     )
 
 
@@ -38,7 +38,7 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
     ("name", "old", "new", "message"),
     [
         ("Makefile", "35 43", "43", 'Makefile: LINES is "43", the matrix has "35 43"'),
-        ("Makefile", "LINES", "lines", "Makefile: there is no place for LINES"),
+        ("Makefile", "LINES", "lines", "Makefile: LINES is missing"),
         (
             f"{ONE}/pyproject.toml",
             'version = "2.0.0"',
@@ -52,7 +52,12 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
             f'{ONE}/pyproject.toml: [tool.connector] spark is ["4.3"], the matrix has '
             '["3.5", "4.3"]',
         ),
-        (f"{ONE}/pyproject.toml", "[project]", "[project", "pyproject.toml: it is no TOML: "),
+        (
+            f"{ONE}/pyproject.toml",
+            "[project]",
+            "[project",
+            "pyproject.toml: it is not valid TOML: ",
+        ),
         (
             f"{ONE}/pyproject.toml",
             "core>=1.0,<2",
@@ -64,13 +69,14 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
             f"{ONE}/pyproject.toml",
             "One_Client",
             "other",
-            f"{ONE}/pyproject.toml: one-client is no dependency, the matrix has one-client>=7",
+            f"{ONE}/pyproject.toml: the dependency one-client is missing, the matrix has "
+            "one-client>=7",
         ),
         (
             f"{ONE}/pyproject.toml",
             ">=3.11",
             ">=3.12",
-            f"{ONE}/pyproject.toml: requires-python >=3.12 leaves out Python 3.11 of Spark 3.5",
+            f"{ONE}/pyproject.toml: requires-python >=3.12 excludes Python 3.11 of Spark 3.5",
         ),
         (
             f"{ONE}/hatch_build.py",
@@ -88,7 +94,7 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
             f"{ONE}/README.md: the table between `<!-- compatibility -->` and `<!-- end -->` is "
             "not that of the matrix",
         ),
-        ("README.md", "<!-- compat", "<!-- combat", "README.md: there is no place for the table"),
+        ("README.md", "<!-- compat", "<!-- combat", "README.md: the table"),
         (
             f"{ONE}/.github/workflows/ci.yml",
             "connector: connector-one",
@@ -106,7 +112,7 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
             f"{ONE}/src/connector_one/__init__.py",
             "check_spark('connector-one')",
             "check_spark('connector-two')",
-            f"{ONE}/src/connector_one/__init__.py: it does not compare the installed Spark with",
+            f"{ONE}/src/connector_one/__init__.py: the import does not compare the installed",
         ),
         (
             "pyproject.toml",
@@ -136,14 +142,14 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
             DOCTOR,
             '"3.5": (8, 17), ',
             "",
-            f"{DOCTOR}: SPARK_LINES knows ['4.3'], the matrix has ['3.5', '4.3']",
+            f"{DOCTOR}: SPARK_LINES contains ['4.3'], the matrix has ['3.5', '4.3']",
         ),
         (DOCTOR, "(8, 17)", "(8,)", f"{DOCTOR}: SPARK_LINES has no Java 17 for 3.5"),
         (
             "connectors-core/pyproject.toml",
             "1.4.0",
             "2.0.0",
-            f"{MATRIX}: {ONE} 2: core >=1.0,<2 leaves out connectors-core 2.0.0 of this tree",
+            f"{MATRIX}: {ONE} 2: core >=1.0,<2 excludes connectors-core 2.0.0 of this tree",
         ),
     ],
 )
@@ -179,13 +185,13 @@ def test_what_follows_from_the_matrix_is_written_by_fix_and_nothing_else(matrix_
 def test_a_folder_of_the_template_must_stand_in_the_matrix(matrix_tree: MatrixTree):
     shutil.copytree(matrix_tree.root / ONE, matrix_tree.root / "connector-two")
     output = matrix_tree.matrix("check").output
-    assert f"{MATRIX}: connector-two, which is made of the template, is not in it" in output
+    assert f"{MATRIX}: connector-two, which was created from the template, is not listed" in output
 
 
 def test_a_tree_without_a_core_is_said_to_have_none(matrix_tree: MatrixTree):
     shutil.rmtree(matrix_tree.root / "connectors-core")
     output = matrix_tree.matrix("check").output
-    assert "connectors-core/pyproject.toml: it is not there, or has no version" in output
+    assert "connectors-core/pyproject.toml: it does not exist, or has no version" in output
 
 
 def test_a_connector_without_a_folder_is_named(matrix_tree: MatrixTree):
@@ -195,7 +201,9 @@ def test_a_connector_without_a_folder_is_named(matrix_tree: MatrixTree):
 
 def test_a_release_that_stands_in_the_history_is_green(matrix_tree: MatrixTree):
     matrix_tree.release()
-    assert matrix_tree.matrix("check").output == "everything is as compatibility-matrix.yaml says\n"
+    assert (
+        matrix_tree.matrix("check").output == "everything agrees with compatibility-matrix.yaml\n"
+    )
     assert "features |" in matrix_tree.text("README.md")
 
 
@@ -205,7 +213,7 @@ def test_main_may_go_on_within_the_released_major_only(matrix_tree: MatrixTree):
     assert matrix_tree.matrix("check").exit_code == 0
     matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.1.0"', 'version = "3.0.0"')
     assert (
-        f"{ONE}/pyproject.toml: version 3.0.0 is not what follows 2.0.0, the last release of "
+        f"{ONE}/pyproject.toml: version 3.0.0 does not follow 2.0.0, the last release of "
         "major 2" in matrix_tree.matrix("check").output
     )
 
@@ -218,7 +226,7 @@ def test_a_pin_is_held_against_its_commit(matrix_tree: MatrixTree):
     tree = git(matrix_tree.root, "rev-parse", f"{commit}:{ONE}")
     matrix_tree.change(MATRIX, f'tree: "{tree}"', f'tree: "{other}"')
     output = matrix_tree.matrix("check").output
-    assert f"holds {ONE} as tree {tree[:10]}; the matrix pins {other[:10]}" in output
+    assert f"contains {ONE} as tree {tree[:10]}, but the matrix pins {other[:10]}" in output
 
 
 def test_what_was_released_says_what_the_matrix_says(matrix_tree: MatrixTree):
@@ -245,7 +253,7 @@ def test_a_commit_that_a_cut_clone_lacks_is_said_to_be_cut_off(matrix_tree: Matr
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{matrix_tree.root}", str(clone))
     result = MatrixTree(clone).matrix("check")
     assert result.exit_code == 1
-    assert "history is cut; run `git fetch --unshallow`" in result.output
+    assert "the clone is shallow; run `git fetch --unshallow`" in result.output
 
 
 def test_the_table_has_a_row_for_each_major(matrix_tree: MatrixTree):

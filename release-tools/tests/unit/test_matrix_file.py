@@ -62,7 +62,7 @@ def test_comments_and_quotes_survive_an_edit(file):
 
 def test_an_edit_that_says_nothing_valid_is_not_written(file):
     file.document["spark"]["3.5"]["pyspark"] = "4.3.0"
-    with pytest.raises(MatrixError, match=r"spark 3\.5: pyspark 4\.3\.0 is of another line"):
+    with pytest.raises(MatrixError, match=r"spark 3\.5: pyspark 4\.3\.0 belongs to another line"):
         file.write()
     assert file.path.read_text() == MATRIX_TEXT
 
@@ -73,21 +73,21 @@ def test_an_edit_that_says_nothing_valid_is_not_written(file):
         (
             'pyspark: "3.5.9"',
             'pyspark: "3.5.9"\n    works: {spark: ["4.3"]}',
-            "spark 3.5: works names 4.3, a line of the matrix",
+            "spark 3.5: works lists 4.3, which is a line of the matrix",
         ),
         ('pyspark: "3.5.9"', "pyspark: 3.5", "spark.3.5.pyspark: 3.5 is a number; quote it"),
         ('"8"]', "8.20]", "servers.one.1: 8.2 is a number; quote it, because 1.20 is not 1.2"),
         ('spark: ["3.5"]', 'spark: ["3.6"]', "connector-one 2 is for Spark 3.6, which is not in"),
-        ('version: "2.1.0"', 'version: "3.1.0"', "version 3.1.0 stands under major 2"),
-        ('core: ">=1.0,<2"\n', 'core: "1 to 2"\n', "core: '1 to 2' is no range of versions"),
-        ("status: fixes", "status: features", "the newest major gets features, the one before it"),
+        ('version: "2.1.0"', 'version: "3.1.0"', "version 3.1.0 is listed under major 2"),
+        ('core: ">=1.0,<2"\n', 'core: "1 to 2"\n', "core: '1 to 2' is not a version range"),
+        ("status: fixes", "status: features", "only the newest major receives features"),
         ("status: fixes", "status: resting", "status: Input should be 'features', 'fixes' or"),
-        ("status: fixes", "status: end-of-life", "end-of-life needs its date in end_of_life"),
+        ("status: fixes", "status: end-of-life", "end-of-life needs a date in end_of_life"),
         ("released: 2026-11-01\n", "# released\n", "missing: released"),
-        ('["numpy<2"]', '["numpy<<2"]', "'numpy<<2' is no requirement"),
+        ('["numpy<2"]', '["numpy<<2"]', "'numpy<<2' is not a requirement"),
         ("servers:", "server:", "server: Extra inputs are not permitted"),
         ("connector-one:", "one:", "connectors.one.[key]: String should match pattern"),
-        ("connectors:\n", "connectors: {\n", "compatibility-matrix.yaml is no YAML"),
+        ("connectors:\n", "connectors: {\n", "compatibility-matrix.yaml is not valid YAML"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(file, old, new, message):
@@ -99,5 +99,5 @@ def test_a_mistake_is_named_with_its_place(file, old, new, message):
 
 
 def test_a_repository_without_a_matrix_is_said_to_have_none(tmp_path):
-    with pytest.raises(MatrixError, match="there is no "):
+    with pytest.raises(MatrixError, match="does not exist"):
         MatrixFile.read(tmp_path / MATRIX)

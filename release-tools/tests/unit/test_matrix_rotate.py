@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rotation changes the matrix and all that follows from it in one step."""
+"""A rotation changes the matrix and the files that depend on it in one step."""
 
 import datetime
 import json
@@ -37,7 +37,7 @@ def test_a_new_spark_line_ends_the_oldest(matrix_tree: MatrixTree):
         "connector-one 2.0.0-5.0",
         "connector-one 2.0.0-4.3",
     ]
-    assert "Releases to make:\n  connector-one 2.0.0-5.0\n  connector-one 2.0.0-4.3\n" in output
+    assert "Required releases:\n  connector-one 2.0.0-5.0\n  connector-one 2.0.0-4.3\n" in output
     assert "End of life:\n  Spark 3.5\n" in output
 
 
@@ -65,10 +65,10 @@ def test_a_new_spark_line_is_written_wherever_lines_stand(matrix_tree: MatrixTre
 
 def test_what_nobody_can_derive_is_left_with_its_reason(matrix_tree: MatrixTree):
     output = matrix_tree.matrix("rotate", "--spark", "5.0").output
-    left = output.partition("Left to do by hand:\n")[2]
+    left = output.partition("Manual steps:\n")[2]
     assert "requirements/pyspark50.txt: it pins pyspark not at all, the matrix has 5.0.0" in left
-    assert "requirements/spark50.txt: it is not there\n    run `make requirements`" in left
-    assert "SPARK_LINES knows ['3.5', '4.3'], the matrix has ['4.3', '5.0']" in left
+    assert "requirements/spark50.txt: it does not exist\n    run `make requirements`" in left
+    assert "SPARK_LINES contains ['3.5', '4.3'], the matrix has ['4.3', '5.0']" in left
 
 
 def test_comments_survive(matrix_tree: MatrixTree):
@@ -92,7 +92,7 @@ def test_a_release_needs_a_new_one_for_the_new_line(matrix_tree: MatrixTree):
     assert "  connector-one 2.1.0-5.0\n  connector-one 2.1.0-4.3\n" in output
     pyproject = matrix_tree.text(f"{ONE}/pyproject.toml")
     assert 'version = "2.1.0"\nspark = ["4.3", "5.0"]' in pyproject
-    assert read(matrix_tree).connectors[ONE].majors["2"].spark == ("4.3", "3.5")  # as it was
+    assert read(matrix_tree).connectors[ONE].majors["2"].spark == ("4.3", "3.5")  # unchanged
 
 
 def test_an_older_line_of_spark_is_refused(matrix_tree: MatrixTree):
@@ -104,7 +104,7 @@ def test_an_older_line_of_spark_is_refused(matrix_tree: MatrixTree):
 def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     matrix_tree.release()
     output = matrix_tree.matrix("rotate", "--major", ONE).output
-    assert "Releases to make:\n  connector-one 3.0.0-4.3\n  connector-one 3.0.0-3.5\n" in output
+    assert "Required releases:\n  connector-one 3.0.0-4.3\n  connector-one 3.0.0-3.5\n" in output
     assert "End of life" not in output
     majors = read(matrix_tree).connectors[ONE].majors
     assert [(each, major.status) for each, major in majors.items()] == [
@@ -136,14 +136,16 @@ def test_a_new_major_is_for_the_lines_that_main_is_built_for(matrix_tree: Matrix
     matrix_tree.release()
     matrix_tree.change(f"{ONE}/pyproject.toml", '["3.5", "4.3"]', '["4.3"]')
     output = matrix_tree.matrix("rotate", "--major", ONE).output
-    assert "Releases to make:\n  connector-one 3.0.0-4.3\n`git diff`" in output
+    assert "Required releases:\n  connector-one 3.0.0-4.3\nshow the changes" in output
     assert read(matrix_tree).connectors[ONE].majors["3"].spark == ("4.3",)
 
 
 def test_nothing_follows_a_major_that_is_not_released(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("rotate", "--major", ONE)
     assert result.exit_code == 2
-    assert "connector-one 2.0.0 is not released yet, so nothing can follow it" in result.output
+    assert (
+        "connector-one 2.0.0 is not released yet, so the next major cannot start" in result.output
+    )
 
 
 @pytest.mark.parametrize(

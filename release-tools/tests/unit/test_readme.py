@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the README do what it says."""
+"""The commands of the README work as described."""
 
 import re
 import shlex

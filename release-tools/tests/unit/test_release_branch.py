@@ -9,7 +9,7 @@ NAME = "connector-one-2.0.1"
 
 @pytest.fixture
 def tree(release_tree):
-    """connector-one 2.0.0 is released, main is on its way to 3.0, 2.0.1 is ready on its line."""
+    """connector-one 2.0.0 is released, main develops 3.0, and 2.0.1 is ready on its branch."""
     release_tree.released()
     release_tree.run("branch", CONNECTOR, "--major", "2")
     release_tree.replace(f"{CONNECTOR}/pyproject.toml", "2.0.0", "3.0.0")
@@ -31,7 +31,7 @@ def test_a_line_begins_at_the_last_release(release_tree):
 
 def test_a_line_that_is_there_stays(tree):
     before = git(tree.root, "rev-parse", BRANCH)
-    assert "is there" in tree.run("branch", CONNECTOR, "--major", "2").output
+    assert "exists, with" in tree.run("branch", CONNECTOR, "--major", "2").output
     assert git(tree.root, "rev-parse", BRANCH) == before
 
 
@@ -39,7 +39,7 @@ def test_a_branch_of_the_name_without_the_release_is_refused(release_tree):
     git(release_tree.root, "branch", BRANCH, "HEAD~1")
     release_tree.released()
     said = release_tree.error("branch", CONNECTOR, "--major", "2")
-    assert f"branch {BRANCH} does not hold the last release" in said
+    assert f"branch {BRANCH} does not contain the last release" in said
 
 
 def test_a_major_without_a_release_has_no_line(release_tree):
@@ -55,7 +55,7 @@ def test_a_merge_takes_the_commits_and_no_file(tree):
     assert git(tree.root, "rev-parse", "HEAD^2") == git(tree.root, "rev-parse", BRANCH)
     assert git(tree.root, "status", "--porcelain") == f"M {API}"
     assert "undo: git reset --keep" in said
-    assert "holds" in tree.run("branch", CONNECTOR, "--major", "2", "--merge").output
+    assert "already contains" in tree.run("branch", CONNECTOR, "--major", "2", "--merge").output
 
 
 def test_its_releases_are_in_a_clone_of_main_alone(tree, tmp_path):
@@ -86,7 +86,7 @@ def test_a_major_that_is_nowhere_is_named_with_what_makes_its_line(release_tree)
     release_tree.released()
     release_tree.replace(f"{CONNECTOR}/pyproject.toml", "2.0.0", "3.0.0")
     said = release_tree.error("build", CONNECTOR, "--major", "2")
-    assert "HEAD has connector-one 3.0.0, and there is no branch connector-one-2.x" in said
+    assert "HEAD has connector-one 3.0.0, and the branch connector-one-2.x does not exist" in said
     assert "release-tools release branch connector-one --major 2" in said
 
 
@@ -111,7 +111,7 @@ def test_a_plain_merge_is_refused_and_said_how_to_undo(tree, tmp_path):
     before = tree.head()
     git(tree.root, "merge", "--quiet", "--strategy-option=theirs", "--no-edit", BRANCH)
     for command in (["promote", NAME, *folders], ["branch", CONNECTOR, "--major", "2", "--merge"]):
-        assert f"merge {tree.head()} brought files of connector-one 2 back" in tree.error(*command)
+        assert f"merge {tree.head()} restored files of connector-one 2" in tree.error(*command)
     git(tree.root, "reset", "--quiet", "--keep", f"{tree.head()}^1")
     assert tree.head() == before
     tree.run("branch", CONNECTOR, "--major", "2", "--merge")

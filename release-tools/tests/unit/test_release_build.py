@@ -21,7 +21,7 @@ def umask():
 
 @pytest.fixture(scope="module")
 def built(first_built_tree):
-    """The files of the release, by their names."""
+    """Return the files of the release by name."""
     return {each.name: each for each in first_built_tree.dist.iterdir()}
 
 

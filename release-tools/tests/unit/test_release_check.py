@@ -19,7 +19,7 @@ NEW_MAJOR = """\
 
 
 def new_major(tree):
-    """Let main go on as 3.0, which makes 2 the older major."""
+    """Start 3.0 on main, so that 2 becomes the older major."""
     tree.replace(MATRIX, "status: features\n", "status: fixes\n")
     tree.replace(MATRIX, '      "2":\n', NEW_MAJOR)
 
@@ -51,7 +51,7 @@ def test_everything_is_said_at_once_with_what_to_do(release_tree):
         "the matrix, connector-one 2: spark is 4.3; pyproject.toml has 3.5, 4.3",
         "the matrix, connector-one 2: core is >=1.1,<2; pyproject.toml requires "
         "connectors-core<2,>=1.0",
-        "connector-one-2.0.1 would be the first release of its major in the matrix",
+        "connector-one-2.0.1 would be the first release of its major",
         "the matrix has connector-one 2.0.0, pyproject.toml 2.0.1",
         "fragments are not in CHANGELOG.md: +more.misc.md",
         "connector-one/CHANGELOG.md has no section 2.0.1",
@@ -105,7 +105,7 @@ def test_what_breaks_nobody_is_no_breaking_change(patch_tree, name, old, new):
 
 def test_a_feature_is_no_patch(patch_tree):
     patch_tree.fragment("12.feature.md")
-    said = "2.0.1 is a patch of 2.0.0; fragments of more: 12.feature.md"
+    said = "2.0.1 is a patch of 2.0.0, but has fragments of other kinds: 12.feature.md"
     assert said in found(patch_tree)
     patch_tree.update("--version", "2.1.0")
     assert found(patch_tree) == []
@@ -120,7 +120,7 @@ def test_a_feature_on_the_older_major_is_refused_even_when_it_was_gathered(relea
     git(release_tree.root, "switch", "--quiet", "main")
     new_major(release_tree)
     assert found(release_tree, "connector-one-2.x") == [
-        "connector-one 2 gets fixes only; fragments of more: +more.feature.1.md"
+        "connector-one 2 receives only fixes, but has other fragments: +more.feature.1.md"
     ]
 
 
@@ -131,8 +131,8 @@ def test_a_patch_on_its_line_is_sent_to_where_the_matrix_knows_the_release(relea
     release_tree.fragment("+fixed.bugfix.md")
     release_tree.update("--version", "2.0.1")
     said = release_tree.run("check", CONNECTOR, exit_code=1).output
-    assert "connector-one-2.0.1 would be the first release of its major in the matrix" in said
-    assert "where main is checked out, with --major 2" in said
+    assert "connector-one-2.0.1 would be the first release of its major" in said
+    assert "on main with --major 2" in said
     git(release_tree.root, "switch", "--quiet", "main")
     release_tree.replace(f"{CONNECTOR}/pyproject.toml", "2.0.0", "3.0.0")
     release_tree.run("check", CONNECTOR, "--major", "2")
@@ -141,12 +141,12 @@ def test_a_patch_on_its_line_is_sent_to_where_the_matrix_knows_the_release(relea
 def test_what_is_not_committed_does_not_count_and_that_is_said(release_tree):
     (release_tree.root / API).write_text("broken")
     said = release_tree.run("check", CONNECTOR).output
-    assert "connector-one has changes that are not committed" in said
+    assert "connector-one has uncommitted changes" in said
 
 
 def test_a_shallow_clone_is_told_to_fetch_its_history(release_tree, tmp_path):
     git(tmp_path, "clone", "--quiet", "--depth=1", release_tree.root.as_uri(), "shallow")
-    with pytest.raises(HistoryError, match="history of this clone is cut") as caught:
+    with pytest.raises(HistoryError, match="this clone is shallow") as caught:
         Candidate.at(Repository(tmp_path / "shallow"), CONNECTOR)
     assert caught.value.hint == "run git fetch --unshallow"
 
@@ -163,7 +163,7 @@ def test_a_pin_that_is_not_in_the_clone_is_named(patch_tree):
     [
         ('version = "2.0.0" # as it is released\n', "", "connector.version: Field required"),
         ("connectors-core>=1.0,<2", "another", "does not require connectors-core"),
-        ('spark = ["3.5", "4.3"]', 'spark = ["3"]', "'3' is no Spark line"),
+        ('spark = ["3.5", "4.3"]', 'spark = ["3"]', "'3' is not a Spark line"),
         ("[tool.connector]", "[tool.connector", "is not the pyproject.toml of a connector"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_connector_that_declares_too_little_is_refused(release_tree, old, new,
 
 
 def test_a_folder_that_is_no_connector_is_named(release_tree):
-    assert "there is no HEAD:connector-two/pyproject.toml" in release_tree.error(
+    assert "HEAD:connector-two/pyproject.toml does not exist" in release_tree.error(
         "check", "connector-two"
     )
 

@@ -18,7 +18,7 @@ RECORD = f"releases/{NAME}.yaml"
 
 @pytest.fixture
 def tree(release_tree):
-    """A repository whose connector was built and verified."""
+    """A repository whose connector is built and verified."""
     release_tree.verified()
     return release_tree
 
@@ -36,7 +36,7 @@ def staged(tree, folders):
 
 @contextmanager
 def repository_for_uploads(status):
-    """Gives the names of the files that are uploaded."""
+    """Collects the names of the uploaded files."""
     names = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -89,7 +89,7 @@ def test_every_step_may_be_done_again(staged, folders):
     before = git(staged.root, "status", "--porcelain", "--untracked-files=all")
     said = staged.run("promote", NAME, *folders).output
     assert said.count("released already") == 4
-    assert "nothing is left to write" in said
+    assert "all files are up to date" in said
     assert git(staged.root, "status", "--porcelain", "--untracked-files=all") == before
 
 
@@ -120,13 +120,13 @@ def test_a_file_that_changed_after_it_was_verified_is_not_staged(tree, folders):
         file.write(b"\0")
     said = tree.error("stage", NAME, folders[0])
     assert f"{WHEEL} has sha256" in said
-    assert "verified was" in said
+    assert ", but the verified file has" in said
 
 
 def test_a_file_that_changed_after_it_was_staged_is_not_promoted(staged, folders, tmp_path):
     with DirectoryIndex(tmp_path / "staging").find(WHEEL).path.open("ab") as file:
         file.write(b"\0")
-    assert "verified was" in staged.error("promote", NAME, *folders)
+    assert ", but the verified file has" in staged.error("promote", NAME, *folders)
     assert not (tmp_path / "index").exists()
 
 
@@ -141,8 +141,8 @@ def test_a_released_file_is_never_replaced(staged, folders, tmp_path):
     staged.run("stage", NAME, folders[0])
     assert files(tmp_path / "staging") != released
     said = staged.error("promote", NAME, *folders)
-    assert "the one to add has" in said
-    assert "hint: a released file is never replaced: release the next version" in said
+    assert "but the new file has" in said
+    assert "hint: release the next version; a released file is never replaced" in said
     assert files(tmp_path / "index") == released
 
 
@@ -200,4 +200,4 @@ def test_a_password_in_an_address_is_refused_and_not_shown(staged, folders):
 
 @pytest.mark.parametrize("name", ["connector-one-2.0.1", "../../connector-one-2.0.0", "x/y"])
 def test_only_a_verified_release_is_staged(tree, folders, name):
-    assert f"{name} is no release that was verified here" in tree.error("stage", name, folders[0])
+    assert f"{name} was not verified here" in tree.error("stage", name, folders[0])

@@ -15,7 +15,7 @@ def tree(tmp_path):
 
 
 def status(tree):
-    """The files that differ from HEAD, or are not known to it."""
+    """Return the files that differ from HEAD or are untracked."""
     listed = git(tree.root, "status", "--porcelain", "--untracked-files=all")
     return [line.split()[-1] for line in listed.splitlines()]
 
@@ -36,7 +36,7 @@ def test_it_may_be_done_again(tree):
     tree.run("update", CONNECTOR)
     before = status(tree)
     said = tree.run("update", CONNECTOR).output
-    assert said == "connector-one 2.0.0: version and notes are written\n"
+    assert said == "connector-one 2.0.0: version and notes are up to date\n"
     assert status(tree) == before
 
 
@@ -80,19 +80,19 @@ def test_notes_are_shown_and_not_written(tree):
 
 def test_notes_without_a_fragment_are_an_error(tree):
     tree.update()
-    assert "holds no fragment for 2.0.0" in tree.error("notes", CONNECTOR)
+    assert "contains no fragment for 2.0.0" in tree.error("notes", CONNECTOR)
 
 
 def test_a_fragment_that_came_too_late_is_named(tree):
     tree.update()
     tree.fragment("+late.bugfix.md")
     said = tree.error("update", CONNECTOR)
-    assert "CHANGELOG.md has a section 2.0.0, and there are fragments that it does not" in said
+    assert "CHANGELOG.md has a section 2.0.0, but lacks some fragments" in said
 
 
 @pytest.mark.parametrize("name", ["connector-two", "../tree/connector-one", "."])
 def test_a_folder_that_is_no_connector_of_the_tree_is_refused(tree, name):
-    assert f"there is no connector {name} in" in tree.error("update", name)
+    assert f"does not contain the connector {name}" in tree.error("update", name)
 
 
 def test_a_major_that_the_matrix_does_not_know_is_not_written(tree):
@@ -102,7 +102,7 @@ def test_a_major_that_the_matrix_does_not_know_is_not_written(tree):
 
 
 def test_a_version_in_another_spelling_is_refused(tree):
-    assert "'2.0' is no version" in tree.error("update", CONNECTOR, "--version", "2.0")
+    assert "'2.0' is not a connector version" in tree.error("update", CONNECTOR, "--version", "2.0")
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_what_git_does_not_have_is_not_written_over(tree, name):
     path.write_text((path.read_text() if path.exists() else "words") + "\n")
     before = status(tree)
     said = tree.error("update", CONNECTOR, "--version", "2.0.1")
-    assert f"there are changes that are not committed in {name}" in said
+    assert f"these files have uncommitted changes: {name}" in said
     assert status(tree) == before

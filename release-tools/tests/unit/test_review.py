@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who must approve a change; CODEOWNERS and issue forms."""
+"""Tests the required approvals, CODEOWNERS, and issue forms."""
 
 import datetime
 import json
@@ -66,7 +66,7 @@ def test_a_maintainer_of_the_folder_approves():
         ([review("bob", "COMMENTED")], "connector-one: needs the approval of bob"),
         ([review("bob", commit=OLDER)], "connector-one: bob approved an earlier commit than aaaaa"),
         ([review("carol", at="2026-04-01T00:00:00Z")], "needs the approval of bob"),
-        ([review("carol"), review("bob", "CHANGES_REQUESTED")], "bob asked for changes"),
+        ([review("carol"), review("bob", "CHANGES_REQUESTED")], "bob requested changes"),
         (
             [review("bob"), review("bob", "DISMISSED", at="2026-03-11T12:00:00Z")],
             "connector-one: needs the approval of bob",
@@ -91,13 +91,13 @@ def test_the_last_review_of_a_person_counts_in_any_order():
 def test_nobody_approves_their_own_change():
     assert against(review("bob"), review("carol"), author="Bob") == []
     (said,) = against(review("bob"), author="Bob", files=("connector-one/a",))
-    assert "its only maintainer is the author, bob; name a second maintainer" in said
+    assert "its only maintainer is the author, bob; add a second maintainer" in said
 
 
 def test_a_team_alone_is_nobody_who_can_be_seen_to_approve():
     people = PEOPLE.replace("{handle: alice, since: 2026-01-01}, ", "")
     (said,) = against(review("alice"), files=("README.md",), people=people)
-    assert said == "/: looked after by org/owners alone; name the people in MAINTAINERS.yaml"
+    assert said == "/: maintained only by org/owners; add people to MAINTAINERS.yaml"
 
 
 def test_every_folder_that_is_changed_needs_its_own_approval():
@@ -154,7 +154,7 @@ def test_approved_means_that_somebody_else_of_the_folder_approved_last(given, au
 def test_changelog_fragments_are_named_for_their_issue(name, fine):
     path = f"connector-one/changelog.d/{name}"
     said = against(review("bob"), files=(path,))
-    assert said == [] if fine else "a changelog fragment is named for its issue" in said[0]
+    assert said == [] if fine else "a changelog fragment is named after its issue" in said[0]
 
 
 @pytest.fixture
@@ -182,9 +182,9 @@ def test_the_maintainers_of_the_base_decide(repository):
     ("document", "message"),
     [
         (request(), "commit cccccccccc, the base of the pull request, is not in this clone"),
-        (request(changed_files=3), "1 of 3 changed files are listed; take all pages"),
+        (request(changed_files=3), "1 of 3 changed files are listed; download all pages"),
         ({"number": 7}, "pull-request.json: user: Field required"),
-        ("no json", "pull-request.json is no JSON"),
+        ("no json", "pull-request.json is not valid JSON"),
     ],
 )
 def test_what_cannot_be_judged_is_an_error(repository, document, message):
@@ -233,14 +233,14 @@ def test_code_owners_are_those_whose_term_has_no_end():
         ("folders: {../x: [{handle: a, since: 2026-01-01}]}", "String should match pattern"),
         (
             "folders: {/: [{handle: a, since: 2026-01-02, until: 2026-01-01}]}",
-            "until 2026-01-01 is before since 2026-01-02",
+            "until (2026-01-01) is before since (2026-01-02)",
         ),
         (
             "folders: {/: [{handle: a, since: 2026-01-01}]}\n"
             "binding: [{handle: o/team, since: 2026-01-01}]",
             "binding.0.handle: String should match pattern",
         ),
-        ("folders: [", "MAINTAINERS.yaml is no YAML"),
+        ("folders: [", "MAINTAINERS.yaml is not valid YAML"),
     ],
 )
 def test_a_wrong_list_of_maintainers_names_the_place(text, message):

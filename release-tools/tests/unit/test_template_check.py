@@ -35,7 +35,7 @@ def test_a_change_of_the_template_is_seen(tree: Tree) -> None:
         }
     )
     verdict = tree.check()["connector-one"]
-    assert verdict["state"] == "behind the template"
+    assert verdict["state"] == "older than the template"
     assert files(verdict) == {
         ("tox.ini", "template", "changed"),
         ("pyproject.toml", "template", "changed"),
@@ -52,7 +52,7 @@ def test_a_change_of_the_template_that_does_not_reach_a_connector_is_none(tree: 
         }
     )
     states = {name: verdict["state"] for name, verdict in tree.check().items()}
-    assert states == {"connector-one": "behind the template", "connector-two": "up to date"}
+    assert states == {"connector-one": "older than the template", "connector-two": "up to date"}
 
 
 def test_own_work_in_the_authors_files_and_pyproject_is_no_difference(tree: Tree) -> None:
@@ -73,7 +73,7 @@ def test_a_file_of_the_template_is_not_edited_in_a_connector(tree: Tree, change:
         (tree.root / TOX).chmod(0o755)
     tree.commit({} if change == "executable" else {TOX: "mine" if change == "changed" else None})
     verdict = tree.check()["connector-one"]
-    assert verdict["state"] == "edited in files of the template"
+    assert verdict["state"] == "has changed template files"
     found = "removed" if change == "removed" else "changed"
     assert files(verdict) == {("tox.ini", "connector", found)}
 
@@ -95,7 +95,7 @@ def test_changes_that_are_not_committed_count_when_asked_for(tree: Tree) -> None
     (tree.root / PROJECT / "new.txt").write_text("new\n")
     result = tree.run("check")
     assert result.exit_code == 0
-    assert "connector-template has changes that are not committed" in result.output
+    assert "connector-template has uncommitted changes" in result.output
     verdict = tree.check("--working-tree")["connector-one"]
     assert files(verdict) == {("new.txt", "template", "added")}
     assert git(tree.root, "diff", "--cached", "--name-only") == "", "the index is the user's"
@@ -105,7 +105,7 @@ def test_the_table_names_files_and_the_diff_is_shown_when_asked_for(tree: Tree) 
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     short = tree.run("check")
     assert short.exit_code == 1
-    assert "connector-one: behind the template" in short.output
+    assert "connector-one: older than the template" in short.output
     assert "tox.ini" in short.output
     assert "-commands = pytest\n+commands = pytest -q\n" not in short.output
     assert "-commands = pytest\n+commands = pytest -q\n" in tree.run("check", "--diff").output
@@ -117,7 +117,7 @@ def test_the_named_connectors_are_checked(tree: Tree) -> None:
     for name in ("connector-three", "..", "connector-template"):
         result = tree.run("check", name)
         assert result.exit_code == 2
-        assert f"there is no connector {name}" in result.output
+        assert f"does not contain the connector {name}" in result.output
     assert "connector-one, connector-two" in result.output
 
 
@@ -131,7 +131,7 @@ def test_a_cut_history_says_what_to_do(tree: Tree, tmp_path: Path) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     git(tmp_path, "clone", "--quiet", "--depth=1", tree.root.as_uri(), "shallow")
     verdict = Tree(tmp_path / "shallow").check()["connector-one"]
-    assert verdict["error"]["hint"] == "history is cut; run `git fetch --unshallow`"
+    assert verdict["error"]["hint"] == "the clone is shallow; run `git fetch --unshallow`"
     assert "is not in this clone" in verdict["error"]["message"]
 
 
@@ -157,30 +157,30 @@ def test_a_commit_that_is_nowhere_says_what_to_do(tree: Tree) -> None:
     link |= {"commit": "0" * 40, "_template_tree": "1" * 40}
     tree.commit({"connector-one/.cruft.json": json.dumps(link)})
     error = tree.check()["connector-one"]["error"]
-    assert "commit 0000000000, which connector-one was made from" in error["message"]
+    assert "commit 0000000000, from which connector-one was created" in error["message"]
     assert "release-tools template link connector-one" in error["hint"]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        (".cruft.json", "{", ".cruft.json is not as cruft writes it"),
-        (".cruft.json", "[]", ".cruft.json is not as cruft writes it"),
+        (".cruft.json", "{", ".cruft.json is invalid"),
+        (".cruft.json", "[]", ".cruft.json is invalid"),
         (".cruft.json", "{}", "'context' is missing"),
         (
             ".cruft.json",
             '{"template": "..", "directory": "connector-template", "commit": "--all",'
             ' "context": {"cookiecutter": {}}}',
-            "must be ids of git's",
+            "must be git object ids",
         ),
         (
             ".cruft.json",
             '{"template": "https://example.org/t", "directory": "t",'
             f' "context": {{"cookiecutter": {{}}}}, "commit": "{"0" * 40}"}}',
-            "names 't' in 'https://example.org/t' as its template",
+            "has 't' in 'https://example.org/t' as its template",
         ),
         ("pyproject.toml", "[tool", "connector-one/pyproject.toml cannot be read"),
-        ("pyproject.toml", "[tool.cruft]\nskip = 1", "must be a list of texts"),
+        ("pyproject.toml", "[tool.cruft]\nskip = 1", "must be a list of strings"),
         ("pyproject.toml", "tool = 1", "[tool.cruft] skip"),
         ("pyproject.toml", None, "connector-one has no pyproject.toml"),
     ],
@@ -199,7 +199,7 @@ def test_what_cannot_be_read_is_named_and_the_others_are_checked(
 
 def test_answers_of_another_connector_are_refused(tree: Tree) -> None:
     tree.commit(tree.replaced("connector-one/.cruft.json", '"name": "one"', '"name": "two"'))
-    assert "make a folder connector-two" in tree.check()["connector-one"]["error"]["message"]
+    assert "create a folder connector-two" in tree.check()["connector-one"]["error"]["message"]
 
 
 def test_a_template_that_cannot_be_rendered_is_an_error(tree: Tree) -> None:
@@ -217,11 +217,11 @@ def test_a_folder_outside_a_repository_or_without_a_template_is_an_error(tmp_pat
     empty.commit({"README.md": "nothing\n"})
     result = empty.run("check")
     assert result.exit_code == 2
-    assert "holds no folder connector-template" in result.output
+    assert "does not contain the folder connector-template" in result.output
 
 
 def test_nothing_is_left_in_the_home(tree: Tree, home: Path) -> None:
-    # A process of its own: cookiecutter looks for the home when it is imported.
+    # A separate process, because cookiecutter reads the home folder on import.
     command = [sys.executable, "-m", "connector_release_tools", "template", "check"]
     done = subprocess.run(command, cwd=tree.root, capture_output=True, text=True, check=False)
     assert done.stdout == "connector-one: up to date\nconnector-two: up to date\n", done.stderr

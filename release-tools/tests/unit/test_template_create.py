@@ -34,7 +34,7 @@ def test_answers_that_are_not_given_are_asked_for(tree: Tree) -> None:
 def test_a_connector_that_is_there_is_not_overwritten(tree: Tree) -> None:
     result = tree.run("create", "connector-one", *ANSWERS)
     assert result.exit_code == 2
-    assert "connector-one is there already" in result.output
+    assert "connector-one already exists" in result.output
     assert tree.text("connector-one/README.md") == "# one of somebody\n"
 
 
@@ -71,4 +71,4 @@ def test_an_existing_connector_is_linked_and_then_brought_to_the_template(tree: 
     assert tree.text("connector-old/README.md") == "# Mine\n"
     again = tree.run("link", "connector-old", *ANSWERS)
     assert again.exit_code == 2
-    assert "connector-old is linked already" in again.output
+    assert "connector-old is already linked" in again.output

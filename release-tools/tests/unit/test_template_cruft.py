@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain cruft still reads what is recorded, and means the same by it."""
+"""Plain cruft can read the recorded state, and interprets it in the same way."""
 
 import json
 import subprocess

@@ -36,7 +36,7 @@ def test_a_change_of_the_template_reaches_every_connector_and_own_work_stays(tre
         }
     )
     tree.commit({"notes.md": "after the template's last change\n"})
-    assert {each["state"] for each in tree.check().values()} == {"behind the template"}
+    assert {each["state"] for each in tree.check().values()} == {"older than the template"}
     tree.update()
     assert {each["state"] for each in tree.check().values()} == {"up to date"}
     assert "pytest -q" in tree.text("connector-one/tox.ini")
@@ -67,7 +67,7 @@ def test_a_change_next_to_the_authors_is_a_conflict_that_is_told(tree: Tree) -> 
     tree.commit(tree.replaced(PYPROJECT, '">=3.11"', '">=3.11,<4"'))
     tree.commit(tree.replaced(f"{PROJECT}/pyproject.toml", '">=3.11"', '">=3.12"'))
     said = tree.update(exit_code=1)
-    assert "conflict in connector-one/pyproject.toml: resolve what <<<<<<<" in said
+    assert "conflict in connector-one/pyproject.toml: resolve the text between <<<<<<<" in said
     assert "<<<<<<< connector\n" in tree.text(PYPROJECT)
     assert 'requires-python = ">=3.12"' in tree.text("connector-two/pyproject.toml")
     error = tree.check()["connector-one"]["error"]
@@ -96,11 +96,14 @@ def test_an_edited_file_of_the_template_is_kept_and_told(tree: Tree) -> None:
     assert "nothing to update" in tree.update(exit_code=1)
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "[tox]", "[tox]\nrequires = tox-uv"))
     said = tree.update(exit_code=1)
-    assert "changed in the connector, though it is the template's: connector-one/tox.ini" in said
+    assert (
+        "changed in the connector, but the file belongs to the template: connector-one/tox.ini"
+        in said
+    )
     text = tree.text("connector-one/tox.ini")
     assert "requires = tox-uv" in text
     assert "set_env = A=1" in text
-    assert tree.check()["connector-one"]["state"] == "edited in files of the template"
+    assert tree.check()["connector-one"]["state"] == "has changed template files"
 
 
 def test_restore_takes_the_files_of_the_template(tree: Tree) -> None:
@@ -118,7 +121,7 @@ def test_restore_takes_the_files_of_the_template(tree: Tree) -> None:
     [
         ("mine\n", None, "the template removed it, the connector changed it"),
         (None, "theirs\n", "the connector removed it, the template changed it"),
-        ("\0mine", "theirs\n", "both changed it, and it is no text"),
+        ("\0mine", "theirs\n", "both changed it, and it is not text"),
     ],
 )
 def test_what_cannot_be_merged_is_left_and_told(
@@ -139,7 +142,7 @@ def test_a_new_file_of_the_template_does_not_overwrite_one_of_the_author(tree: T
 def test_a_folder_in_the_way_of_a_new_file_is_told(tree: Tree) -> None:
     tree.commit({"connector-one/notes/a.md": "mine\n", f"{PROJECT}/notes": "theirs\n"})
     said = tree.update(exit_code=2)
-    assert "connector-one was updated in part only" in said
+    assert "connector-one was only partially updated" in said
     assert "connector-two: updated" in said
 
 
@@ -163,7 +166,7 @@ def test_a_folder_with_changes_is_refused_the_others_are_updated_and_it_can_go_o
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     (tree.root / AUTHORS).write_text("# half done\n")
     said = tree.update(exit_code=2)
-    assert "connector-one has changes that are not committed: connector-one/src" in said
+    assert "connector-one has uncommitted changes: connector-one/src" in said
     assert "connector-two: updated" in said
     assert "pytest -q" not in tree.text("connector-one/tox.ini")
     git(tree.root, "commit", "--quiet", "--message", "done", AUTHORS)
@@ -190,13 +193,13 @@ def test_a_dry_run_changes_nothing_and_shows_what_would(tree: Tree) -> None:
 def test_changes_of_the_template_that_are_not_committed_do_not_count(tree: Tree) -> None:
     (tree.root / PROJECT / "tox.ini").write_text("half done\n")
     said = tree.update()
-    assert "connector-template has changes that are not committed" in said
+    assert "connector-template has uncommitted changes" in said
     assert "half done" not in tree.text("connector-one/tox.ini")
 
 
 @pytest.mark.parametrize("file", ["lookup.txt", "src/lookup.txt"])
 def test_a_new_question_gets_its_default_and_is_recorded(tree: Tree, file: str) -> None:
-    """Also where nothing but a file of the author depends on it, which stays as it is."""
+    """A new question is recorded even if only a file of the author depends on it."""
     tree.commit(
         {
             **tree.replaced(
@@ -244,7 +247,7 @@ def test_an_update_that_succeeds_makes_the_check_succeed_and_a_second_does_nothi
         code = tree.run("update", "connector-one").exit_code
         tree.commit({})
         checked = tree.run("check", "connector-one")
-        # A conflict may be told once only: over a file that the template no longer has.
+        # A conflict over a file that left the template is reported only once.
         assert checked.exit_code == code or (checked.exit_code, code) == (0, 1), checked.output
         again = tree.run("update", "connector-one")
         assert again.exit_code == checked.exit_code

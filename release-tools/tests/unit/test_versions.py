@@ -78,7 +78,7 @@ def test_a_near_miss_is_refused_with_the_right_spelling(written, meant):
     with pytest.raises(VersionError) as caught:
         ReleaseVersion.parse(written)
     assert (str(caught.value), caught.value.hint) == (
-        f"{written!r} is not how a release is called",
+        f"{written!r} is not a release name",
         f"write {meant}",
     )
 

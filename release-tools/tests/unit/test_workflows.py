@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workflows call commands that exist, and pin what is not of this house."""
+"""The workflows call existing commands, and pin third-party actions."""
 
 import re
 import shlex
@@ -37,7 +37,7 @@ def steps(name: str) -> list[dict]:
 
 
 def commands(name: str) -> list[list[str]]:
-    """The commands of the tools that a workflow runs."""
+    """Return the commands of the tools that a workflow runs."""
     runs = "\n".join(step.get("run", "") for step in steps(name))
     runs = re.sub(r"\$[A-Z]+", "2", runs)  # a value for every variable
     found = re.findall(r"release-tools ([a-z][^|\n)]*)", runs)
@@ -84,7 +84,7 @@ def test_actions_of_others_are_pinned_by_commit_and_everywhere_alike() -> None:
 
 @pytest.fixture
 def house(tmp_path):
-    """A house with an old state of a connector, and the connector's own repository."""
+    """A main repository with an old state of a connector, and the connector's repository."""
     own, house = tmp_path / "own", tmp_path / "house"
     for root, files in (
         (own, {"README.md": "new", "docs/new.md": ""}),

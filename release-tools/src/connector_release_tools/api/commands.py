@@ -22,13 +22,13 @@ __all__ = ["api"]
 
 api = typer.Typer(
     no_args_is_help=True,
-    help="The public API: what it is, who reaches past it, what breaks it.",
+    help="Check and list the public API.",
 )
 
 
 @api.command()
 def check(*, root: Root = Path()) -> None:
-    """Check imports of private names, breaking changes, and whether the API page is stale.
+    """Check for private imports, breaking API changes, and an outdated API page.
 
     Exit code: 0 no findings, 1 findings.
     """
@@ -44,12 +44,12 @@ def check(*, root: Root = Path()) -> None:
         said += _breaks(repository, matrix, project)
     path = repository.root / settings.page
     if not path.is_file() or path.read_text(encoding="utf-8") != page_of(repository, found):
-        said.append(f"{settings.page} is not what the sources say; run release-tools api page")
+        said.append(f"{settings.page} is out of date; run release-tools api page")
     for each in said:
         console.print(each, style="red")
     if said:
         raise typer.Exit(1)
-    console.print("the public API is whole", style="green")
+    console.print("the public API has no findings", style="green")
 
 
 @api.command()
@@ -81,5 +81,5 @@ def _breaks(repository: Repository, matrix: Matrix, project: PublicProject) -> l
     left, unused = not_allowed(found, project.promise.breaks)
     return [
         *(f"{each} (since {project.name} {major.version})" for each in left),
-        *(f"{project.name}: {name} is allowed to break, and does not" for name in unused),
+        *(f"{project.name}: {name} has no break; remove it from breaks" for name in unused),
     ]

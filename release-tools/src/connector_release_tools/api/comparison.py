@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public API of a package, compared between two states of its folder without importing it."""
+"""Compares the public API of a package between two states of its folder, without importing it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Break:
 
     Attributes:
         path: The public name.
-        what: The change.
+        what: The kind of change.
     """
 
     path: str
@@ -39,8 +39,8 @@ class Break:
 def breaking_changes(repository: Repository, old: str, new: str) -> list[Break]:
     """Return the changes that break users of the old state.
 
-    Public is what the old state promises (the `__all__` of the packages that it lists) and does not
-    mark `@experimental`.
+    A name is public if it is in the `__all__` of a package that the old state lists. Names marked
+    `@experimental` are excluded.
 
     Args:
         repository: The repository.
@@ -49,7 +49,7 @@ def breaking_changes(repository: Repository, old: str, new: str) -> list[Break]:
 
     Raises:
         GitError: A tree is not in this clone.
-        ConnectorFolderError: The old tree is not that of a package.
+        ConnectorFolderError: The old tree is not a package.
     """
     promise = Promise.parse(repository.text(f"{old}:{PYPROJECT}"), f"{PYPROJECT} of {old[:10]}")
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
@@ -72,7 +72,7 @@ def not_allowed(found: list[Break], allowed: Mapping[str, str]) -> tuple[list[Br
 
     Args:
         found: The breaks.
-        allowed: A reason for each name, which also covers its members.
+        allowed: A reason for each name; it also covers the name's members.
     """
     used: set[str] = set()
     left = []

@@ -17,7 +17,7 @@ from connector_release_tools.site.markdown import parse
 
 __all__ = ["breaches"]
 
-# In the files of a template, which are no Python yet.
+# In the files of a template, which are not valid Python.
 _STATEMENT: Final = re.compile(r"\{%.*?%\}")
 _IMPORT: Final = re.compile(
     r"^[ \t]*((?:from [\w.]+ import (?:\([^)]*\)|[^(\n]+))|import [\w.]+)", re.MULTILINE
@@ -26,7 +26,7 @@ _IMPORT: Final = re.compile(
 
 @dataclass(frozen=True)
 class _Surface:
-    """The public names, by package, and the packages with an API promise."""
+    """The public names by package, and the packages with an API promise."""
 
     names: Mapping[str, frozenset[str]]
     promising: frozenset[str]
@@ -57,18 +57,18 @@ def breaches(
     *,
     inside: Mapping[str, str],
 ) -> list[Finding]:
-    """The imports of files that reach past what is public. Nothing is imported here.
+    """Return the imports of private names in files, without importing anything.
 
-    A file of a project may import all of that project.
+    A project may import all of its own names.
 
     Args:
         root: The top of the tree.
-        files: The files, seen from there; Python and the blocks of documents are read.
-        projects: What promises an API.
-        inside: Patterns of files that may import anything, with the reasons.
+        files: Paths relative to the root; Python files and code blocks of documents are read.
+        projects: The projects with an API promise.
+        inside: Patterns of files that may import private names, with the reasons.
 
     Returns:
-        The breaches, and patterns that no file needs.
+        The findings, including patterns that no file needs.
     """
     public = {
         package: frozenset(names)
@@ -80,14 +80,14 @@ def breaches(
     for path in files:
         own = {each.package for each in projects if path.startswith(f"{each.name}/")}
         if path.endswith(".md"):
-            own = set()  # readers of a document are outside users
+            own = set()  # readers of a document are users
         surface = _Surface(public, frozenset(each.package for each in projects) - own)
         there = list(_breaches(root, path, surface))
         allowed = [pattern for pattern in inside if fnmatch(path, pattern)] if there else []
         needed.update(allowed)
         found += [] if allowed else there
     unused = [
-        Finding("pyproject.toml", 1, f"no file of {pattern} imports what is not public")
+        Finding("pyproject.toml", 1, f"no file that matches {pattern} imports a private name")
         for pattern in inside
         if pattern not in needed
     ]
@@ -101,7 +101,7 @@ def _breaches(root: Path, path: str, surface: _Surface) -> Iterator[Finding]:
         try:
             tree = ast.parse(code)
         except SyntaxError as error:
-            yield Finding(path, line + (error.lineno or 1), f"no Python: {error.msg}")
+            yield Finding(path, line + (error.lineno or 1), f"not valid Python: {error.msg}")
             continue
         for at, module, name in _imports(tree):
             if (what := surface.breach(module, name)) is not None:

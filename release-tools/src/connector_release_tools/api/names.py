@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public names with their kind, their first sentence and their stability, read from the sources."""
+"""Reads public names with their kind, first sentence, and stability from the sources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PublicName:
     Attributes:
         package: The package.
         name: The name.
-        kind: What it is, in a word.
+        kind: Its kind in one word.
         sentence: The first sentence of its documentation.
         stability: stable, experimental, or since when it is deprecated.
     """
@@ -40,14 +40,14 @@ class PublicName:
 
 
 def public_names(sources: Sequence[Path], packages: Sequence[str]) -> Iterator[PublicName]:
-    """The public names of packages, in the order of the packages, then by name.
+    """Return the public names of packages, in the order of the packages, then by name.
 
     Args:
-        sources: The folders that the packages are in.
+        sources: The folders that contain the packages.
         packages: The packages.
 
     Raises:
-        ApiError: An `__all__` names what is not there, or what is not described.
+        ApiError: An `__all__` lists a name that does not exist or has no docstring.
     """
     loader = griffe.GriffeLoader(search_paths=sources, allow_inspection=False)
     for top in dict.fromkeys(each.partition(".")[0] for each in packages):
@@ -64,7 +64,7 @@ def _named(module: griffe.Module, name: str) -> PublicName:
         member = module[name]
         target = member.final_target if isinstance(member, griffe.Alias) else member
     except (KeyError, griffe.AliasResolutionError) as error:
-        raise ApiError(f"{module.path}.__all__ names {name}, which is not there") from error
+        raise ApiError(f"{module.path}.__all__ lists {name}, which does not exist") from error
     if target.docstring is None:
         raise ApiError(f"{target.path} is public and has no docstring")
     match = _SENTENCE.match(target.docstring.value.strip())

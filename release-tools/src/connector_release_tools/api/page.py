@@ -25,16 +25,16 @@ This page lists every public name. A name is public if it is in the `__all__` of
 everything else may change with any version. A stable name changes only with a major version. An
 experimental name may change with a minor version. A deprecated name works until it is removed.
 """
-# Versions, the oldest first, with the names that their packages exported.
+# Versions, oldest first, with the names that their packages exported.
 _Releases: TypeAlias = Sequence[tuple[str, Mapping[str, Sequence[str]]]]
 _COLUMNS: Final = ("Name", "Kind", "What it is", "Since", "Stability")
 
 
 def page(repository: Repository, projects: Sequence[PublicProject]) -> str:
-    """The page of all projects.
+    """Return the page for all projects.
 
     Raises:
-        ApiError: Something in an `__all__` is not there, or not described.
+        ApiError: An `__all__` lists a name that does not exist or has no docstring.
         GitError: A release is not in this clone.
     """
     of = {package: project for project in projects for package in project.promise.packages}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages of a repository that promise an API, and what a repository says about them."""
+"""The projects of a repository with an API promise, and the repository's API settings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _INITS: Final = ("src/{}/__init__.py", "src/{}.py")
 
 
 class ApiSettings(BaseModel):
-    """What the pyproject.toml of the repository says below [tool.release-tools.api].
+    """The settings [tool.release-tools.api] in the pyproject.toml of a repository.
 
     Attributes:
         page: The document that lists the public names.
-        inside: Files, as patterns, that may import what is not public: a reason for each.
+        inside: Patterns of files that may import private names, each with a reason.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,10 +37,10 @@ class ApiSettings(BaseModel):
 
     @classmethod
     def read(cls, root: Path) -> Self:
-        """The settings of a repository.
+        """Read the settings of a repository.
 
         Raises:
-            ApiError: They are not there, or not as they must be.
+            ApiError: The settings are missing or invalid.
         """
         path = root / PYPROJECT
         try:
@@ -48,20 +48,20 @@ class ApiSettings(BaseModel):
             return cls.model_validate(document["tool"]["release-tools"]["api"])
         except (OSError, KeyError, tomllib.TOMLDecodeError, ValidationError) as error:
             raise ApiError(
-                f"{path} does not say which page lists the public API: {error}",
+                f"{path} has missing or invalid API settings: {error}",
                 hint='write page = "docs/reference/public-api.md" below [tool.release-tools.api]',
             ) from error
 
 
 @dataclass(frozen=True)
 class PublicProject:
-    """A project of the repository, as it lies in the working tree.
+    """A project of the repository, as in the working tree.
 
     Attributes:
-        name: Its name, which is that of its folder.
+        name: Its name, which is also the name of its folder.
         folder: Its folder.
-        version: The version that it is, or is on its way to.
-        promise: What it promises.
+        version: Its current or next version.
+        promise: Its API promise.
     """
 
     name: str
@@ -71,14 +71,14 @@ class PublicProject:
 
     @property
     def package(self) -> str:
-        """The name that Python imports."""
+        """The import name."""
         return self.name.replace("-", "_")
 
     def exports(self) -> dict[str, list[str]]:
         """The names in the `__all__` of each public package.
 
         Raises:
-            ApiError: A package is not there, or has no literal `__all__`.
+            ApiError: A package does not exist, or has no literal `__all__`.
         """
         return {package: self._exports(package) for package in self.promise.packages}
 
@@ -88,16 +88,16 @@ class PublicProject:
             if path.is_file():
                 return exports(path.read_text(encoding="utf-8"), str(path))
         raise ApiError(
-            f"there is no package {package} in {self.folder}",
+            f"{self.folder} does not contain the package {package}",
             hint=f"correct api below [tool.connector-release-tools] of {self.name}/{PYPROJECT}",
         )
 
 
 def exports(text: str, where: str) -> list[str]:
-    """The names in the `__all__` of a module.
+    """Return the names in the `__all__` of a module.
 
     Raises:
-        ApiError: It has none that is a list of texts.
+        ApiError: `__all__` is missing or is not a list of strings.
     """
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and any(
@@ -111,10 +111,10 @@ def exports(text: str, where: str) -> list[str]:
 
 
 def projects(root: Path, matrix: Matrix) -> Iterator[PublicProject]:
-    """The core and the connectors of the matrix that lie in the repository.
+    """Return the core and the connectors of the matrix that are in the repository.
 
     Raises:
-        ConnectorFolderError: A pyproject.toml is not as it must be.
+        ConnectorFolderError: A pyproject.toml is invalid.
     """
     for name in (CORE, *matrix.connectors):
         path = root / name / PYPROJECT

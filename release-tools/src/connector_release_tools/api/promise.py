@@ -27,13 +27,13 @@ class _Settings(BaseModel):
 
 @dataclass(frozen=True)
 class Promise:
-    """The packages of a project whose `__all__` is public.
+    """The public packages of a project.
 
     Attributes:
-        packages: Their names in the order in which they are documented; the package of the project
-            alone where nothing is listed.
-        first: The names that their pages describe first, in the order in which users need them.
-        breaks: Why a change since the last release may break users: a reason for each name.
+        packages: Their names in the order of the documentation. If none are listed, only the top
+            package of the project is public.
+        first: The names that the API pages describe first, in this order.
+        breaks: The names with an allowed break since the last release, each with a reason.
     """
 
     packages: tuple[str, ...]
@@ -45,21 +45,21 @@ class Promise:
         """Read a pyproject.toml.
 
         Args:
-            text: What it holds.
-            where: Its place, for the error.
+            text: The contents of the file.
+            where: The location for errors.
 
         Raises:
-            ConnectorFolderError: It names no project, or lists something else.
+            ConnectorFolderError: The project name is missing, or the promise is invalid.
         """
         try:
             document = tomllib.loads(text)
             package = document["project"]["name"].replace("-", "_")
             settings = _Settings.model_validate(document.get("tool", {}).get(_TABLE, {}))
         except (KeyError, tomllib.TOMLDecodeError) as error:
-            raise ConnectorFolderError(f"{where} does not name its project: {error}") from error
+            raise ConnectorFolderError(f"{where} has no valid project name: {error}") from error
         except ValidationError as error:
             raise ConnectorFolderError(
-                f"{where}: [tool.{_TABLE}] is not as it must be: {error}",
+                f"{where}: [tool.{_TABLE}] is invalid: {error}",
                 hint='list packages, as in api = ["connector_one"]',
             ) from error
         if foreign := [each for each in settings.api or () if each.partition(".")[0] != package]:

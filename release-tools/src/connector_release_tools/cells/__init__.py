@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of the matrix: a major of a connector, as wheels, on a Spark line, with today's core."""
+"""Cells of the matrix: a connector major on a Spark line, tested as wheels with today's core."""

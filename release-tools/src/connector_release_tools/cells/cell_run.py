@@ -29,7 +29,7 @@ __all__ = ["Expected", "problems_of", "run"]
 
 _PROBE: Final = "connector_cell_probe"
 _MARKED: Final = "cell and not slow"
-_NO_TESTS: Final = 5  # of pytest
+_NO_TESTS: Final = 5  # pytest's exit code
 _PERCENT: Final = re.compile(r"\[ *(\d+%)\]$")
 
 Say = Callable[[str], None]
@@ -38,13 +38,13 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Expected:
-    """The versions with which a cell must run.
+    """The versions that a cell must run with.
 
     Attributes:
         environment: The folder of its environment.
-        wheels: The wheels that are tested, by the name of the package.
+        wheels: The tested wheels by package name.
         pyspark: The version of Spark.
-        python: The version of Python.
+        python: The minor version of Python.
         java: The major version of Java.
     """
 
@@ -62,14 +62,14 @@ def run(
 
     Args:
         repository: The repository.
-        subject: What is tested.
-        folder: Where it is done; the log, the reports of the tests, and after a failure the
-            environment and the tests stay there.
-        tests: Which tests are run.
-        say: Is told what is being done.
+        subject: The inputs of the cell.
+        folder: The working folder. It keeps the log and the test reports, and after a failure also
+            the environment and the tests.
+        tests: The tests to run.
+        say: Called with each step.
 
     Returns:
-        How it ended; what goes wrong on the way is a failure too.
+        The result; an error during the run is a failure too.
     """
     began = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
@@ -135,14 +135,13 @@ def _attempt(
     code = _test(environment, project, folder, connector, tests, say)
     if code == _NO_TESTS:
         raise CellError(
-            "no test was run"
-            + (", because none is marked `cell`" if tests is Selection.MARKED else "")
+            "no tests ran" + ("; mark at least one as `cell`" if tests is Selection.MARKED else "")
         )
     written = folder / "facts.json"
     if not written.exists():
-        raise CellError(f"the tests ended with {code} before any was run; see {folder / 'log'}")
+        raise CellError(f"pytest exited with {code} before it ran a test; see {folder / 'log'}")
     facts: Facts = json.loads(written.read_text(encoding="utf-8"))
-    failed = [f"the tests ended with {code}; see {folder / 'log'}"] if code else []
+    failed = [f"pytest exited with {code}; see {folder / 'log'}"] if code else []
     expected = Expected(
         environment=environment.folder,
         wheels=wheels,
@@ -190,13 +189,13 @@ def problems_of(facts: Facts, expected: Expected) -> Iterator[str]:
     """Return the differences between a cell's actual and expected versions.
 
     Args:
-        facts: What `probe` found in the cell.
-        expected: What it must have been.
+        facts: The findings of `probe` in the cell.
+        expected: The expected versions.
     """
     for name, package in facts["packages"].items():
         file = package["file"]
         if file is None or not Path(file).resolve().is_relative_to(expected.environment.resolve()):
-            yield f"{name} was taken from {file}, expected the environment of the cell"
+            yield f"{name} was imported from {file}, not from the environment of the cell"
         wheel = expected.wheels.get(name)
         if wheel is not None and package["url"] != wheel.resolve().as_uri():
             yield f"{name} was installed from {package['url']}, expected {wheel}"
@@ -207,7 +206,7 @@ def problems_of(facts: Facts, expected: Expected) -> Iterator[str]:
         "Python": ".".join(facts["python"].split(".")[:2]),
     }
     if not facts["running"]:
-        yield "no test has started Spark, so nothing is shown for this line"
+        yield "no test started Spark, so the cell proves nothing for this line"
         found = {name: found[name] for name in ("pyspark", "Python")}
     wanted = {
         "pyspark": expected.pyspark,
@@ -231,7 +230,7 @@ def _versions(facts: Facts) -> dict[str, str]:
 
 
 def _new_cases(report: Path) -> dict[str, str]:
-    """Return the cases that are newer than the connector, from the report of the suites."""
+    """Return the suite cases that are newer than the connector, from the report of the suites."""
     if not report.exists():
         return {}
     results = json.loads(report.read_text(encoding="utf-8"))["results"]

@@ -26,41 +26,41 @@ _FOLDER: Final = RESULTS.parent
 
 def run_cells(
     connector: Annotated[
-        str | None, typer.Argument(metavar="[CONNECTOR]", help="All connectors if none.")
+        str | None, typer.Argument(metavar="[CONNECTOR]", help="Default: all connectors.")
     ] = None,
     *,
-    major: Annotated[int | None, typer.Option(help="Only this major.")] = None,
+    major: Annotated[int | None, typer.Option(help="Only this connector major.")] = None,
     spark: Annotated[str | None, typer.Option(metavar="X.Y", help="Only this Spark line.")] = None,
     everything: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="All cells. Without it, --major and --spark: of each connector the newest major "
-            "on the oldest Spark, and the oldest on the newest.",
+            help="Run all cells. Default without --major and --spark: the newest major of each "
+            "connector on the oldest Spark, and the oldest major on the newest Spark.",
         ),
     ] = False,
     all_tests: Annotated[
         bool,
         typer.Option(
-            "--all-tests", help="All tests of the connector, not only those marked `cell`."
+            "--all-tests", help="Run all tests of the connector, not only those marked `cell`."
         ),
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Also cells that have passed with the same inputs.")
+        bool, typer.Option("--again", help="Run cells again that have passed with the same inputs.")
     ] = False,
     working_tree: Annotated[
         bool,
         typer.Option(
             "--working-tree",
-            help="With the core, and a connector not released yet, as they lie here.",
+            help="Use the uncommitted state of the core and of unreleased connectors.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
-    root: Annotated[Path, typer.Option(help="A folder in the repository.")] = Path(),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
+    root: Annotated[Path, typer.Option(help="A folder inside the repository.")] = Path(),
 ) -> None:
-    """Test cells of the matrix: each connector as a wheel of its pinned tree, with today's core.
+    """Test cells of the matrix: wheels of the pinned connectors with today's core.
 
-    Exit code: 0 all have passed, 1 one has not.
+    Exit code: 0 all cells passed, 1 a cell failed.
     """
     repository = Repository.around(root)
     matrix = MatrixFile.of(repository).matrix()
@@ -81,7 +81,7 @@ def run_cells(
         name = str(each.cell.release)
         last = results.cells.get(name)
         if last is not None and last.holds_for(each.digest, tests) and not again:
-            console.print(f"{name}: has passed with the same inputs")
+            console.print(f"{name}: already passed with the same inputs")
             shown[name] = last
         elif dry_run:
             console.print(f"{name}: would run")
@@ -119,8 +119,8 @@ def _warn(console: Console, repository: Repository, subjects: list[Subject]) -> 
     taken = {CORE, *(each.cell.connector for each in subjects if each.cell.major.tree is None)}
     if changed := [name for name in sorted(taken) if repository.uncommitted(name)]:
         console.print(
-            f"{' and '.join(changed)}: taken from HEAD; what is not committed does not count "
-            "(--working-tree counts it)",
+            f"{' and '.join(changed)}: tested as in HEAD, without uncommitted changes "
+            "(--working-tree includes them)",
             style="yellow",
         )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that runs in a cell and reports the actual versions.
 
-It is copied into the cell, where nothing of release-tools is installed.
+A run copies it into the cell, because release-tools is not installed there.
 """
 
 import importlib.metadata
@@ -30,7 +30,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_runtest_teardown() -> None:
-    """Record the Spark that a test has started while it is running."""
+    """Record the running Spark version after a test started it."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     if active is not None and not _spark:

@@ -15,19 +15,19 @@ from connector_release_tools.errors import CellError
 
 __all__ = ["RESULTS", "Outcome", "Result", "Results", "Selection"]
 
-# Where they are, seen from the top of the repository.
+# The path from the top of the repository.
 RESULTS: Final = Path("build", "matrix", "results.json")
 
 
 class Outcome(enum.StrEnum):
-    """How a cell ended."""
+    """The outcome of a cell."""
 
     PASSED = "passed"
     FAILED = "failed"
 
 
 class Selection(enum.StrEnum):
-    """Which tests of a connector a cell runs."""
+    """The tests of a connector that a cell runs."""
 
     MARKED = "marked"
     ALL = "all"
@@ -38,20 +38,20 @@ class Selection(enum.StrEnum):
 
 
 class Result(BaseModel):
-    """How a cell ended.
+    """The result of a cell.
 
     Attributes:
-        digest: Of what was tested.
-        tests: Which tests were run.
-        outcome: How it ended.
-        problems: Why it failed.
-        counts: The numbers of tests by how they ended.
-        new: Cases of today's suites that the connector was not written for, and how they ended.
-        ran_on: The versions that were really there.
+        digest: The digest of the inputs.
+        tests: The tests that ran.
+        outcome: The outcome.
+        problems: The reasons of a failure.
+        counts: The number of tests by outcome.
+        new: Suite cases that are newer than the connector, with their outcomes.
+        ran_on: The actual versions.
         tree: The tree of the connector.
         core: The tree of the core.
-        seconds: How long it took.
-        finished: When.
+        seconds: The duration.
+        finished: The end time.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -70,19 +70,19 @@ class Result(BaseModel):
 
     @property
     def said(self) -> str:
-        """How its tests ended, for people."""
+        """The test counts as text."""
         counts = [f"{number} {how}" for how, number in self.counts.items()]
         new = [f"{len(self.new)} new cases"] if self.new else []
         return ", ".join([*counts, *new]) + ("" if self.tests is Selection.ALL else " (marked)")
 
     def holds_for(self, digest: str, tests: Selection) -> bool:
-        """Whether it shows that these tests pass on what has this digest."""
+        """Return whether it shows that these tests pass with the inputs of this digest."""
         same = self.digest == digest and self.tests.covers(tests)
         return same and self.outcome is Outcome.PASSED
 
 
 class Results(BaseModel):
-    """The last result of each cell, by the name of its release."""
+    """The last result of each cell by release name."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -90,10 +90,10 @@ class Results(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The results in a file; none if it is not there.
+        """Read the results from a file; empty if it does not exist.
 
         Raises:
-            CellError: It holds something else.
+            CellError: The file has other contents.
         """
         try:
             return cls.model_validate_json(path.read_bytes())
@@ -101,22 +101,22 @@ class Results(BaseModel):
             return cls()
         except ValidationError as error:
             raise CellError(
-                f"{path} does not hold results of cells", hint="remove it; all cells run again"
+                f"{path} does not contain cell results", hint="remove the file; all cells run again"
             ) from error
 
     def having(self, name: str, result: Result, known: Collection[str]) -> Self:
-        """These results and another one, without cells that the matrix no longer has.
+        """Return the results with another one added, without cells that left the matrix.
 
         Args:
-            name: The name of the release.
-            result: How its cell ended.
-            known: The names of all releases of the matrix.
+            name: The release name of the cell.
+            result: The result of the cell.
+            known: The release names of all cells of the matrix.
         """
         cells = {**self.cells, name: result}
         return type(self)(cells={each: cells[each] for each in sorted(cells) if each in known})
 
     def write(self, path: Path) -> None:
-        """Write them, and beside them the table for documents, `results.md`."""
+        """Write the results, and next to them the table `results.md`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")
         draft.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -124,7 +124,7 @@ class Results(BaseModel):
         path.with_suffix(".md").write_text(self.markdown(), encoding="utf-8")
 
     def markdown(self) -> str:
-        """The results as a table."""
+        """Return the results as a table."""
         columns = ("Release", "Result", "Tests", "Core", "Spark", "Java", "Python", "Trees", "Date")
         rows = [columns, ["---"] * len(columns)]
         for name, result in self.cells.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cells of the matrix a run tests."""
+"""Selects the cells of the matrix that a run tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def select(
     major: int | None = None,
     spark: str | None = None,
 ) -> list[Cell]:
-    """The cells of a connector, a major, a Spark line, or of all.
+    """Return the cells of a connector, a major, and a Spark line; None selects all.
 
     Args:
         matrix: The matrix.
@@ -28,7 +28,7 @@ def select(
         spark: A Spark line.
 
     Raises:
-        MatrixError: There is none.
+        MatrixError: The matrix contains no such cell.
     """
     cells = list(matrix.cells())
     wanted = {"connector": connector, "major": major, "Spark": spark}
@@ -40,15 +40,15 @@ def select(
         if not cells:
             raise MatrixError(
                 f"the matrix supports no {what} {value}",
-                hint=f"choose of {', '.join(known)}" if known else "",
+                hint=f"choose one of {', '.join(known)}" if known else "",
             )
     return cells
 
 
 def corners(cells: Iterable[Cell]) -> list[Cell]:
-    """For each connector, the newest major on the oldest Spark, and the oldest on the newest.
+    """Return the newest majors on the oldest Spark, and the oldest majors on the newest Spark.
 
-    These combine the newest code with the oldest, so incompatibilities show there first.
+    These cells combine the newest code with the oldest, so they show incompatibilities first.
     """
     found = []
     for _, group in groupby(cells, key=lambda cell: cell.connector):

@@ -18,15 +18,15 @@ __all__ = ["Subject", "subject"]
 
 @dataclass(frozen=True)
 class Subject:
-    """What a cell tests.
+    """The inputs of a cell.
 
     Attributes:
-        cell: The major and the Spark line.
-        spark: The line as the matrix describes it.
-        tree: The tree that the connector is built from, with its tests.
-        core: The tree that the core is built from.
-        constraints: The versions of everything else.
-        seconds: The time of the commit that the connector comes from.
+        cell: The connector major and the Spark line.
+        spark: The matrix entry of the Spark line.
+        tree: The tree with the connector and its tests.
+        core: The tree of the core.
+        constraints: The versions of all other packages.
+        seconds: The time of the connector's commit.
     """
 
     cell: Cell
@@ -38,12 +38,12 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """Its name in files, `connector-kafka-3.1.2-3.5`."""
+        """Its name in paths, such as `connector-kafka-3.1.2-3.5`."""
         return str(self.cell.release).replace(" ", "-")
 
     @property
     def digest(self) -> str:
-        """Of all that decides how its tests end."""
+        """The digest of everything that affects the tests."""
         parts = [
             str(self.cell.release),
             self.tree,
@@ -64,8 +64,8 @@ def subject(
         repository: The repository.
         matrix: Its matrix.
         cell: The cell.
-        working_tree: Whether the core, and a connector that is not released yet, are taken as they
-            lie here and not as in HEAD.
+        working_tree: Whether the core and an unreleased connector are used with uncommitted
+            changes.
 
     Raises:
         HistoryError: The pinned tree is not in this clone.
@@ -76,7 +76,7 @@ def subject(
         tree = tree_of(repository, cell.connector, cell.major)
     core = repository.working_tree(CORE) if working_tree else repository.object_id(f"HEAD:{CORE}")
     if core is None:
-        raise HistoryError(f"the commit HEAD holds no folder {CORE}")
+        raise HistoryError(f"HEAD does not contain the folder {CORE}")
     spark = matrix.spark[str(cell.spark)]
     return Subject(
         cell=cell,

@@ -28,14 +28,14 @@ def propose(
     connector: ConnectorPlan | None = None,
     supersedes: int | None = None,
 ) -> Change:
-    """A new draft with the next number, and the sections that are to be filled.
+    """Create a draft with the next number and empty sections.
 
     Raises:
-        FlipError: It cannot be called so, or what it supersedes was not accepted.
+        FlipError: The title is invalid, or the proposal to supersede was not accepted.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     if not slug:
-        raise FlipError(f"{title!r} has no letters to name a file by")
+        raise FlipError(f"{title!r} has no letters for a file name")
     number = flips.next_number()
     header: dict[str, Any] = CommentedMap({"author": event.by, "status": "", "history": []})
     if connector is not None:
@@ -43,7 +43,9 @@ def propose(
     if supersedes is not None:
         old = Flip.read(flips.document(supersedes).path)
         if old.header.status is not Status.ACCEPTED:
-            raise FlipError(f"{old} is {old.header.status}; only what is accepted is superseded")
+            raise FlipError(
+                f"{old} is {old.header.status}; only an accepted proposal can be superseded"
+            )
         header["supersedes"] = supersedes
     sections = flips.rules.on(event.at).sections
     body = f"\n# FLIP {number:04}: {title.strip()}\n" + "".join(
@@ -59,7 +61,7 @@ def move(flips: Flips, judge: Judge, number: int, event: Event) -> Change:
     """Change the status of a proposal.
 
     Raises:
-        FlipError: The rules are against it.
+        FlipError: The rules forbid the change.
     """
     document = flips.document(number)
     document.add(event)
@@ -68,17 +70,17 @@ def move(flips: Flips, judge: Judge, number: int, event: Event) -> Change:
 
 
 def supersede(flips: Flips, judge: Judge, old: int, new: int, event: Event) -> Change:
-    """Let an accepted proposal supersede another.
+    """Mark a proposal as superseded by another.
 
     Raises:
-        FlipError: The other one is not accepted, or does not say that it supersedes this one.
+        FlipError: The successor is not accepted, or its front matter does not list this proposal.
     """
     successor = Flip.read(flips.document(new).path)
     if successor.header.status is not Status.ACCEPTED or successor.header.supersedes != old:
         raise FlipError(
             f"{successor} is {successor.header.status} and supersedes "
             f"{successor.header.supersedes or 'nothing'}",
-            hint=f"the successor is accepted, and has `supersedes: {old}` in its front matter",
+            hint=f"a successor is accepted and has `supersedes: {old}` in its front matter",
         )
     document = flips.document(old)
     document.add(event)
@@ -91,7 +93,7 @@ def cast(flips: Flips, judge: Judge, number: int, vote: Vote) -> Change:
     """Record a vote.
 
     Raises:
-        FlipError: No vote is open.
+        FlipError: The vote is not open.
     """
     document = flips.document(number)
     votes = VotesDocument.read(votes_path(document.path))
@@ -103,8 +105,8 @@ def cast(flips: Flips, judge: Judge, number: int, vote: Vote) -> Change:
 def _hold(document: Document, votes: VotesDocument, judge: Judge) -> None:
     if breaches := judge.breaches(Flip.of(document, votes)):
         raise FlipError(
-            f"{document.path.name} would not be by the rules: {'; '.join(breaches)}",
-            hint="FLIP-PROCESS.md says what may follow what",
+            f"{document.path.name} would violate the rules: {'; '.join(breaches)}",
+            hint="see FLIP-PROCESS.md for the allowed transitions",
         )
 
 

@@ -32,47 +32,53 @@ from connector_release_tools.yaml_text import validated
 
 __all__ = ["flip"]
 
-flip = typer.Typer(no_args_is_help=True, help="Proposals: from a draft to a result, and on.")
+flip = typer.Typer(no_args_is_help=True, help="Manage proposals, from a draft to a new connector.")
 
-Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Of the proposal.")]
-By = Annotated[str, typer.Option(metavar="HANDLE", help="Who does it.")]
-Reason = Annotated[str | None, typer.Option(help="Why.")]
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the proposal.")]
+By = Annotated[str, typer.Option(metavar="HANDLE", help="The person who takes this step.")]
+Reason = Annotated[str | None, typer.Option(help="The reason.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
 class Format(enum.StrEnum):
-    """How a result is printed."""
+    """The output format."""
 
     TABLE = "table"
     JSON = "json"
 
 
-Output = Annotated[Format, typer.Option("--format", help="For people or for programs.")]
+Output = Annotated[Format, typer.Option("--format", help="A table or JSON.")]
 
 
 @flip.command()
 def new(
-    title: Annotated[str, typer.Argument(help="What it is called.")],
+    title: Annotated[str, typer.Argument(help="The title.")],
     *,
-    author: Annotated[str, typer.Option(metavar="HANDLE", help="Who proposes.")],
+    author: Annotated[str, typer.Option(metavar="HANDLE", help="The author.")],
     connector: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The connector that it asks for.")
+        str | None, typer.Option(metavar="NAME", help="The connector that it proposes.")
     ] = None,
-    description: Annotated[str, typer.Option(help="What that connects, in one line.")] = "",
-    source: Annotated[bool, typer.Option("--source/--no-source", help="It reads.")] = True,
-    sink: Annotated[bool, typer.Option("--sink/--no-sink", help="It writes.")] = True,
+    description: Annotated[
+        str, typer.Option(help="What the connector connects to, in one line.")
+    ] = "",
+    source: Annotated[
+        bool, typer.Option("--source/--no-source", help="The connector has a source.")
+    ] = True,
+    sink: Annotated[
+        bool, typer.Option("--sink/--no-sink", help="The connector has a sink.")
+    ] = True,
     supersedes: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="What it comes in place of.")
+        int | None, typer.Option(metavar="NUMBER", help="The accepted proposal that it replaces.")
     ] = None,
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Make a draft with the next number."""
+    """Create a draft with the next number."""
     repository, flips, judge = _open(root)
     plan = None
     if connector is None:
         if description or not (source and sink):
-            raise typer.BadParameter("--description, --source and --sink belong to --connector")
+            raise typer.BadParameter("--description, --source, and --sink need --connector")
     else:
         said = {"name": connector, "description": description, "source": source, "sink": sink}
         plan = validated(ConnectorPlan, said, name="connector", error=FlipError)
@@ -109,7 +115,11 @@ def list_(*, output: Output = Format.TABLE, root: Root = Path()) -> None:
         table = Table("number", "status", "since", "title", box=None)
         for each in proposals:
             last = each.header.history[-1]
-            status = f"{last.status} (over; record it)" if judge.may_expire(each) else last.status
+            status = (
+                f"{last.status} (the vote is over; record the result)"
+                if judge.may_expire(each)
+                else last.status
+            )
             table.add_row(f"{each.number:04}", status, f"{last.at:%Y-%m-%d}", each.title)
         _console().print(table)
     for problem in problems:
@@ -124,7 +134,8 @@ def check(
         str | None,
         typer.Option(
             metavar="REV",
-            help="Compare with where HEAD left this revision; its maintainers and rules hold.",
+            help="Compare with the common ancestor of HEAD and this revision, and use its "
+            "maintainers and rules.",
         ),
     ] = None,
     root: Root = Path(),
@@ -143,7 +154,7 @@ def check(
             if before is not None:
                 judge = _judge(before)
                 were, unreadable = before.proposals()
-                found += [f"in {base}, so not compared: {each}" for each in unreadable]
+                found += [f"in {base}, so it is not compared: {each}" for each in unreadable]
                 found += compare(were, proposals)
             found += hold(proposals, judge)
             found += unsigned(repository, base)
@@ -151,9 +162,9 @@ def check(
     for each in found:
         console.print(str(each), style="red")
     if not found:
-        console.print(f"{len(proposals)} proposals are by the rules", style="green")
+        console.print(f"{len(proposals)} proposals follow the rules", style="green")
     if base is None:
-        console.print("without --base: changes and sign-offs were not looked at", style="yellow")
+        console.print("without --base, changes and sign-offs are not checked", style="yellow")
     raise typer.Exit(int(bool(found)))
 
 
@@ -161,7 +172,7 @@ def check(
 def open_discussion(
     number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
 ) -> None:
-    """Open the discussion of a draft, or return a proposal from its vote, which becomes void."""
+    """Open the discussion of a draft, or return from the vote, which makes the vote void."""
     _move(root, number, Status.DISCUSSION, by=by, reason=reason, dry_run=dry_run)
 
 
@@ -169,11 +180,11 @@ def open_discussion(
 def open_vote(
     number: Number, *, by: By, reason: Reason = None, dry_run: DryRun = False, root: Root = Path()
 ) -> None:
-    """Open the vote; a reason is required if it is earlier than the rules allow."""
+    """Open the vote. A vote that opens earlier than the rules allow needs a reason."""
     _move(root, number, Status.VOTE, by=by, reason=reason, dry_run=dry_run)
 
 
-@flip.command(context_settings={"ignore_unknown_options": True})  # -1 is no option
+@flip.command(context_settings={"ignore_unknown_options": True})  # -1 is not an option
 def vote(
     number: Number,
     choice: Annotated[Choice, typer.Argument(help="A veto needs a technical reason.")],
@@ -183,7 +194,7 @@ def vote(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Vote; the last vote of a person counts."""
+    """Vote. Only your last vote counts."""
     repository, flips, judge = _open(root)
     said = {"voter": by, "vote": choice, "at": judge.now, "reason": reason}
     cast = validated(Vote, said, name="vote", error=FlipError)
@@ -198,8 +209,8 @@ def tally(number: Number, *, output: Output = Format.TABLE, root: Root = Path())
     counted = judge.tally(proposal)
     if counted is None:
         raise FlipError(
-            f"{proposal} is {proposal.header.status}; no vote on it was opened",
-            hint=f"`release-tools flip open-vote {number}` opens one",
+            f"{proposal} is {proposal.header.status}; it has had no vote",
+            hint=f"open one with `release-tools flip open-vote {number}`",
         )
     if output is Format.JSON:
         said = {
@@ -228,11 +239,11 @@ def withdraw(
     number: Number,
     *,
     by: By,
-    reason: Annotated[str, typer.Option(help="Why.")],
+    reason: Annotated[str, typer.Option(help="The reason.")],
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Withdraw a proposal before the result, as its author."""
+    """Withdraw a proposal before the result. Only its author may do this."""
     _move(root, number, Status.WITHDRAWN, by=by, reason=reason, dry_run=dry_run)
 
 
@@ -252,20 +263,20 @@ def reject(
 
 @flip.command()
 def expire(number: Number, *, by: By, dry_run: DryRun = False, root: Root = Path()) -> None:
-    """Record that a vote, or a proposal without a vote, has expired without a result."""
+    """Record that a proposal has expired without a result."""
     _move(root, number, Status.EXPIRED, by=by, reason=None, dry_run=dry_run)
 
 
 @flip.command()
 def supersede(
     old: Annotated[int, typer.Argument(metavar="OLD", help="The accepted proposal.")],
-    new: Annotated[int, typer.Argument(metavar="NEW", help="The one that comes in its place.")],
+    new: Annotated[int, typer.Argument(metavar="NEW", help="The proposal that replaces it.")],
     *,
     by: By,
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Let an accepted proposal be superseded by another accepted one."""
+    """Mark an accepted proposal as superseded by another accepted proposal."""
     repository, flips, judge = _open(root)
     event = _event(Status.SUPERSEDED, at=judge.now, by=by)
     _apply(repository, changes.supersede(flips, judge, old, new, event), dry_run=dry_run)
@@ -277,14 +288,16 @@ def scaffold(
     *,
     sponsor: Annotated[
         str | None,
-        typer.Option(metavar="HANDLE", help="The maintainer who will look after the connector."),
+        typer.Option(
+            metavar="HANDLE", help="The maintainer who takes responsibility for the connector."
+        ),
     ] = None,
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
     """Create the connector of an accepted proposal and register it.
 
-    Existing files are not changed, so you can run it again.
+    You can run it again: it keeps the files of an existing connector.
     """
     repository, flips, judge = _open(root)
     console = _console()
@@ -297,19 +310,19 @@ def scaffold(
             plan.apply()
     name = plan.connector.name
     if not plan.is_made:
-        console.print(f"{name}/ {'would be' if dry_run else 'was'} made of the template")
+        console.print(f"{name}/ {'would be' if dry_run else 'was'} created from the template")
     for change in plan.changes:
         if dry_run:
             typer.echo(change.diff(), nl=False)
         else:
             console.print(f"{change.path} {change.kind}")
     if any(change.path == REQUIREMENTS for change in plan.changes):
-        console.print("then run `make requirements`, which pins what is new", style="yellow")
+        console.print("then run `make requirements` to pin the new requirements", style="yellow")
     if plan.is_made and not plan.changes:
-        console.print(f"{name} is there, and registered everywhere", style="green")
+        console.print(f"{name} exists and is completely registered", style="green")
     elif not dry_run:
-        console.print(f"commit {name} with git commit -s; its first pull request is reviewed "
-                      f"by its sponsor", style="green")  # fmt: skip
+        console.print(f"commit {name} with git commit -s; its sponsor reviews "
+                      "its first pull request", style="green")  # fmt: skip
 
 
 def _open(root: Path) -> tuple[Repository, Flips, Judge]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a proposal: `0001-some-words.md`, and `0001.votes.yaml` beside it."""
+"""The files of a proposal: `0001-some-words.md`, and `0001.votes.yaml` next to it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Text:
     """The text of a proposal below its front matter.
 
     Attributes:
-        titles: Its headings of the first level.
-        sections: Its headings of the second level, and whether something stands under each.
+        titles: Its first-level headings.
+        sections: Its headings of the second level, and whether each section has content.
     """
 
     titles: tuple[str, ...]
@@ -60,13 +60,13 @@ class Text:
 
 @dataclass(frozen=True)
 class Document:
-    """The Markdown file of a proposal; changes are made in `header`.
+    """The Markdown file of a proposal; to change it, change `header`.
 
     Attributes:
         path: The file.
         number: Its number.
-        header: The front matter with its comments.
-        body: What stands below.
+        header: The front matter, including comments.
+        body: The text below the front matter.
     """
 
     path: Path
@@ -79,21 +79,23 @@ class Document:
         """Read the file.
 
         Raises:
-            FlipError: Its name or its front matter is not as it must be.
+            FlipError: The file name or the front matter is invalid.
         """
         if (name := _NAME.fullmatch(path.name)) is None:
-            raise FlipError(f"{path.name} is no name of a proposal, such as 0001-some-words.md")
+            raise FlipError(
+                f"{path.name} is not a valid name of a proposal, such as 0001-some-words.md"
+            )
         if (parts := _FRONT.fullmatch(path.read_text(encoding="utf-8"))) is None:
             raise FlipError(f"{path.name} does not begin with front matter between lines of ---")
         header = load(parts[1], name=path.name, error=FlipError)
         return cls(path, int(name[1]), header, parts[2])
 
     def text(self) -> str:
-        """The file as it would be written."""
+        """Return the text of the file."""
         return f"---\n{dump(self.header)}---\n{self.body}"
 
     def add(self, event: Event) -> None:
-        """Add an event to the history, and take over its status."""
+        """Add an event to the history, and set its status."""
         self.header["status"] = str(event.status)
         entry = {"status": str(event.status), "at": stamp(event.at), "by": event.by}
         if event.reason:
@@ -102,17 +104,17 @@ class Document:
 
 
 def votes_path(document: Path) -> Path:
-    """Where the votes on a proposal are kept."""
+    """Return the path of the votes on a proposal."""
     return document.with_name(f"{document.name[:4]}.votes.yaml")
 
 
 @dataclass(frozen=True)
 class VotesDocument:
-    """The file of votes; changes are made in `data`.
+    """The file of votes; to change it, change `data`.
 
     Attributes:
         path: The file.
-        data: What it holds, with its comments.
+        data: Its contents, including comments.
     """
 
     path: Path
@@ -120,17 +122,17 @@ class VotesDocument:
 
     @classmethod
     def read(cls, path: Path) -> VotesDocument:
-        """Read the file; where it is not there, there are no votes.
+        """Read the file; a missing file means no votes.
 
         Raises:
-            FlipError: It is no YAML.
+            FlipError: The file is not YAML.
         """
         if not path.exists():
             return cls(path, {"votes": []})
         return cls(path, load(path.read_text(encoding="utf-8"), name=path.name, error=FlipError))
 
     def text(self) -> str:
-        """The file as it would be written."""
+        """Return the text of the file."""
         return dump(self.data)
 
     def add(self, vote: Vote) -> None:
@@ -143,14 +145,14 @@ class VotesDocument:
 
 @dataclass(frozen=True)
 class Flip:
-    """A proposal, with the votes on it.
+    """A proposal and its votes.
 
     Attributes:
         name: The name of its file.
         number: Its number.
         header: Its front matter.
-        body: What stands below.
-        votes: All votes ever cast, the oldest first.
+        body: The text below the front matter.
+        votes: All votes ever cast, oldest first.
     """
 
     name: str
@@ -161,10 +163,10 @@ class Flip:
 
     @classmethod
     def of(cls, document: Document, votes: VotesDocument) -> Flip:
-        """Check what the files say.
+        """Create a proposal from its files.
 
         Raises:
-            FlipError: Something is not as it must be; the message names the place.
+            FlipError: A file is invalid; the message names the place.
         """
         name = document.path.name
         header = validated(Header, document.header, name=name, error=FlipError)
@@ -176,18 +178,18 @@ class Flip:
         """Read both files.
 
         Raises:
-            FlipError: One of them is not as it must be.
+            FlipError: One of them is invalid.
         """
         return cls.of(Document.read(path), VotesDocument.read(votes_path(path)))
 
     @cached_property
     def text(self) -> Text:
-        """What it says below the front matter."""
+        """The parsed text below the front matter."""
         return Text.parse(self.body)
 
     @property
     def title(self) -> str | None:
-        """What it is called; None if its heading is not `# FLIP 0001: Title` with its number."""
+        """The title; None if the heading is not `# FLIP 0001: Title` with its number."""
         if len(self.text.titles) != 1:
             return None
         match = _TITLE.fullmatch(self.text.titles[0])

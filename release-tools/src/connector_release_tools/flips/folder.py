@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All proposals of a tree: the folder `flips/` now or at a revision."""
+"""All proposals of a tree: the folder `flips/` of the working tree or a revision."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NUMBERED: Final = re.compile(r"[0-9]")
 
 @dataclass(frozen=True)
 class Flips:
-    """The folder of proposals, and who decides on them.
+    """The folder of proposals, with the rules and the voters.
 
     Attributes:
-        folder: Where the files are.
+        folder: The folder of the files.
         rules: The rules of the vote.
-        maintainers: Whose vote binds.
+        maintainers: The people with binding votes.
     """
 
     folder: Path
@@ -41,42 +41,47 @@ class Flips:
 
     @classmethod
     def read(cls, folder: Path, maintainers: Maintainers) -> Flips:
-        """Read the rules; proposals are read when they are asked for.
+        """Read the rules; proposals are read on demand.
 
         Raises:
-            FlipError: There are no rules, or they are not as they must be.
+            FlipError: The rules are missing or invalid.
         """
         path = folder / RULES
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
             raise FlipError(
-                f"there is no {FLIPS}/{RULES}", hint="run this in the repository of the connectors"
+                f"{FLIPS}/{RULES} does not exist",
+                hint="run this in the repository of the connectors",
             ) from error
         document = load(text, name=RULES, error=FlipError)
         return cls(folder, validated(RuleBook, document, name=RULES, error=FlipError), maintainers)
 
     def paths(self) -> list[Path]:
-        """The files of the proposals, by number."""
+        """Return the files of the proposals by number."""
         return sorted(self.folder.glob("[0-9]*.md"))
 
     def document(self, number: int) -> Document:
-        """The file of a proposal.
+        """Return the file of a proposal.
 
         Raises:
-            FlipError: There is none of this number, or more than one, or it cannot be read.
+            FlipError: The number has no file or several files, or the file is unreadable.
         """
         found = list(self.folder.glob(f"{number:04}-*.md"))
         if len(found) != 1:
             names = ", ".join(sorted(path.name for path in found))
             raise FlipError(
-                f"FLIP {number:04} is {names}" if found else f"there is no FLIP {number:04}",
-                hint="a number is given once" if found else "`release-tools flip list` shows all",
+                f"FLIP {number:04} has several files: {names}"
+                if found
+                else f"FLIP {number:04} does not exist",
+                hint="give each proposal its own number"
+                if found
+                else "run `release-tools flip list` to show all proposals",
             )
         return Document.read(found[0])
 
     def proposals(self) -> tuple[list[Flip], list[str]]:
-        """All proposals that can be read, and why others cannot."""
+        """Return all readable proposals, and the errors of the others."""
         read: list[Flip] = []
         problems: list[str] = []
         for path in self.paths():
@@ -93,13 +98,13 @@ class Flips:
         return read, problems
 
     def next_number(self) -> int:
-        """The number of the next proposal."""
+        """Return the number of the next proposal."""
         given = self.folder.glob("[0-9][0-9][0-9][0-9]-*.md")
         return max((int(path.name[:4]) for path in given), default=0) + 1
 
 
 def here(repository: Repository) -> Flips:
-    """The proposals as they lie in the working tree.
+    """Return the proposals of the working tree.
 
     Raises:
         ReleaseToolsError: Rules or maintainers cannot be read.
@@ -109,19 +114,19 @@ def here(repository: Repository) -> Flips:
 
 @contextmanager
 def at_revision(repository: Repository, revision: str) -> Iterator[Flips | None]:
-    """The proposals as they were where the work on HEAD left a revision; None if there were none.
+    """Return the proposals at the common ancestor of HEAD and a revision; None if it has none.
 
     Raises:
-        HistoryError: There is no such revision here, or it has nothing in common with HEAD.
+        HistoryError: The revision does not exist, or has no common ancestor with HEAD.
         ReleaseToolsError: Rules or maintainers cannot be read.
     """
     base = repository.merge_base(revision)
     if base is None:
         raise HistoryError(
-            f"{revision} is no commit of this clone that HEAD comes from",
-            hint="history is cut; run `git fetch --unshallow`"
+            f"{revision} is not a commit of this clone that shares history with HEAD",
+            hint="the clone is shallow; run `git fetch --unshallow`"
             if repository.is_shallow()
-            else "name a commit or branch, as in origin/main",
+            else "pass a commit or branch, such as origin/main",
         )
     tree = repository.object_id(f"{base}:{FLIPS}")
     people = f"{base}:{MAINTAINERS}"

@@ -21,9 +21,9 @@ class Judge:
     """Checks proposals against the rules.
 
     Attributes:
-        maintainers: Whose votes bind, and when.
-        rules: All rules that ever held.
-        now: What is later has not happened.
+        maintainers: The people with binding votes, with their terms.
+        rules: All rules, past and present.
+        now: The current time.
     """
 
     maintainers: Maintainers
@@ -46,7 +46,7 @@ class Judge:
         return None
 
     def may_expire(self, flip: Flip) -> bool:
-        """Whether a proposal may be recorded as expired now."""
+        """Return whether a proposal may be recorded as expired now."""
         last = flip.header.history[-1]
         return Status.EXPIRED in NEXT[last.status] and self._expired(flip, last, self.now)
 
@@ -81,7 +81,7 @@ class Judge:
         ):
             for earlier, later in pairwise(times):
                 if later < earlier:
-                    yield f"{name}: {_when(later)} stands after {_when(earlier)}"
+                    yield f"{name}: {_when(later)} is listed after {_when(earlier)}"
             if times and max(times) > self.now:
                 yield f"{name}: {_when(max(times))} is in the future"
 
@@ -90,12 +90,12 @@ class Judge:
         for before, event in pairwise(header.history):
             if event.status not in NEXT[before.status]:
                 may = ", ".join(sorted(NEXT[before.status])) or "nothing"
-                yield f"{event.status} after {before.status}: what may follow is {may}"
+                yield f"{event.status} after {before.status}: allowed are {may}"
             elif event.status is Status.VOTE:
                 yield from self._opening(before, event)
             elif event.status is Status.WITHDRAWN:
                 if event.by != header.author:
-                    yield f"withdrawn by {event.by}: only the author, {header.author}, may do that"
+                    yield f"withdrawn by {event.by}: only the author, {header.author}, may withdraw"
                 if event.reason is None:
                     yield "withdrawn without a reason"
             elif event.status in {Status.ACCEPTED, Status.REJECTED}:
@@ -103,23 +103,23 @@ class Judge:
                 if counted.outcome is not Outcome(event.status):
                     yield f"{event.status} at {_when(event.at)}: {describe(counted)}"
             elif event.status is Status.EXPIRED and not self._expired(flip, before, event.at):
-                yield f"expired at {_when(event.at)}: it was not over then"
+                yield f"expired at {_when(event.at)}: the deadline had not passed"
         if header.sponsor is not None and header.connector is None:
-            yield "a sponsor is for a proposal that asks for a connector"
+            yield "a sponsor is only allowed if the proposal asks for a connector"
 
     def _opening(self, discussion: Event, vote: Event) -> Iterator[str]:
         rules = self.rules.on(vote.at)
         took = vote.at - discussion.at
         if took < datetime.timedelta(days=rules.discussion.days) and vote.reason is None:
             yield (
-                f"the vote was opened after {took.days} days of discussion: it takes "
-                f"{rules.discussion.days}, or a reason"
+                f"the vote was opened after {took.days} days of discussion: the rules require "
+                f"{rules.discussion.days} days or a reason"
             )
         voters = self.maintainers.binding_voters(vote.at.astimezone(datetime.UTC).date())
         if len(voters) < rules.vote.binding_approvals:
             yield (
-                f"the vote was opened while {len(voters)} had a binding vote: it takes "
-                f"{rules.vote.binding_approvals} to accept"
+                f"the vote was opened with {len(voters)} binding voters: acceptance needs "
+                f"{rules.vote.binding_approvals} binding +1"
             )
 
     def _expired(self, flip: Flip, before: Event, at: datetime.datetime) -> bool:
@@ -146,12 +146,12 @@ def describe(counted: Tally) -> str:
     """Describe the state of a vote in a sentence."""
     said = f"the vote is {counted.outcome}"
     if counted.outcome is Outcome.OPEN and not counted.missing:
-        return f"{said}, and may be decided from {_when(counted.decidable)}"
+        return f"{said}; it may be decided from {_when(counted.decidable)}"
     return "; ".join([said, *counted.missing])
 
 
 def _windows(flip: Flip) -> Iterator[tuple[Event, Event | None]]:
-    """Return the periods of votes: the events that opened and ended each."""
+    """Return the voting periods: the events that opened and ended each vote."""
     history = flip.header.history
     for index, event in enumerate(history):
         if event.status is Status.VOTE:

@@ -101,9 +101,9 @@ class Event(_Entry):
 
     Attributes:
         status: The new one.
-        at: When.
-        by: Who recorded it.
-        reason: Why, where that needs saying.
+        at: The time.
+        by: The person who recorded it.
+        reason: The reason, if the change needs one.
     """
 
     status: Status
@@ -113,13 +113,13 @@ class Event(_Entry):
 
 
 class ConnectorPlan(_Entry):
-    """The connector that a proposal asks for: answers to the questions of the template.
+    """The connector that a proposal asks for: the answers for the template.
 
-    What the template would refuse is refused here, before anybody votes on it.
+    Answers that the template would reject are rejected here, before a vote.
 
     Attributes:
         name: The external system; `pulsar` gives connector-pulsar.
-        description: What it connects, in one line.
+        description: What it connects to, in one line.
         source: Whether it reads.
         sink: Whether it writes.
     """
@@ -132,7 +132,7 @@ class ConnectorPlan(_Entry):
     @model_validator(mode="after")
     def _does_something(self) -> Self:
         if not (self.source or self.sink):
-            raise ValueError("a connector has a source, a sink or both")
+            raise ValueError("a connector needs a source, a sink, or both")
         return self
 
 
@@ -140,13 +140,13 @@ class Header(_Entry):
     """The front matter of a proposal.
 
     Attributes:
-        author: Who proposes, and alone may withdraw.
-        status: Where it stands; the same as the last of the history.
-        history: Every change of status, the oldest first.
-        connector: The connector that it asks for, if it does.
-        sponsor: The maintainer who will look after that connector.
-        supersedes: The accepted proposal in whose place this one comes.
-        superseded_by: The accepted proposal that came in its place.
+        author: The author. Only the author may withdraw the proposal.
+        status: The current status, which equals the last event of the history.
+        history: Every change of status, oldest first.
+        connector: The connector that it asks for, if any.
+        sponsor: The maintainer who takes responsibility for that connector.
+        supersedes: The accepted proposal that this one replaces.
+        superseded_by: The accepted proposal that replaced it.
     """
 
     author: Handle
@@ -163,18 +163,20 @@ class Header(_Entry):
         if self.status is not last:
             raise ValueError(f"status is {self.status}, but the history ends with {last}")
         if (self.superseded_by is not None) is not (last is Status.SUPERSEDED):
-            raise ValueError("superseded_by is for a superseded proposal, and needed there")
+            raise ValueError(
+                "superseded_by is required for a superseded proposal, and not allowed for others"
+            )
         return self
 
 
 class Vote(_Entry):
-    """One vote of one person; a later one of the same person takes its place.
+    """A vote of one person; a later vote of the same person replaces it.
 
     Attributes:
-        voter: Who votes.
-        vote: What. A veto is a -1 that stops the proposal until it is withdrawn.
-        at: When.
-        reason: Why; a veto needs a technical one.
+        voter: The voter.
+        vote: The choice. A veto is a -1 that stops the proposal until the voter withdraws it.
+        at: The time.
+        reason: The reason; a veto needs a technical one.
     """
 
     voter: Person
@@ -190,21 +192,22 @@ class Vote(_Entry):
 
 
 class Votes(_Entry):
-    """The votes on a proposal, the oldest first.
+    """The votes on a proposal, oldest first.
 
     Attributes:
-        votes: All that were ever cast.
+        votes: All votes ever cast.
     """
 
     votes: tuple[Vote, ...] = ()
 
 
 class DiscussionRules(_Entry):
-    """Rules before a vote.
+    """Rules for the discussion before a vote.
 
     Attributes:
-        days: How long a proposal is discussed; less needs a reason.
-        expires_after_days: When a proposal without a vote may be recorded as expired.
+        days: The minimum length of the discussion; a shorter one needs a reason.
+        expires_after_days: The days after which a proposal without a vote may be recorded as
+            expired.
     """
 
     days: _Count
@@ -212,13 +215,13 @@ class DiscussionRules(_Entry):
 
 
 class VoteRules(_Entry):
-    """What holds for a vote.
+    """Rules for a vote.
 
     Attributes:
-        binding_approvals: How many binding +1 it takes.
-        binding_margin: How many more binding +1 than binding -1.
-        open_hours: For how long it is open at least.
-        expires_after_days: When it is over without a result.
+        binding_approvals: The minimum number of binding +1.
+        binding_margin: The minimum lead of binding +1 over binding -1.
+        open_hours: The minimum time that a vote is open.
+        expires_after_days: The days after which it ends without a result.
     """
 
     binding_approvals: _Count
@@ -229,18 +232,18 @@ class VoteRules(_Entry):
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if self.expires_after_days * 24 <= self.open_hours:
-            raise ValueError("a vote must expire later than it may be decided")
+            raise ValueError("a vote must stay open until after it may be decided")
         return self
 
 
 class Rules(_Entry):
-    """The rules from one day on.
+    """The rules that apply from a certain day.
 
     Attributes:
-        since: The day.
-        sections: What every proposal says, in this order: headings, and what stands under each.
-        discussion: What holds before a vote.
-        vote: What holds for one.
+        since: The first day.
+        sections: The required sections of a proposal in order: headings, and the expected contents.
+        discussion: The rules for the discussion.
+        vote: The rules for a vote.
     """
 
     since: datetime.date
@@ -250,7 +253,7 @@ class Rules(_Entry):
 
 
 class RuleBook(RootModel[tuple[Rules, ...]]):
-    """All rules that ever held; what was decided is judged by those of its day."""
+    """All rules, past and present; the rules of its day apply to a decision."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -258,10 +261,10 @@ class RuleBook(RootModel[tuple[Rules, ...]]):
     def _is_ordered(self) -> Self:
         days = [rules.since for rules in self.root]
         if not days or days != sorted(set(days)):
-            raise ValueError("rules stand one after the other, the oldest first")
+            raise ValueError("rules must be in the order of their days, oldest first")
         return self
 
     def on(self, at: datetime.datetime) -> Rules:
-        """The rules of a day; before the first, the first."""
+        """Return the rules of a day; earlier days use the first rules."""
         held = [rules for rules in self.root if rules.since <= at.astimezone(datetime.UTC).date()]
         return held[-1] if held else self.root[0]

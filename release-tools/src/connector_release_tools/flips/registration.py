@@ -26,21 +26,23 @@ _CORE: Final = "connectors-core"
 
 
 def in_matrix(document: Any, matrix: Matrix, name: str, project: Project) -> None:
-    """Add a connector to the document of the matrix, if it is not there.
+    """Add a connector to the document of the matrix, if it is missing.
 
     Args:
-        document: What the file of the matrix holds.
-        matrix: What it says.
+        document: The contents of the matrix file.
+        matrix: The validated matrix.
         name: The connector.
-        project: What the connector declares.
+        project: The declarations of the connector.
 
     Raises:
-        ConnectorFolderError: It does not need the core.
+        ConnectorFolderError: The connector does not depend on the core.
     """
     if name in matrix.connectors:
         return
     if (core := project.dependencies.get(_CORE)) is None:
-        raise ConnectorFolderError(f"{name} does not need {_CORE}, as a connector must")
+        raise ConnectorFolderError(
+            f"{name} does not depend on {_CORE}, which every connector needs"
+        )
     spark_lines = CommentedSeq(Quoted(each) for each in matrix.spark if each in project.spark)
     spark_lines.fa.set_flow_style()
     major = {
@@ -54,12 +56,12 @@ def in_matrix(document: Any, matrix: Matrix, name: str, project: Project) -> Non
 
 
 def in_project(text: str, known: Iterable[str], package: str) -> str:
-    """Add a package to the import rules of the root pyproject.toml, wherever connectors stand.
+    """Add a package to every list of connectors in the import rules of the root pyproject.toml.
 
     Args:
-        text: The file.
-        known: The packages of the connectors that are there.
-        package: The new one.
+        text: The text of the file.
+        known: The packages of the registered connectors.
+        package: The new package.
     """
     project = tomlkit.parse(text)
     names = {each.replace("-", "_") for each in known}
@@ -85,13 +87,13 @@ def _lists(linter: Any) -> Iterator[Any]:
 
 
 def in_requirements(texts: Iterable[str], text: str, name: str, project: Project) -> str:
-    """Add to a file of requirements what a connector needs and no file names yet.
+    """Add to a requirements file what a connector needs and no requirements file lists.
 
     Args:
-        texts: All files.
-        text: The one to add to.
+        texts: The texts of all requirements files.
+        text: The text to extend.
         name: The connector.
-        project: What it declares.
+        project: Its declarations.
     """
     named = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
     known = {canonicalize_name(each) for text in texts for each in named.findall(text)}
@@ -101,7 +103,7 @@ def in_requirements(texts: Iterable[str], text: str, name: str, project: Project
 
 
 def in_maintainers(text: str, folder: str, sponsor: str, day: datetime.date) -> str:
-    """Add a maintainer to a new folder that has none."""
+    """Add a maintainer for a new folder without maintainers."""
     document = load(text, name=MAINTAINERS, error=MaintainersError)
     if folder in document["folders"]:
         return text

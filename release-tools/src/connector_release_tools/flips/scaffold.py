@@ -43,12 +43,12 @@ class Scaffold:
 
     Attributes:
         connector: The connector.
-        is_made: Whether its folder is there, whole.
-        changes: What other files get.
-        matrix: The matrix with the connector in it.
+        is_made: Whether its folder exists and is complete.
+        changes: The changes of other files.
+        matrix: The matrix, including the connector.
         renderer: Renders the template.
-        state: The state of the template that the connector is made of.
-        plan: What the proposal says of it.
+        state: The state of the template that the connector is created from.
+        plan: The connector's description in the proposal.
     """
 
     connector: Connector
@@ -60,10 +60,10 @@ class Scaffold:
     plan: ConnectorPlan
 
     def apply(self) -> None:
-        """Make the folder and write the changes.
+        """Create the folder and write the changes.
 
         Raises:
-            ReleaseToolsError: The connector cannot be made.
+            ReleaseToolsError: The connector cannot be created.
         """
         if not self.is_made:
             if self.connector.folder.exists():  # left by an interrupted run
@@ -92,13 +92,14 @@ def scaffold(
         renderer: Renders the template.
         flips: The proposals.
         number: The number of the proposal.
-        sponsor: Who will look after the connector; the one whom the proposal names if None.
-        at: Now.
+        sponsor: The maintainer who takes responsibility for the connector; None uses the sponsor in
+            the proposal.
+        at: The current time.
 
     Raises:
         FlipError: The proposal is not accepted, asks for no connector, or has no sponsor.
-        ConnectorFolderError: Something else is in the folder of the connector.
-        ReleaseToolsError: A file that must know of the connector cannot be read.
+        ConnectorFolderError: The folder of the connector has other contents.
+        ReleaseToolsError: A file that must list the connector cannot be read.
     """
     document = flips.document(number)
     plan, patron = _accepted(flips, document, sponsor, at.astimezone(datetime.UTC).date())
@@ -155,9 +156,11 @@ def _accepted(
 ) -> tuple[ConnectorPlan, str]:
     flip = Flip.read(document.path)
     if flip.header.status is not Status.ACCEPTED:
-        raise FlipError(f"{flip} is {flip.header.status}; a connector is made of an accepted one")
+        raise FlipError(
+            f"{flip} is {flip.header.status}; only an accepted proposal gets a connector"
+        )
     if flip.header.connector is None:
-        raise FlipError(f"{flip} asks for no connector: there is none in its front matter")
+        raise FlipError(f"{flip} does not ask for a connector: its front matter has none")
     named = flip.header.sponsor
     if sponsor is not None and named not in {None, sponsor.lower()}:
         raise FlipError(f"the sponsor of {flip} is {named}")
@@ -165,11 +168,12 @@ def _accepted(
     if not patron:
         raise FlipError(
             f"{flip} has no sponsor",
-            hint="--sponsor names the maintainer who will look after the connector",
+            hint="pass the maintainer who takes responsibility for the connector with --sponsor",
         )
     if patron not in flips.maintainers.people(day):
         raise FlipError(
-            f"{patron} looks after nothing in {MAINTAINERS}", hint="a sponsor is a maintainer"
+            f"{patron} is not a maintainer in {MAINTAINERS}",
+            hint="choose a maintainer as the sponsor",
         )
     return flip.header.connector, patron
 
@@ -183,8 +187,8 @@ def _is_made(connector: Connector, rendering: Rendering) -> bool:
     elif files_below(connector.folder).items() <= rendering.files.items():
         return False  # an interrupted run did not link the connector to the template
     raise ConnectorFolderError(
-        f"{connector.name} is there, and was not made for this proposal",
-        hint="give it another name, or propose another connector",
+        f"{connector.name} exists, and was not created for this proposal",
+        hint="rename the folder, or propose another connector",
     )
 
 
@@ -203,4 +207,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise FlipError(f"there is no {path}, where the connector must be registered") from error
+        raise FlipError(f"{path} does not exist; the connector must be registered there") from error

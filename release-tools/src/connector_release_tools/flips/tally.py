@@ -28,12 +28,12 @@ class Tally:
     """The state of a vote.
 
     Attributes:
-        outcome: The result that may be recorded now.
-        decidable: When it may be decided.
-        expires: When it ends without a result; later votes do not count.
-        binding: The last vote of each person whose vote is binding.
+        outcome: The result that can be recorded now.
+        decidable: The earliest time of a decision.
+        expires: The end without a result; later votes do not count.
+        binding: The last vote of each person with a binding vote.
         others: The last vote of each other person.
-        missing: What an acceptance lacks; empty if nothing.
+        missing: The unmet conditions of an acceptance; empty if there are none.
     """
 
     outcome: Outcome
@@ -52,14 +52,14 @@ def tally(
     rules: VoteRules,
     now: datetime.datetime,
 ) -> Tally:
-    """Count the votes; the last vote of a person counts, and its day decides whether it binds.
+    """Count the last vote of each person. It is binding if the person had a binding vote that day.
 
     Args:
-        votes: In any order; those from before the vote was opened are of an earlier, void one.
-        opened: When the vote was opened.
-        maintainers: Whose votes bind, and when.
-        rules: Of the day it was opened.
-        now: Later votes are not there yet.
+        votes: All votes in any order; those before `opened` belong to an earlier, void vote.
+        opened: The opening time of the vote.
+        maintainers: The people with binding votes, with their terms.
+        rules: The rules of the opening day.
+        now: The current time; later votes are ignored.
     """
     decidable = opened + datetime.timedelta(hours=rules.open_hours)
     expires = opened + datetime.timedelta(days=rules.expires_after_days)
@@ -74,13 +74,13 @@ def tally(
     vetoes = [vote for vote in binding if vote.vote is Choice.VETO]
     missing = []
     if approvals < rules.binding_approvals:
-        missing.append(f"{approvals} of {rules.binding_approvals} binding +1")
+        missing.append(f"{approvals} of {rules.binding_approvals} required binding +1")
     if not (enough := approvals - objections >= rules.binding_margin):
         missing.append(
-            f"{approvals} binding +1 against {objections} binding -1: it takes "
-            f"{rules.binding_margin} more"
+            f"{approvals} binding +1 against {objections} binding -1: the lead must be "
+            f"at least {rules.binding_margin}"
         )
-    missing += [f"the veto of {vote.voter} stands: {vote.reason}" for vote in vetoes]
+    missing += [f"{vote.voter} has not withdrawn the veto: {vote.reason}" for vote in vetoes]
 
     if now < decidable:
         outcome = Outcome.OPEN

@@ -14,7 +14,7 @@ from connector_release_tools.index.server import IndexServer
 
 __all__ = ["index"]
 
-index = typer.Typer(no_args_is_help=True, help="A package index that is a folder.")
+index = typer.Typer(no_args_is_help=True, help="Manage a package index in a folder.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the index.")]
 
@@ -24,31 +24,29 @@ def add(
     folder: Folder,
     files: Annotated[list[Path], typer.Argument(help="Wheels and source distributions.")],
 ) -> None:
-    """Add copies of files; refuse a file whose name exists with other content."""
+    """Add copies of files. Reject a file if its name exists with other contents."""
     for file in [Distribution.of(path) for path in files]:
         added = DirectoryIndex(folder).add(file)
-        typer.echo(f"{file.path.name}: {'added' if added else 'there already'}")
+        typer.echo(f"{file.path.name}: {'added' if added else 'already in the index'}")
 
 
 @index.command()
-def remove(
-    folder: Folder, names: Annotated[list[str], typer.Argument(help="Names of files.")]
-) -> None:
+def remove(folder: Folder, names: Annotated[list[str], typer.Argument(help="File names.")]) -> None:
     """Remove files."""
     for name in names:
         removed = DirectoryIndex(folder).remove(name)
-        typer.echo(f"{name}: {'removed' if removed else 'not there'}")
+        typer.echo(f"{name}: {'removed' if removed else 'not in the index'}")
 
 
 @index.command()
 def serve(
     folder: Folder,
     *,
-    port: Annotated[int, typer.Option(help="0 takes one that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="The port; 0 selects a free one.")] = 0,
 ) -> None:
     """Serve the index to this machine until Ctrl-C."""
     with IndexServer(DirectoryIndex(folder), port=port) as server:
-        typer.echo(f"{folder} is at {server.url} (Ctrl-C ends)")
+        typer.echo(f"{folder} is served at {server.url} (press Ctrl-C to stop)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:

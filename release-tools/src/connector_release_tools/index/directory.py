@@ -4,7 +4,7 @@
 simple/index.html, index.json            the projects
 simple/<project>/index.html, index.json  its files, with their hashes
 simple/<project>/<file>                  a wheel or a source distribution
-simple/<project>/<file>.metadata         what an installer reads before the wheel
+simple/<project>/<file>.metadata         the metadata that an installer reads first
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class DirectoryIndex:
     """A package index.
 
     Attributes:
-        folder: Where it is; made with its first file.
+        folder: Its folder; created with the first file.
     """
 
     folder: Path
 
     @property
     def simple(self) -> Path:
-        """The folder for installers."""
+        """The folder that installers read."""
         return self.folder / "simple"
 
     def projects(self) -> list[str]:
-        """The names of the projects in it."""
+        """Return the names of the projects."""
         if not self.simple.is_dir():
             return []
         return sorted(
@@ -56,7 +56,7 @@ class DirectoryIndex:
         )
 
     def files(self, project: str) -> list[Distribution]:
-        """The distributions of a project."""
+        """Return the distributions of a project."""
         folder = self.simple / canonicalize_name(project)
         if not folder.is_dir():
             return []
@@ -64,7 +64,7 @@ class DirectoryIndex:
         return [Distribution.of(each) for each in listed if each.name.endswith(_SUFFIXES)]
 
     def find(self, name: str) -> Distribution | None:
-        """The distribution of this file name; None if the index has none."""
+        """Return the distribution with this file name; None if the index has none."""
         found = (file for project in self.projects() for file in self.files(project))
         return next((file for file in found if file.path.name == name), None)
 
@@ -72,37 +72,38 @@ class DirectoryIndex:
         """Return whether a distribution is in the index.
 
         Raises:
-            IndexFolderError: Another one is, under its name.
+            IndexFolderError: A different file has its name.
         """
         there = self.find(file.path.name)
         if there is not None and there.sha256 != file.sha256:
             raise IndexFolderError(
-                f"{self.folder} has {file.path.name} with sha256 {there.sha256}; "
-                f"the one to add has {file.sha256}",
-                hint="a released file is never replaced: release the next version",
+                f"{self.folder} has {file.path.name} with sha256 {there.sha256}, "
+                f"but the new file has {file.sha256}",
+                hint="release the next version; a released file is never replaced",
             )
         return there is not None
 
     def add(self, file: Distribution, *, replace: bool = False) -> bool:
-        """Take a copy of a distribution in.
+        """Add a copy of a distribution.
 
         Args:
             file: The distribution.
-            replace: Whether a file of the same name with other content gives way. Not in an
-                index that people install from: they would get other bytes under the same name.
+            replace: Whether to replace a file of the same name with other contents. Never use it
+                for an index that people install from: they would get other bytes under the same
+                name.
 
         Returns:
-            Whether the index has changed; it does not if the file is in it.
+            Whether the index has changed; False if it already contains the file.
 
         Raises:
-            DistributionError: Its metadata are not as they must be.
-            IndexFolderError: A file of the same name with other content is there.
+            DistributionError: Its metadata is invalid.
+            IndexFolderError: The index has a file of the same name with other contents.
         """
         described = IndexFile.of(file)
         if replace and (there := self.find(file.path.name)) and there.sha256 != file.sha256:
             self.remove(file.path.name)
         if self.check(file):
-            self._write_pages(file.project)  # in case it ended before that
+            self._write_pages(file.project)  # a previous call may have ended before this step
             return False
         folder = self.simple / file.project
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,10 +114,10 @@ class DirectoryIndex:
         return True
 
     def remove(self, name: str) -> bool:
-        """Take a distribution out.
+        """Remove a distribution.
 
         Returns:
-            Whether the index has changed; it does not if the file is not in it.
+            Whether the index has changed; False if it does not contain the file.
         """
         if (file := self.find(name)) is None:
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of a package index: HTML after PEP 503, JSON after PEP 691, metadata after PEP 658."""
+"""The pages of a package index: HTML (PEP 503), JSON (PEP 691), and metadata (PEP 658)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _API: Final = "1.1"
 
 @dataclass(frozen=True)
 class IndexFile:
-    """What an index says of a file.
+    """The entry of a file in an index.
 
     Attributes:
         name: Its name.
-        version: The version of the project that it is.
+        version: The version of the project.
         sha256: Its hash.
         size: Its size in bytes.
-        requires_python: The versions of Python that it is for.
-        metadata: The hash of its metadata, which lie beside it; None if they do not.
+        requires_python: The supported versions of Python.
+        metadata: The hash of the metadata file next to it; None if there is no such file.
     """
 
     name: str
@@ -40,7 +40,7 @@ class IndexFile:
 
     @classmethod
     def of(cls, distribution: Distribution) -> IndexFile:
-        """What is said of a distribution.
+        """Return the entry of a distribution.
 
         Raises:
             DistributionError: Its metadata are not as they must be.
@@ -58,23 +58,23 @@ class IndexFile:
 
 
 def root_html(projects: Iterable[str]) -> str:
-    """The list of projects, for installers and browsers."""
+    """Return the list of projects as HTML."""
     links = [f'<a href="{escape(name)}/">{escape(name)}</a><br>' for name in projects]
     return _page("Simple index", links)
 
 
 def root_json(projects: Iterable[str]) -> str:
-    """The list of projects, for installers."""
+    """Return the list of projects as JSON."""
     return _json({"projects": [{"name": name} for name in projects]})
 
 
 def project_html(project: str, files: Sequence[IndexFile]) -> str:
-    """The files of a project, for installers and browsers."""
+    """Return the files of a project as HTML."""
     return _page(f"Links for {project}", map(_link, files))
 
 
 def project_json(project: str, files: Sequence[IndexFile]) -> str:
-    """The files of a project, for installers."""
+    """Return the files of a project as JSON."""
     versions = sorted({file.version for file in files}, key=Version)
     described = [_described(file) for file in files]
     return _json({"name": project, "versions": versions, "files": described})
@@ -84,7 +84,7 @@ def _link(file: IndexFile) -> str:
     attributes = {"href": f"{file.name}#sha256={file.sha256}"}
     if file.requires_python is not None:
         attributes["data-requires-python"] = file.requires_python
-    if file.metadata is not None:  # the second is how PEP 658 first called it
+    if file.metadata is not None:  # the second is the old name in PEP 658
         for name in ("data-core-metadata", "data-dist-info-metadata"):
             attributes[name] = f"sha256={file.metadata}"
     written = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An index served over HTTP to this machine alone."""
+"""Serves an index over HTTP to this machine only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class IndexServer(ThreadingHTTPServer):
 
     Args:
         index: The index.
-        port: The port; 0 takes one that is free.
+        port: The port; 0 selects a free one.
     """
 
     daemon_threads = True
@@ -45,13 +45,13 @@ class IndexServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """What installers are pointed at."""
+        """The URL for installers."""
         return f"http://{LOOPBACK}:{self.server_port}/simple/"
 
 
 @contextmanager
 def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
-    """Serve the index in a folder while the block runs, and give its address."""
+    """Serve the index in a folder while the block runs, and yield its URL."""
     with IndexServer(DirectoryIndex(folder), port=port) as server:
         thread = threading.Thread(target=server.serve_forever, name="index", daemon=True)
         thread.start()
@@ -63,7 +63,7 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Serves only files that the index lists; compares paths with them instead of opening paths."""
+    """Serves only files that the index lists; it never opens a path from a request."""
 
     protocol_version = "HTTP/1.1"
     server: IndexServer
@@ -123,11 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: installers report their own requests."""
+        """Log nothing, because installers report their own requests."""
 
 
 def _best(accept: str) -> str | None:
-    """Return the page type that a client prefers, None if none is acceptable."""
+    """Return the page type that a client prefers; None if none is acceptable."""
     wanted: dict[str, float] = {}
     for each in accept.split(","):
         kind, *parameters = (part.strip() for part in each.lower().split(";"))

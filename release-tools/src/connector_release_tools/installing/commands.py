@@ -25,29 +25,35 @@ __all__ = ["install"]
 
 def install(
     name: Annotated[
-        str, typer.Argument(metavar="RELEASE", help="As in connector-kafka==3.1.2-3.5.")
+        str,
+        typer.Argument(metavar="RELEASE", help="The release, such as connector-kafka==3.1.2-3.5."),
     ],
     *,
     python: Annotated[
         Path | None,
         typer.Option(
-            help="The Python to install for.", show_default="that of the active environment"
+            help="The Python to install for.", show_default="Python of the active environment"
         ),
     ] = None,
     index_url: Annotated[
-        str | None, typer.Option(help="The package index.", show_default="that of uv or pip")
+        str | None, typer.Option(help="The package index.", show_default="index of uv or pip")
     ] = None,
-    find_links: Annotated[Path | None, typer.Option(help="A folder with distributions.")] = None,
+    find_links: Annotated[
+        Path | None, typer.Option(help="A folder with additional distributions.")
+    ] = None,
     no_deps: Annotated[
         bool,
-        typer.Option("--no-deps", help="Without its requirements; for a Spark of a platform."),
+        typer.Option(
+            "--no-deps",
+            help="Do not install its requirements; for a Spark that the platform provides.",
+        ),
     ] = False,
     installer: Annotated[
-        Installer | None, typer.Option(help="What installs.", show_default="uv if it is there")
+        Installer | None, typer.Option(help="The installer.", show_default="uv if available")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the command.")] = False,
 ) -> None:
-    """Install a release of a connector; the installed Spark stays as it is."""
+    """Install a release of a connector without changing the installed Spark."""
     request = Request.parse(name)
     target = Target.inspect(python or _active_python(), request.connector)
     made = plan(
@@ -59,7 +65,7 @@ def install(
         no_deps=no_deps,
     )
     console = terminal.console()
-    console.print(f"{made.release} is {made.release.requirement} for installers")
+    console.print(f"the package requirement for {made.release} is {made.release.requirement}")
     console.print(f"{'would run' if dry_run else 'running'}: {made}")
     if dry_run:
         return
@@ -67,7 +73,7 @@ def install(
         output(made.command, folder=Path.cwd(), env={**os.environ, **made.env})
     found = Target.inspect(target.python, request.connector)
     confirm(made.release, before=target, after=found)
-    console.print(f"installed {made.release} beside pyspark {found.pyspark}", style="green")
+    console.print(f"installed {made.release} next to pyspark {found.pyspark}", style="green")
 
 
 def _active_python() -> Path:

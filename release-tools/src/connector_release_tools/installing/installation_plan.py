@@ -38,14 +38,14 @@ print(json.dumps({"pyspark": spark, "packaged": packaged, "connector": connector
 
 
 class Installer(enum.StrEnum):
-    """The program that installs."""
+    """The installer program."""
 
     UV = "uv"
     PIP = "pip"
 
     @classmethod
     def available(cls) -> Self:
-        """The uv beside these tools if there is one, or else the pip of the environment."""
+        """Return uv if it is installed with these tools or on the PATH, and pip otherwise."""
         try:
             find_uv_bin()
         except FileNotFoundError:
@@ -60,7 +60,7 @@ class Request:
     Attributes:
         connector: The name of the connector.
         version: Its version.
-        spark: The Spark line; None for that of the installed one.
+        spark: The Spark line; None for the line of the installed Spark.
     """
 
     connector: str
@@ -69,10 +69,10 @@ class Request:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `connector-kafka==3.1.2-3.5`, or without the Spark line.
+        """Parse `connector-kafka==3.1.2-3.5`; the Spark line is optional.
 
         Raises:
-            VersionError: It names no release; the hint has the right spelling.
+            VersionError: The text has another format; the hint contains the right one.
         """
         name, _, version = text.partition("==")
         try:
@@ -83,19 +83,20 @@ class Request:
             return cls(release.connector, release.version.version, release.version.spark)
 
     def for_spark(self, spark: SparkLine) -> Release:
-        """The release for a Spark line."""
+        """Return the release for a Spark line."""
         return Release(self.connector, ReleaseVersion(self.version, spark))
 
 
 @dataclass(frozen=True)
 class Target:
-    """The environment that is installed into.
+    """The target environment.
 
     Attributes:
-        python: Its Python.
-        pyspark: The version of its Spark; None if it has none.
-        packaged: Whether that Spark is known to installers; one that a platform brings is not.
-        connector: The version of the connector that is there.
+        python: The path of its Python.
+        pyspark: The version of its pyspark; None if it has none.
+        packaged: Whether pip and uv know this pyspark. They do not know one that a platform
+            provides.
+        connector: The version of the installed connector; None if there is none.
     """
 
     python: Path
@@ -105,17 +106,17 @@ class Target:
 
     @classmethod
     def inspect(cls, python: Path, connector: str) -> Self:
-        """Ask a Python what it has.
+        """Inspect the environment of a Python.
 
         Raises:
-            ProgramError: It cannot be asked.
+            ProgramError: The Python fails.
         """
         said = output((python, "-c", _INSPECT, connector), folder=Path.cwd())
         return cls(python, **json.loads(said.splitlines()[-1]))
 
     @property
     def spark_line(self) -> SparkLine | None:
-        """The Spark line of its pyspark."""
+        """The Spark line; None if it has no pyspark."""
         if self.pyspark is None:
             return None
         return SparkLine.parse(".".join(self.pyspark.split(".")[:2]))
@@ -123,13 +124,13 @@ class Target:
 
 @dataclass(frozen=True)
 class Installation:
-    """What is installed, and how.
+    """A planned installation.
 
     Attributes:
         release: The release.
-        command: The command, without the address of an index.
-        env: The variables that bring the address: it may hold a password.
-        index: The address as it may be shown.
+        command: The command, without the URL of an index.
+        env: The variables with the URL, which can contain a password.
+        index: The URL without credentials.
     """
 
     release: Release
@@ -138,7 +139,7 @@ class Installation:
     index: str | None
 
     def __str__(self) -> str:
-        """The command as a person would type it."""
+        """Return the command as a shell command."""
         index = ("--index-url", self.index) if self.index else ()
         return shlex.join((*self.command, *index))
 
@@ -152,39 +153,39 @@ def plan(
     find_links: Path | None = None,
     no_deps: bool = False,
 ) -> Installation:
-    """Decide what is installed so that the Spark of an environment stays as it is.
+    """Plan an installation that keeps the Spark of an environment.
 
     Args:
-        request: What is asked for.
-        target: The environment.
-        installer: What installs.
-        index_url: The package index; that of the installer if None.
-        find_links: A folder with distributions.
-        no_deps: Whether its requirements are left alone.
+        request: The request.
+        target: The target environment.
+        installer: The installer.
+        index_url: The package index; None for the installer's default.
+        find_links: A folder with additional distributions.
+        no_deps: Whether to install the connector without its requirements.
 
     Raises:
-        InstallError: It does not fit the environment.
+        InstallError: The release does not fit the environment.
     """
     spark_line = request.spark or target.spark_line
     if spark_line is None:
         raise InstallError(
-            f"{target.python} has no pyspark, so {request.connector} {request.version} may be for "
-            "any Spark",
-            hint=f"name the Spark line: '{request.connector}=={request.version}-3.5'",
+            f"{target.python} has no pyspark, so the Spark line of {request.connector} "
+            f"{request.version} is unknown",
+            hint=f"add the Spark line: '{request.connector}=={request.version}-3.5'",
         )
     release = request.for_spark(spark_line)
     if target.spark_line not in {None, spark_line}:
         raise InstallError(
             f"{release} is for Spark {spark_line}; {target.python} has pyspark {target.pyspark}",
             hint=f"install '{request.connector}=={request.version}-{target.spark_line}', "
-            "or name another "
-            "environment with --python",
+            "or select "
+            "another environment with --python",
         )
     if target.pyspark is not None and not target.packaged and not no_deps:
         raise InstallError(
-            f"pyspark {target.pyspark} of {target.python} is not known to installers: the platform "
-            "brings it, and its requirement would put another Spark beside it",
-            hint="give --no-deps, and install what else it requires by exact versions",
+            f"pyspark {target.pyspark} of {target.python} is unknown to installers: "
+            "the platform provides it, and a requirement would install a second Spark",
+            hint="use --no-deps, and install the other requirements with exact versions",
         )
     requirements = [release.requirement]
     if not no_deps:
@@ -205,24 +206,24 @@ def plan(
 
 
 def confirm(release: Release, *, before: Target, after: Target) -> None:
-    """See that an environment has the release, and the Spark that it had.
+    """Check that an environment has the release and still has the same Spark.
 
     Args:
-        release: What was installed.
-        before: The environment before it.
-        after: The environment now.
+        release: The installed release.
+        before: The environment before the installation.
+        after: The environment after the installation.
 
     Raises:
-        InstallError: It has not.
+        InstallError: The release is missing, or Spark has changed.
     """
     if before.pyspark not in {None, after.pyspark}:
         raise InstallError(
-            f"pyspark was {before.pyspark} and is {after.pyspark} now",
+            f"the installation changed pyspark {before.pyspark} to {after.pyspark}",
             hint=f"install pyspark=={before.pyspark} again",
         )
     if after.connector != release.version.package_version:
         raise InstallError(
-            f"{release.connector} is {after.connector} now, expected "
+            f"{release.connector} is {after.connector} after the installation, expected "
             f"{release.version.package_version}"
         )
 
@@ -234,6 +235,6 @@ def _begin(installer: Installer, python: Path) -> tuple[str, ...]:
 
 
 def _shown(url: str) -> str:
-    """An address without its user and password."""
+    """Return a URL without its user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -21,7 +21,7 @@ from connector_release_tools.matrix.project import PYPROJECT
 
 __all__ = ["findings"]
 
-_FIX: Final = "`release-tools matrix check --fix` writes it"
+_FIX: Final = "run `release-tools matrix check --fix`"
 
 
 def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
@@ -40,7 +40,7 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     yield from tree_drift.doctor(root, matrix)
     yield from tree_drift.import_rules(root, matrix)
     if (core := _core_version(root)) is None:
-        yield Finding(f"{CORE}/{PYPROJECT}", "it is not there, or has no version")
+        yield Finding(f"{CORE}/{PYPROJECT}", "it does not exist, or has no version")
     if matrix.core is not None and core is not None:
         yield from connector_drift.main(root, CORE, matrix.core, matrix)
         for number, released in matrix.core.majors.items():
@@ -49,21 +49,21 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
             )
     for name, connector in matrix.connectors.items():
         if not (root / name).is_dir():
-            continue  # said by _folders
+            continue  # _folders reports it
         yield from connector_drift.main(root, name, connector, matrix)
         yield from connector_drift.workflow(root, name)
         yield from connector_drift.run_time_check(root, name)
         for number, major in connector.majors.items():
             place = f"{MATRIX}: {name} {number}"
             if major.is_supported and core is not None and core not in SpecifierSet(major.core):
-                yield Finding(place, f"core {major.core} leaves out {CORE} {core} of this tree")
+                yield Finding(place, f"core {major.core} excludes {CORE} {core} of this tree")
             yield from connector_drift.release(repository, name, major, place)
 
 
 def _derived(root: Path, value: Derived) -> Iterator[Finding]:
     file = root / value.path
     if not file.exists():
-        yield Finding(value.path, f"it is not there, and must hold {value.place}")
+        yield Finding(value.path, f"it does not exist, and must contain {value.place}")
         return
     try:
         found = value.place.read(file.read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def _derived(root: Path, value: Derived) -> Iterator[Finding]:
         yield Finding(value.path, str(error))
         return
     if found is None:
-        yield Finding(value.path, f"there is no place for {value.place}")
+        yield Finding(value.path, f"{value.place} is missing")
     elif found != value.value:
         long = isinstance(found, str) and "\n" in f"{found}{value.value}"
         said = "is not" if long else f"is {json.dumps(found)},"
@@ -87,9 +87,8 @@ def _folders(root: Path, matrix: Matrix) -> Iterator[Finding]:
         if (name := link.parent.name) not in matrix.connectors:
             yield Finding(
                 MATRIX,
-                f"{name}, which is made of the template, is not in it",
-                f"add it under connectors, with the version that main is on its way to, or remove "
-                f"the folder {name}",
+                f"{name}, which was created from the template, is not listed",
+                f"add it under connectors with its next version, or remove the folder {name}",
             )
 
 

@@ -25,15 +25,16 @@ from connector_release_tools.versions import SparkLine
 __all__ = ["matrix"]
 
 matrix = typer.Typer(
-    no_args_is_help=True, help="What works together: connectors, Spark lines, their versions."
+    no_args_is_help=True,
+    help="Check and change what works together: connectors, Spark lines, and their versions.",
 )
 
-# Of a table that is written to a file or a pipe.
+# The width of a table in a file or a pipe.
 _WIDE: Final = 160
 
 
 class Format(enum.StrEnum):
-    """How the matrix is printed."""
+    """The output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -44,7 +45,8 @@ class Format(enum.StrEnum):
 def show(
     *,
     output: Annotated[
-        Format, typer.Option("--format", help="For people, for programs, for a workflow's matrix.")
+        Format,
+        typer.Option("--format", help="A table, JSON, or the matrix of a GitHub workflow."),
     ] = Format.TABLE,
     root: Root = Path(),
 ) -> None:
@@ -63,7 +65,7 @@ def show(
 def check(
     *,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Write what follows from the matrix first.")
+        bool, typer.Option("--fix", help="First update the values that follow from the matrix.")
     ] = False,
     root: Root = Path(),
 ) -> None:
@@ -85,40 +87,44 @@ def check(
         if finding.hint:
             console.print(f"  {finding.hint}")
     if not left:
-        console.print(f"everything is as {MATRIX} says", style="green")
+        console.print(f"everything agrees with {MATRIX}", style="green")
     raise typer.Exit(int(bool(left)))
 
 
 @matrix.command()
 def rotate(
     *,
-    spark: Annotated[str | None, typer.Option(metavar="X.Y", help="Begin this Spark line.")] = None,
+    spark: Annotated[str | None, typer.Option(metavar="X.Y", help="Add this Spark line.")] = None,
     major: Annotated[
         list[str] | None,
-        typer.Option(metavar="CONNECTOR", help="Begin its next major; may be given again."),
+        typer.Option(
+            metavar="CONNECTOR", help="Start the next major of this connector; can be repeated."
+        ),
     ] = None,
     pyspark: Annotated[
-        str | None, typer.Option(help="The version of pyspark of the line.", show_default="X.Y.0")
+        str | None, typer.Option(help="The tested version of pyspark.", show_default="X.Y.0")
     ] = None,
     python: Annotated[
-        str | None, typer.Option(help="Its Python.", show_default="that of the newest line")
+        str | None,
+        typer.Option(help="The version of Python.", show_default="version of the newest line"),
     ] = None,
     java: Annotated[
-        str | None, typer.Option(help="Its Java.", show_default="that of the newest line")
+        str | None,
+        typer.Option(help="The version of Java.", show_default="version of the newest line"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = (
         False
     ),
     root: Root = Path(),
 ) -> None:
-    """Begin a Spark line or a major of connectors; the oldest reaches its end of life.
+    """Add a Spark line, or start a major of connectors; the oldest one reaches its end of life.
 
-    What follows from it in other files is written in the same step.
+    The same step updates the other files.
     """
     if (spark is None) == (not major):
-        raise typer.BadParameter("give either --spark or --major")
+        raise typer.BadParameter("pass either --spark or --major")
     if spark is None and (pyspark or python or java):
-        raise typer.BadParameter("--pyspark, --python and --java belong to --spark")
+        raise typer.BadParameter("--pyspark, --python, and --java need --spark")
     repository = Repository.around(root)
     file = MatrixFile.of(repository)
     today = datetime.date.today()
@@ -136,8 +142,8 @@ def rotate(
             )
             console.print("\n".join(lines))
         else:
-            console.print(f"{'changed' if before else 'made'} {path}")
-    for title, said in {"End of life": plan.ends, "Releases to make": plan.releases}.items():
+            console.print(f"{'changed' if before else 'created'} {path}")
+    for title, said in {"End of life": plan.ends, "Required releases": plan.releases}.items():
         if said:
             console.print(f"{title}:", style="bold")
             console.print("\n".join(f"  {each}" for each in said))
@@ -146,16 +152,18 @@ def rotate(
     plan.apply(repository.root)
     left = list(findings(repository, plan.matrix))
     if left:
-        console.print("Left to do by hand:", style="bold")
+        console.print("Manual steps:", style="bold")
     for finding in left:
         console.print(f"  {finding.place}: {finding.message}")
         if finding.hint:
             console.print(f"    {finding.hint}")
-    console.print("`git diff` shows what changed, `git restore` undoes it; commit it as a whole")
+    console.print(
+        "show the changes with `git diff`, undo them with `git restore`, or commit all of them"
+    )
 
 
 @matrix.command("schema")
 def write_schema() -> None:
-    """Regenerate the JSON schema of the matrix, after a change of its classes."""
+    """Regenerate the JSON schema of the matrix after you change its classes."""
     SCHEMA.write_text(schema(), encoding="utf-8")
     _console().print(f"wrote {SCHEMA.name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connector, or the core, declares on main and in its releases, held against the matrix."""
+"""Compares the declarations of a connector or the core with the matrix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml
 
 
 def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
-    """What main is on its way to: its version, its Spark lines, its ranges."""
+    """Check the declarations on main: the version, the Spark lines, the ranges."""
     place = f"{name}/{PYPROJECT}"
     try:
         project = Project.parse(_text(root / place), place)
@@ -45,21 +45,21 @@ def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Findi
         if version < released or version.major != released.major:
             yield Finding(
                 place,
-                f"version {project.version} is not what follows {newest.version}, the last release "
+                f"version {project.version} does not follow {newest.version}, the last release "
                 f"of major {number}",
                 f"`release-tools matrix rotate --major {name}` starts a new major",
             )
     for spark_line in project.spark:
         if spark_line not in map(str, matrix.spark_lines):
-            yield Finding(place, f"Spark {spark_line} is not a supported line of the matrix")
+            yield Finding(place, f"the matrix does not support Spark line {spark_line}")
         elif matrix.spark[spark_line].python not in project.requires_python:
             python = matrix.spark[spark_line].python
-            has = f"requires-python {project.requires_python} leaves out Python {python}"
+            has = f"requires-python {project.requires_python} excludes Python {python}"
             yield Finding(place, f"{has} of Spark {spark_line}")
 
 
 def release(repository: Repository, name: str, major: CoreMajor, place: str) -> Iterator[Finding]:
-    """A release: its pin, and what the pinned tree declares."""
+    """Check a release: its pin, and the declarations of the pinned tree."""
     try:
         check_pin(repository, name, major)
     except HistoryError as error:
@@ -80,17 +80,17 @@ def release(repository: Repository, name: str, major: CoreMajor, place: str) -> 
         return
     if set(project.spark) != set(major.spark):
         has = f"its Spark lines are {list(project.spark)}, the matrix has {list(major.spark)}"
-        yield Finding(where, has, "correct the matrix: a release does not change")
+        yield Finding(where, has, "correct the matrix; a release never changes")
     yield from _ranges(project, major, where)
 
 
 def workflow(root: Path, name: str) -> Iterator[Finding]:
-    """Whether the workflow of a connector calls the shared one, for itself."""
+    """Check that a connector's workflow calls the shared one with its own name."""
     place = f"{name}/{_WORKFLOW}"
     try:
         found = YAML(typ="safe").load(_text(root / place)) or {}
     except YAMLError as error:
-        yield Finding(place, f"it is no YAML: {error}")
+        yield Finding(place, f"it is not valid YAML: {error}")
         return
     jobs = found.get("jobs", {}).values() if isinstance(found, Mapping) else ()
     called = [job for job in jobs if _SHARED.fullmatch(str(job.get("uses", "")))]
@@ -102,18 +102,18 @@ def workflow(root: Path, name: str) -> Iterator[Finding]:
 
 
 def run_time_check(root: Path, name: str) -> Iterator[Finding]:
-    """Whether a connector compares the installed Spark with its build when it is imported."""
+    """Check that the import of a connector compares the installed Spark with its build."""
     place = f"{name}/src/{name.replace('-', '_')}/__init__.py"
     try:
         module = ast.parse(_text(root / place))
     except SyntaxError as error:
-        yield Finding(place, f"it is no Python: {error}")
+        yield Finding(place, f"it is not valid Python: {error}")
         return
     calls = [ast.unparse(node) for node in module.body if isinstance(node, ast.Expr)]
     if f"check_spark({name!r})" not in calls:
         yield Finding(
             place,
-            "it does not compare the installed Spark with its build",
+            "the import does not compare the installed Spark with the build",
             f'call check_spark("{name}") of connectors_core.compatibility',
         )
 
@@ -122,7 +122,7 @@ def _ranges(project: Project, major: Major, place: str) -> Iterator[Finding]:
     for name, wanted in {CORE: major.core, **major.client}.items():
         found = project.dependencies.get(canonicalize_name(name))
         if found is None:
-            yield Finding(place, f"{name} is no dependency, the matrix has {name}{wanted}")
+            yield Finding(place, f"the dependency {name} is missing, the matrix has {name}{wanted}")
         elif found != SpecifierSet(wanted):
             has = f"the dependency is {name}{found}, the matrix has {name}{wanted}"
             yield Finding(place, has)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that other files derive from the matrix, for comparison."""
+"""Derives the values that other files must contain from the matrix."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Derived:
 
     Attributes:
         path: The file, from the top of the tree.
-        place: Where in the file.
-        value: What must stand there.
+        place: The place of the value in the file.
+        value: The required value.
     """
 
     path: str
@@ -42,12 +42,12 @@ class Derived:
 
 
 def short(spark_line: SparkLine) -> str:
-    """A Spark line in names of files and environments: 35."""
+    """Return a Spark line as in names of files and environments, such as 35."""
     return str(spark_line).replace(".", "")
 
 
 def version_key(name: str) -> TomlKey:
-    """Where the pyproject.toml of a connector, or of the core, has its version."""
+    """Return the place of the version in the pyproject.toml of a connector or the core."""
     return _CORE_VERSION if name == CORE else VERSION_KEY
 
 
@@ -84,7 +84,7 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
 
 
 def _works(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> dict[str, dict[str, list[str]]]:
-    """What the core checks: of each Spark line, what is tested, then what works too."""
+    """Return the versions for the core at run time: first the tested ones, then the others."""
     found = {}
     for spark_line in map(str, spark_lines):
         spark = matrix.spark[spark_line]
@@ -96,7 +96,7 @@ def _works(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> dict[str, dict[s
 
 
 def _core_extra(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> list[str]:
-    """What the core's extra brings: any Spark line, with the pins that all of them share."""
+    """Return the requirements of the core's extra: any line, with the pins that all lines share."""
     first, *others = (matrix.spark[str(each)].pins for each in spark_lines)
     shared = [pin for pin in first if all(pin in each for each in others)]
     newest = spark_lines[-1]
@@ -105,7 +105,7 @@ def _core_extra(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> list[str]:
 
 def _versions(name: str, connector: Connector) -> Iterator[Derived]:
     newest = next(iter(connector.majors.values()))
-    if newest.commit is None:  # main is on its way to it; a release stands in its own tree
+    if newest.commit is None:  # main has the next version; a release has its own tree
         spark_lines = sorted(map(SparkLine.parse, newest.spark))
         yield Derived(f"{name}/{PYPROJECT}", VERSION_KEY, newest.version)
         yield Derived(f"{name}/{PYPROJECT}", SPARK_KEY, list(map(str, spark_lines)))
@@ -113,20 +113,20 @@ def _versions(name: str, connector: Connector) -> Iterator[Derived]:
 
 def _table(root: Path, path: str, matrix: Matrix, names: list[str]) -> Iterator[Derived]:
     file = root / path
-    # Only who wants a table has the markers; the README of the whole must have one.
+    # The markers are optional, except in the README at the top.
     if file.exists() and _COMPATIBILITY.read(file.read_text(encoding="utf-8")) is not None:
         yield Derived(path, _COMPATIBILITY, compatibility_table(matrix, names))
 
 
 def rewritten(root: Path, values: list[Derived]) -> dict[str, tuple[str, str]]:
-    """The files in which one of some values does not stand yet.
+    """Return the files that do not contain all of some values yet.
 
     Args:
         root: The top of the tree.
-        values: What must stand there; what has no place in its file is left out.
+        values: The required values; those without a place in their file are ignored.
 
     Returns:
-        The texts of the files, as they are and as they must be.
+        The current and the required text of each file.
     """
     texts: dict[str, tuple[str, str]] = {}
     for each in values:

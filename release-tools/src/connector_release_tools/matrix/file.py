@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`compatibility-matrix.yaml` as a file: read, checked, and edited so that comments survive."""
+"""Reads, validates, and edits `compatibility-matrix.yaml`, and keeps its comments."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MatrixFile:
 
     Attributes:
         path: The file.
-        document: The contents of the file with its comments; make changes here, with texts as
-            `Quoted`.
+        document: The contents of the file with its comments. To change the file, change this, and
+            use `Quoted` for strings.
     """
 
     path: Path
@@ -35,53 +35,53 @@ class MatrixFile:
 
     @classmethod
     def of(cls, repository: Repository) -> Self:
-        """The matrix at the top of a repository.
+        """Read the matrix at the top of a repository.
 
         Raises:
-            MatrixError: It is not there, or is no YAML.
+            MatrixError: The file is missing or is not YAML.
         """
         return cls.read(repository.root / MATRIX)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The matrix in a file.
+        """Read the matrix from a file.
 
         Raises:
-            MatrixError: It is not there, or is no YAML.
+            MatrixError: The file is missing or is not YAML.
         """
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
             raise MatrixError(
-                f"there is no {path}", hint="run this in the repository of the connectors"
+                f"{path} does not exist", hint="run this in the repository of the connectors"
             ) from error
         document = load(text, name=path.name, error=MatrixError)
         if not isinstance(document, Mapping):
-            raise MatrixError(f"{path.name} holds no mapping with spark and connectors")
+            raise MatrixError(f"{path.name} is not a mapping with spark and connectors")
         return cls(path, document)
 
     def matrix(self) -> Matrix:
-        """What it says, checked.
+        """Validate the matrix.
 
         Raises:
-            MatrixError: Something in it is not as it must be; the message names the place.
+            MatrixError: The matrix is invalid; the message names the place.
         """
         return validated(Matrix, self.document, name=self.path.name, error=MatrixError)
 
     def entry(self, name: str, major: int) -> Any:
-        """What the document holds of a major of a connector or of the core."""
+        """Return the entry of a major of a connector or the core in the document."""
         package = self.document["core"] if name == CORE else self.document["connectors"][name]
         return package["majors"][str(major)]
 
     def text(self) -> str:
-        """The file as it would be written."""
+        """Return the text of the file."""
         return dump(self.document)
 
     def write(self) -> Matrix:
-        """Write the document if it says something valid.
+        """Write the document if it is valid.
 
         Raises:
-            MatrixError: It does not; the file stays as it was.
+            MatrixError: The document is invalid; the file is unchanged.
         """
         matrix = self.matrix()
         self.path.write_text(self.text(), encoding="utf-8")

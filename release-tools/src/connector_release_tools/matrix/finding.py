@@ -14,7 +14,7 @@ class Finding:
 
     Attributes:
         place: The file or subject.
-        message: The actual value and that of the matrix.
+        message: The actual value and the value in the matrix.
         hint: The remedy.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `compatibility-matrix.yaml` holds; its JSON schema is made of these classes."""
+"""The model of `compatibility-matrix.yaml`; its JSON schema is generated from these classes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _specifier(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise ValueError(f"{text!r} is no range of versions, as in '>=1.0,<2'") from error
+        raise ValueError(f"{text!r} is not a version range such as '>=1.0,<2'") from error
     return text
 
 
@@ -57,7 +57,7 @@ def _requirement(text: str) -> str:
     try:
         Requirement(text)
     except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is no requirement, as in 'numpy<2'") from error
+        raise ValueError(f"{text!r} is not a requirement such as 'numpy<2'") from error
     return text
 
 
@@ -73,7 +73,7 @@ _Name = Annotated[str, StringConstraints(pattern=r"^connector-[a-z0-9]+(-[a-z0-9
 
 
 class Status(enum.StrEnum):
-    """What users may expect of a major, or of a Spark line."""
+    """The support status of a major or a Spark line."""
 
     FEATURES = "features"
     FIXES = "fixes"
@@ -85,12 +85,12 @@ class _Entry(BaseModel):
 
 
 class Works(_Entry):
-    """What passes the core's unit tests and a pipeline, without being tested at every change.
+    """Versions that pass the core's unit tests and a pipeline, but are not tested at every change.
 
-    Users get a warning. What is neither here nor in the matrix is refused.
+    Users get a warning. Versions that are neither here nor in the matrix are rejected.
 
     Attributes:
-        spark: Spark lines that the builds for this one work with.
+        spark: Other Spark lines that the builds for this one work with.
         python: Versions of Python.
     """
 
@@ -99,15 +99,16 @@ class Works(_Entry):
 
 
 class Spark(_Entry):
-    """A Spark line: every release 4.3.x, for example.
+    """A Spark line.
 
     Attributes:
-        pyspark: The version that is tested.
-        python: The version of Python that it is tested with.
-        java: The version of Java that it is tested with.
-        pins: What else an environment of this Spark line needs, as requirements.
-        works: What works too, outside of the matrix.
-        end_of_life: Since when no connector is released for it; None while it is supported.
+        pyspark: The tested version.
+        python: The tested version of Python.
+        java: The tested version of Java.
+        pins: Additional requirements of an environment of this Spark line.
+        works: Other versions that work, outside the matrix.
+        end_of_life: The day since which no connector is released for it; None while it is
+            supported.
     """
 
     pyspark: _Version
@@ -122,12 +123,12 @@ class CoreMajor(_Entry):
     """The newest release of one major of the core.
 
     Attributes:
-        version: Its version; without a commit, the one that main is on its way to.
-        status: What users may expect of it.
-        commit: The commit that it was released from; None for one not released yet.
+        version: Its version; the next version of main if there is no commit.
+        status: The support status.
+        commit: The commit that it was released from; None before the release.
         tree: The id of the folder in that commit.
-        released: When.
-        end_of_life: When its last fix was or will be made, where that is known.
+        released: The day of the release.
+        end_of_life: The day of its last fix, if known.
     """
 
     version: _Version
@@ -144,14 +145,14 @@ class CoreMajor(_Entry):
         if missing and len(missing) < len(pinned):
             raise ValueError(f"a release has {', '.join(pinned)}; missing: {', '.join(missing)}")
         if missing and self.status is not Status.FEATURES:
-            raise ValueError(f"{self.status} is for a major that was released; add its commit")
+            raise ValueError(f"{self.status} is only allowed for a released major; add its commit")
         if self.status is Status.END_OF_LIFE and self.end_of_life is None:
-            raise ValueError("end-of-life needs its date in end_of_life")
+            raise ValueError("end-of-life needs a date in end_of_life")
         return self
 
     @property
     def is_supported(self) -> bool:
-        """Whether it still gets fixes."""
+        """Whether it still receives fixes."""
         return self.status is not Status.END_OF_LIFE
 
 
@@ -161,8 +162,8 @@ class Major(CoreMajor):
     Attributes:
         spark: The Spark lines that it is built for.
         core: The versions of connectors-core that it works with.
-        client: The ranges of the client libraries, by their names.
-        servers: The versions of the external system that it is tested with, by its name.
+        client: The version ranges of the client libraries by name.
+        servers: The tested versions of the external system, by its name.
     """
 
     spark: tuple[_MajorMinor, ...] = Field(min_length=1)
@@ -172,10 +173,10 @@ class Major(CoreMajor):
 
 
 class Core(_Entry):
-    """The core, which serves every Spark line with one build.
+    """The core, which has one build for every Spark line.
 
     Attributes:
-        majors: Its majors by number, the newest first.
+        majors: Its majors by number, newest first.
     """
 
     majors: Mapping[_MajorNumber, CoreMajor] = Field(min_length=1)
@@ -184,13 +185,15 @@ class Core(_Entry):
     def _is_ordered(self) -> Self:
         for number, major in self.majors.items():
             if int(number) != Version.parse(major.version).major:
-                raise ValueError(f"version {major.version} stands under major {number}")
+                raise ValueError(f"version {major.version} is listed under major {number}")
         numbers = [int(number) for number in self.majors]
         if numbers != sorted(numbers, reverse=True):
-            raise ValueError("the newest major stands first")
+            raise ValueError("the newest major must be first")
         statuses = [major.status for major in self.majors.values() if major.is_supported]
         if statuses not in ([], [Status.FEATURES], [Status.FEATURES, Status.FIXES]):
-            raise ValueError("the newest major gets features, the one before it may get fixes")
+            raise ValueError(
+                "only the newest major receives features, and only the one before it receives fixes"
+            )
         return self
 
 
@@ -198,7 +201,7 @@ class Connector(Core):
     """A connector.
 
     Attributes:
-        majors: Its majors by number, the newest first.
+        majors: Its majors by number, newest first.
     """
 
     majors: Mapping[_MajorNumber, Major] = Field(min_length=1)
@@ -206,11 +209,11 @@ class Connector(Core):
 
 @dataclass(frozen=True)
 class Cell:
-    """A major of a connector on a Spark line: what is built, tested and released.
+    """A connector major on a Spark line: the unit of builds, tests, and releases.
 
     Attributes:
         connector: The name of the connector.
-        major: Its major.
+        major: The major.
         spark: The Spark line.
     """
 
@@ -220,18 +223,18 @@ class Cell:
 
     @property
     def release(self) -> Release:
-        """How its release is called."""
+        """The release name."""
         version = ReleaseVersion(Version.parse(self.major.version), self.spark)
         return Release(self.connector, version)
 
 
 class Matrix(_Entry):
-    """Everything that is supported together.
+    """The compatibility matrix.
 
     Attributes:
-        spark: Spark lines, the newest first.
+        spark: Spark lines, newest first.
         core: The core; None in a repository without it.
-        connectors: Connectors by name.
+        connectors: The connectors by name.
     """
 
     spark: Mapping[_MajorMinor, Spark] = Field(min_length=1)
@@ -242,12 +245,14 @@ class Matrix(_Entry):
     def _is_consistent(self) -> Self:
         spark_lines = [SparkLine.parse(each) for each in self.spark]
         if spark_lines != sorted(spark_lines, reverse=True):
-            raise ValueError("spark: the newest line stands first")
+            raise ValueError("spark: the newest line must be first")
         for number, spark in self.spark.items():
             if not spark.pyspark.startswith(f"{number}."):
-                raise ValueError(f"spark {number}: pyspark {spark.pyspark} is of another line")
+                raise ValueError(f"spark {number}: pyspark {spark.pyspark} belongs to another line")
             if known := [each for each in spark.works.spark if each in self.spark]:
-                raise ValueError(f"spark {number}: works names {known[0]}, a line of the matrix")
+                raise ValueError(
+                    f"spark {number}: works lists {known[0]}, which is a line of the matrix"
+                )
         for name, connector in self.connectors.items():
             for number, major in connector.majors.items():
                 if unknown := [each for each in major.spark if each not in self.spark]:
@@ -258,16 +263,16 @@ class Matrix(_Entry):
 
     @property
     def spark_lines(self) -> list[SparkLine]:
-        """The Spark lines that are supported, the newest first."""
+        """The supported Spark lines, newest first."""
         return [SparkLine.parse(each) for each, it in self.spark.items() if it.end_of_life is None]
 
     def majors(self, name: str) -> Mapping[str, CoreMajor]:
-        """The majors of a connector or of the core by number; none where it is not in here."""
+        """Return the majors of a connector or the core by number; empty for an unknown name."""
         found = self.core if name == CORE else self.connectors.get(name)
         return {} if found is None else found.majors
 
     def cells(self) -> Iterator[Cell]:
-        """Every supported major on every supported line that it is built for."""
+        """Return every supported major on every supported Spark line that it is built for."""
         for name, connector in self.connectors.items():
             for major in connector.majors.values():
                 if major.is_supported:

@@ -9,35 +9,35 @@ from connector_release_tools.matrix.model import CoreMajor
 
 __all__ = ["check_pin", "tree_of"]
 
-_UNSHALLOW = "history is cut; run `git fetch --unshallow`"
+_UNSHALLOW = "the clone is shallow; run `git fetch --unshallow`"
 
 
 def tree_of(repository: Repository, connector: str, major: CoreMajor) -> str:
-    """The tree of a connector's folder that a major is built from.
+    """Return the tree of a connector's folder that a major is built from.
 
     Args:
         repository: The repository.
-        connector: The connector, which is the name of its folder.
-        major: The major; one that is not released yet is built from HEAD.
+        connector: The connector's name, which is also the name of its folder.
+        major: The major; an unreleased one is built from HEAD.
 
     Returns:
         The id of the tree.
 
     Raises:
-        HistoryError: It is not in this clone.
+        HistoryError: The tree is not in this clone.
     """
     wanted = f"HEAD:{connector}" if major.tree is None else f"{major.tree}^{{tree}}"
     if (found := repository.object_id(wanted)) is not None:
         return found
     if major.tree is None:
         raise HistoryError(
-            f"the commit HEAD holds no folder {connector}", hint="commit the connector first"
+            f"HEAD does not contain the folder {connector}", hint="commit the connector first"
         )
     raise _missing(repository, f"tree {major.tree[:10]} of {connector} {major.version}")
 
 
 def check_pin(repository: Repository, connector: str, major: CoreMajor) -> None:
-    """See that the commit of a release is part of the history and holds the tree.
+    """Check that the commit of a release is part of the history and contains the tree.
 
     Args:
         repository: The repository.
@@ -45,7 +45,7 @@ def check_pin(repository: Repository, connector: str, major: CoreMajor) -> None:
         major: A major of it; one without a commit has no pin.
 
     Raises:
-        HistoryError: It is not as the matrix says.
+        HistoryError: The commit or its tree differs from the matrix.
     """
     if major.commit is None or major.tree is None:
         return
@@ -55,15 +55,15 @@ def check_pin(repository: Repository, connector: str, major: CoreMajor) -> None:
     tree = repository.object_id(f"{major.commit}:{connector}")
     if tree != major.tree:
         raise HistoryError(
-            f"{commit} holds {connector} as tree {str(tree)[:10]}; the matrix pins "
+            f"{commit} contains {connector} as tree {str(tree)[:10]}, but the matrix pins "
             f"{major.tree[:10]}",
-            hint="pin the commit that was released, with its own tree",
+            hint="pin the released commit and its tree",
         )
     if not repository.is_ancestor(major.commit):
         if repository.is_shallow():
             raise HistoryError(f"{commit} cannot be reached from HEAD", hint=_UNSHALLOW)
         raise HistoryError(
-            f"{commit} cannot be reached from HEAD: others would not get it, and git may drop it",
+            f"{commit} cannot be reached from HEAD: clones do not get it, and git may remove it",
             hint=f"merge it with `git merge -s ours {major.commit[:10]}`; a squash or a rebase "
             "loses pinned commits",
         )
@@ -74,5 +74,6 @@ def _missing(repository: Repository, what: str) -> HistoryError:
         return HistoryError(f"{what} is not in this clone", hint=_UNSHALLOW)
     return HistoryError(
         f"{what} is not in this repository",
-        hint="fetch the branch that holds it; if a squash or a rebase lost it, pin what main has",
+        hint="fetch the branch that contains it; if a squash or a rebase lost it, "
+        "pin the commit on main",
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places in files that repeat values of the matrix, with their reading and writing."""
+"""Reads and writes the places in files that repeat values of the matrix."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Between", "Literal", "Place", "TomlKey", "Word"]
 
 
 class Place(Protocol):
-    """The place of a value in a text. An unreadable text raises ValueError with the reason."""
+    """The place of a value in a text. An unreadable text raises `ValueError` with the reason."""
 
     def read(self, text: str) -> object:
-        """The value that stands there; None if the place is not in the text."""
+        """Return the value; None if the text does not contain the place."""
         ...
 
     def write(self, text: str, value: Any) -> str:
-        """The text with another value there."""
+        """Return the text with another value."""
         ...
 
     def __str__(self) -> str:
-        """The place as a person would say it."""
+        """Return a description of the place."""
         ...
 
 
@@ -37,13 +37,13 @@ class TomlKey:
     """A key of a TOML file.
 
     Attributes:
-        keys: The way to it.
+        keys: The path of the key.
     """
 
     keys: tuple[str, ...]
 
     def read(self, text: str) -> object:
-        """The value of the key."""
+        """Return the value of the key."""
         value: Any = self._parsed(text).unwrap()
         for key in self.keys:
             if not isinstance(value, Mapping) or key not in value:
@@ -52,7 +52,7 @@ class TomlKey:
         return value
 
     def write(self, text: str, value: Any) -> str:
-        """The text with another value; comments stay."""
+        """Return the text with another value; comments are kept."""
         document = self._parsed(text)
         table: Any = document
         for key in self.keys[:-1]:
@@ -64,7 +64,7 @@ class TomlKey:
         try:
             return tomlkit.parse(text)
         except ParseError as error:
-            raise ValueError(f"it is no TOML: {error}") from error
+            raise ValueError(f"it is not valid TOML: {error}") from error
 
     def __str__(self) -> str:
         return f"[{'.'.join(self.keys[:-1])}] {self.keys[-1]}"
@@ -72,24 +72,24 @@ class TomlKey:
 
 @dataclass(frozen=True)
 class Literal:
-    """A mapping or list that a Python module assigns to a name.
+    """A mapping or list that a Python module assigns to a variable.
 
     Attributes:
-        name: The name.
+        name: The name of the variable.
     """
 
     name: str
 
     def read(self, text: str) -> object:
-        """The value that is assigned."""
+        """Return the assigned value."""
         found = self._node(text)
         return None if found is None else ast.literal_eval(found)
 
     def write(self, text: str, value: Any) -> str:
-        """The text with another mapping, an entry on each line."""
+        """Return the text with another mapping, one entry per line."""
         node = self._node(text)
         if node is None or node.end_lineno is None:
-            raise ValueError(f"nothing is assigned to {self.name}")
+            raise ValueError(f"no assignment to {self.name}")
         entries = [f"    {json.dumps(key)}: {json.dumps(each)}," for key, each in value.items()]
         lines = text.splitlines(keepends=True)
         before = lines[node.lineno - 1][: node.col_offset]
@@ -101,7 +101,7 @@ class Literal:
         try:
             module = ast.parse(text)
         except SyntaxError as error:
-            raise ValueError(f"it is no Python: {error}") from error
+            raise ValueError(f"it is not valid Python: {error}") from error
         for node in module.body:
             targets = node.targets if isinstance(node, ast.Assign) else []
             if isinstance(node, ast.AnnAssign):
@@ -119,18 +119,18 @@ class Word:
     """The rest of a line after a prefix.
 
     Attributes:
-        begin: What the line begins with, as in `LINES := `.
+        begin: The start of the line, such as `LINES := `.
     """
 
     begin: str
 
     def read(self, text: str) -> object:
-        """Return the text after it."""
+        """Return the text after the prefix."""
         match = self._pattern.search(text)
         return None if match is None else match[1]
 
     def write(self, text: str, value: Any) -> str:
-        """Return the text with a different continuation."""
+        """Return the text with different contents after the prefix."""
         return self._pattern.sub(lambda _: f"{self.begin}{value}", text, count=1)
 
     @property

@@ -43,11 +43,11 @@ class _File(BaseModel):
 
     @property
     def build(self) -> _Build:
-        """Return what is built: one build per Spark line, or one for all lines."""
+        """Return the builds: one per Spark line, or one for all lines."""
         if self.tool.connector is not None:
             return self.tool.connector
         if self.project.version is None:
-            raise ValueError("it has neither [tool.connector] nor a version")
+            raise ValueError("neither [tool.connector] nor a version exists")
         return _Build(
             version=self.project.version, spark=(), dependencies=self.project.dependencies
         )
@@ -59,9 +59,9 @@ class Project:
 
     Attributes:
         version: Its version.
-        spark: The Spark lines that it can be built for; none for a package that serves all.
+        spark: The Spark lines that it can be built for; empty for a package that serves all lines.
         requires_python: The range of Python versions.
-        dependencies: The ranges of what it needs at run time, by canonical name.
+        dependencies: The version ranges of run-time dependencies by canonical name.
         groups: The requirements of its dependency groups.
     """
 
@@ -76,11 +76,11 @@ class Project:
         """Read a pyproject.toml.
 
         Args:
-            text: What it holds.
-            where: Its place, for the error.
+            text: The contents of the file.
+            where: The location for errors.
 
         Raises:
-            ConnectorFolderError: It is not that of a connector.
+            ConnectorFolderError: The file is not that of a connector.
         """
         try:
             file = _File.model_validate(tomllib.loads(text))
@@ -101,12 +101,12 @@ class Project:
             said = str(error)
         raise ConnectorFolderError(
             f"{where} is not the pyproject.toml of a connector: {said}",
-            hint="compare it with that of connector-template",
+            hint="compare it with the pyproject.toml of connector-template",
         )
 
 
 def _plain(name: str, group: tuple[object, ...]) -> tuple[str, ...]:
-    # `{include-group = ...}` would have to be resolved; no connector needs it.
+    # No connector uses `{include-group = ...}`, so it is not resolved.
     if strange := [each for each in group if not isinstance(each, str)]:
-        raise ValueError(f"dependency-groups.{name}: {strange[0]} is no requirement")
+        raise ValueError(f"dependency-groups.{name}: {strange[0]} is not a requirement")
     return tuple(map(str, group))

@@ -37,11 +37,10 @@ class Rotation:
     """The changes of a rotation.
 
     Attributes:
-        matrix: The matrix after it.
-        texts: The files that change, as they are and as they will be; as they are is empty for a
-            new one.
-        releases: The releases that must be made.
-        ends: What gets no more releases.
+        matrix: The matrix after the rotation.
+        texts: The old and the new text of each changed file; the old text of a new file is empty.
+        releases: The required releases.
+        ends: The lines and majors that get no more releases.
     """
 
     matrix: Matrix
@@ -64,18 +63,18 @@ def new_spark_line(
     python: str | None = None,
     java: str | None = None,
 ) -> Rotation:
-    """Begin a Spark line; only the two newest stay supported.
+    """Add a Spark line; only the two newest remain supported.
 
     Args:
         file: The matrix.
         spark_line: The new Spark line.
-        today: When the support of the oldest line ends.
-        pyspark: The version that is tested; the first of the line if None.
-        python: The version of Python; that of the newest line if None.
-        java: The version of Java; that of the newest line if None.
+        today: The day on which support of the oldest line ends.
+        pyspark: The tested version; None for the first of the line.
+        python: The version of Python; None for that of the newest line.
+        java: The version of Java; None for that of the newest line.
 
     Raises:
-        MatrixError: It is not newer than the others.
+        MatrixError: The line is not newer than the others.
     """
     before, root = file.matrix(), file.path.parent
     newest = SparkLine.parse(next(iter(before.spark)))
@@ -119,15 +118,15 @@ def new_spark_line(
 
 
 def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) -> Rotation:
-    """Begin the next major of connectors; the one before it gets fixes, those before it nothing.
+    """Start the next major of connectors. The previous major gets fixes; older ones end.
 
     Args:
         file: The matrix.
         names: The connectors.
-        today: When the support of the oldest major ends.
+        today: The day on which support of the oldest major ends.
 
     Raises:
-        MatrixError: There is no such connector, or its newest major is not released yet.
+        MatrixError: The connector does not exist, or its newest major is not released yet.
     """
     before, root = file.matrix(), file.path.parent
     document = copy.deepcopy(file.document)
@@ -135,12 +134,13 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
     for name in dict.fromkeys(names):
         if (connector := before.connectors.get(name)) is None:
             raise MatrixError(
-                f"there is no {name} in the matrix", hint=f"it has {', '.join(before.connectors)}"
+                f"the matrix does not contain {name}",
+                hint=f"choose one of {', '.join(before.connectors)}",
             )
         number, newest = next(iter(connector.majors.items()))
         if newest.commit is None:
             raise MatrixError(
-                f"{name} {newest.version} is not released yet, so nothing can follow it",
+                f"{name} {newest.version} is not released yet, so the next major cannot start",
                 hint=f"release it first: `release-tools release check {name}`",
             )
         majors = document["connectors"][name]["majors"]
@@ -219,11 +219,11 @@ def _named(name: str, version: Version, spark_lines: Sequence[str]) -> list[str]
 
 def _requirements(spark_line: SparkLine, pins: Sequence[str]) -> str:
     rows = ["-r base.in", f"-r pyspark{short(spark_line)}.txt", *pins]
-    return "\n".join([f"# What the tree is tested with on Spark {spark_line}.", *rows, ""])
+    return "\n".join([f"# Tested versions for Spark {spark_line}.", *rows, ""])
 
 
 def _end(entry: CommentedMap, today: datetime.date) -> None:
-    # Not as its last key: the blank line and the comment before the next entry belong to that.
+    # Not as the last key, because the following blank line and comment belong to the next entry.
     entry.insert(len(entry) - 1, "end_of_life", today)
 
 

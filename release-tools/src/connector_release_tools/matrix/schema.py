@@ -16,7 +16,7 @@ SCHEMA: Final = Path(__file__).with_name("schema.json")
 
 
 def schema() -> str:
-    """The schema as it follows from the classes of the matrix."""
+    """Return the schema, generated from the classes of the matrix."""
     made = Matrix.model_json_schema()
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": MATRIX}
     return json.dumps({**made, **head}, indent=2) + "\n"

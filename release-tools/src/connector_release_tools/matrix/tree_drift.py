@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of values that the tree repeats from the matrix and that cannot be generated."""
+"""Checks values that the tree repeats from the matrix and that cannot be generated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def requirements(root: Path, spark_line: SparkLine, matrix: Matrix) -> Iterator[
         yield Finding(
             source,
             f"it pins pyspark {', '.join(pinned) or 'not at all'}, the matrix has {spark.pyspark}",
-            f"write `pyspark=={spark.pyspark} --hash=sha256:...`, with the hash of its sdist",
+            f"write `pyspark=={spark.pyspark} --hash=sha256:...`, "
+            "with the hash of its source distribution",
         )
     wanted, target = (f"{folder}/spark{short(spark_line)}{suffix}" for suffix in (".in", ".txt"))
     lines = [each.split("#")[0].strip() for each in _text(root / wanted).splitlines()]
@@ -43,7 +44,7 @@ def requirements(root: Path, spark_line: SparkLine, matrix: Matrix) -> Iterator[
         has = f"it pins {found}, the matrix has {sorted(spark.pins)}"
         yield Finding(wanted, has, "correct one of the two, then run `make requirements`")
     if not (root / target).exists():
-        yield Finding(target, "it is not there", "run `make requirements`")
+        yield Finding(target, "it does not exist", "run `make requirements`")
         return
     compiled = dict(pin.split("==", 1) for pin in constraints(root, spark_line))
     for pin in map(Requirement, spark.pins):
@@ -51,7 +52,7 @@ def requirements(root: Path, spark_line: SparkLine, matrix: Matrix) -> Iterator[
         if version is None or version not in pin.specifier:
             yield Finding(
                 target,
-                f"{pin.name} is {version or 'not there'}, the matrix has {pin}",
+                f"{pin.name} is {version or 'missing'}, the matrix has {pin}",
                 "run `make requirements`",
             )
 
@@ -61,10 +62,8 @@ def doctor(root: Path, matrix: Matrix) -> Iterator[Finding]:
     javas: Any = Literal("SPARK_LINES").read(_text(root / _DOCTOR)) or {}
     spark_lines = sorted(matrix.spark_lines)
     if list(javas) != list(map(str, spark_lines)):
-        has = f"SPARK_LINES knows {list(javas)}, the matrix has {list(map(str, spark_lines))}"
-        yield Finding(
-            _DOCTOR, has, "name each Spark line with the versions of Java that it runs on"
-        )
+        has = f"SPARK_LINES contains {list(javas)}, the matrix has {list(map(str, spark_lines))}"
+        yield Finding(_DOCTOR, has, "list each Spark line with its supported Java versions")
     for spark_line in spark_lines:
         java = matrix.spark[str(spark_line)].java
         if str(spark_line) in javas and java not in map(str, javas[str(spark_line)]):
@@ -82,7 +81,7 @@ def import_rules(root: Path, matrix: Matrix) -> Iterator[Finding]:
             yield Finding(
                 PYPROJECT,
                 f"tool.importlinter.root_packages has no {package}",
-                "add it there and to the contracts, so that `make lint` sees what it imports",
+                "add it there and to the contracts, so that `make lint` checks its imports",
             )
 
 

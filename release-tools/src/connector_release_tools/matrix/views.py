@@ -15,7 +15,7 @@ __all__ = ["as_github", "as_json", "as_table", "compatibility_table"]
 
 
 def as_table(matrix: Matrix) -> Table:
-    """The majors of all connectors, for a terminal."""
+    """Return the majors of all connectors as a table for a terminal."""
     columns, *rows = _rows(matrix, matrix.connectors)
     table = Table()
     for column in columns:
@@ -26,7 +26,7 @@ def as_table(matrix: Matrix) -> Table:
 
 
 def compatibility_table(matrix: Matrix, names: Collection[str]) -> str:
-    """The majors of some connectors, as a table of a Markdown document.
+    """Return the majors of some connectors as a Markdown table.
 
     Args:
         matrix: The matrix.
@@ -45,7 +45,7 @@ def as_json(matrix: Matrix) -> str:
 
 
 def as_github(matrix: Matrix) -> str:
-    """Return the cells on one line, for `strategy.matrix` of a workflow."""
+    """Return the cells as one line of JSON, for `strategy.matrix` of a workflow."""
     return json.dumps({"include": _cells(matrix)})
 
 
@@ -71,7 +71,7 @@ def _cells(matrix: Matrix) -> list[dict[str, str]]:
 
 
 def _rows(matrix: Matrix, names: Collection[str]) -> list[list[str]]:
-    """A head and a row for each major; a column that would be empty is left out."""
+    """Return the head and a row for each major, without empty columns."""
     spark_lines = list(map(str, matrix.spark_lines))
     columns = [f"Spark {each}" for each in spark_lines]
     head = ["Connector", "Gets", *columns, "Core", "Clients", "Servers"]
@@ -96,5 +96,5 @@ def _status(major: Major) -> str:
     if major.commit is None:
         return f"{major.status}; not released yet"
     if not major.is_supported:
-        return f"nothing: end of life {major.end_of_life}"
+        return f"none: end of life {major.end_of_life}"
     return str(major.status)

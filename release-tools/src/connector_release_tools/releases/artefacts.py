@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a release: for each Spark line a wheel and the source distribution it is of."""
+"""Builds the files of a release: a source distribution and its wheel for each Spark line."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def build_release(
 
     Args:
         repository: The repository.
-        candidate: What is released.
-        folder: Where the files go.
+        candidate: The release candidate.
+        folder: The destination folder.
         spark_lines: The Spark lines; None for a package that serves all of them.
-        step: Told what is built.
+        step: Called with each build.
 
     Returns:
-        The files, of each line the source distribution first.
+        The files; for each line, the source distribution comes first.
 
     Raises:
         ProgramError: A build fails.
@@ -59,10 +59,10 @@ def build_release(
 
 
 def build_core(repository: Repository, folder: Path) -> Path | None:
-    """Build the wheel of the core as it is in HEAD.
+    """Build the wheel of the core in HEAD.
 
     Returns:
-        The file; None in a repository without the core, where indexes have it.
+        The file; None in a repository without the core, which then comes from an index.
 
     Raises:
         ProgramError: The build fails.

@@ -19,15 +19,16 @@ __all__ = ["Candidate", "previous", "registered", "revision_of"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A connector, or the core, that may be released.
+    """A connector or the core at one commit.
 
     Attributes:
-        connector: Its name, which is that of its folder.
+        connector: Its name, which is also the name of its folder.
         version: Its version.
-        commit: The last commit that changed its folder; others do not change what is built.
-        tree: The id of the folder in it.
-        seconds: When the commit was made, since 1970: the time that artefacts carry.
-        spark_lines: The Spark lines that it is built for; none for the core, which serves all.
+        commit: The last commit that changed its folder; later commits do not affect the build.
+        tree: The id of the folder in that commit.
+        seconds: The time of the commit in seconds since 1970, which is the timestamp of its
+            artifacts.
+        spark_lines: The Spark lines that it is built for; empty for the core.
         core: The versions of connectors-core that it requires; None for the core itself.
     """
 
@@ -44,16 +45,18 @@ class Candidate:
         """Return a connector at a revision.
 
         Raises:
-            ReleaseError: It is not there, or does not require the core.
-            ConnectorFolderError: It declares too little.
-            HistoryError: The clone is shallow, so that its last commit is not known.
+            ReleaseError: The connector does not exist, or does not require the core.
+            ConnectorFolderError: A declaration is missing.
+            HistoryError: The clone is shallow, so the last commit is unknown.
         """
         if repository.is_shallow():
-            raise HistoryError("the history of this clone is cut", hint="run git fetch --unshallow")
+            raise HistoryError("this clone is shallow", hint="run git fetch --unshallow")
         place = f"{revision}:{connector}/{PYPROJECT}"
         project = _project(repository, place)
         if connector != CORE and CORE not in project.dependencies:
-            raise ReleaseError(f"{place} does not require {CORE}", hint="add its range of versions")
+            raise ReleaseError(
+                f"{place} does not require {CORE}", hint="add it with a version range"
+            )
         commit = repository.last_change(connector, revision)
         return cls(
             connector=connector,
@@ -67,12 +70,12 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """How the release is called for all Spark lines, as in `connector-kafka-3.1.2`."""
+        """The name of the release for all Spark lines, such as `connector-kafka-3.1.2`."""
         return f"{self.connector}-{self.version}"
 
     @property
     def package(self) -> str:
-        """The name that Python imports."""
+        """The import name."""
         return self.connector.replace("-", "_")
 
     @property
@@ -81,22 +84,22 @@ class Candidate:
         return self.spark_lines or (None,)
 
     def package_version(self, spark_line: SparkLine | None) -> str:
-        """The version that the artefacts of a build carry."""
+        """Return the package version of a build."""
         if spark_line is None:
             return str(self.version)
         return ReleaseVersion(self.version, spark_line).package_version
 
     def file_names(self, spark_line: SparkLine | None) -> tuple[str, str]:
-        """The names of the source distribution and the wheel of a build."""
+        """Return the file names of the source distribution and the wheel of a build."""
         stem = f"{self.package}-{self.package_version(spark_line)}"
         return f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"
 
 
 def revision_of(repository: Repository, connector: str, major: int | None) -> str:
-    """Return the revision with a major's development: HEAD, or its maintenance branch.
+    """Return the revision on which a major is developed: HEAD or its maintenance branch.
 
     Raises:
-        ReleaseError: There is no such branch.
+        ReleaseError: The major has no such revision.
     """
     if major is None:
         return "HEAD"
@@ -108,7 +111,7 @@ def revision_of(repository: Repository, connector: str, major: int | None) -> st
         if repository.object_id(revision) is not None:
             return revision
     raise ReleaseError(
-        f"HEAD has {connector} {declared}, and there is no branch {name}",
+        f"HEAD has {connector} {declared}, and the branch {name} does not exist",
         hint=f"run release-tools release branch {connector} --major {major}",
     )
 
@@ -117,7 +120,7 @@ def registered(matrix: Matrix, connector: str, major: int) -> CoreMajor:
     """Return the matrix entry of a major.
 
     Raises:
-        ReleaseError: It says nothing.
+        ReleaseError: The matrix has no such entry.
     """
     if (found := matrix.majors(connector).get(str(major))) is None:
         raise ReleaseError(
@@ -128,7 +131,7 @@ def registered(matrix: Matrix, connector: str, major: int) -> CoreMajor:
 
 
 def previous(matrix: Matrix, candidate: Candidate) -> CoreMajor | None:
-    """The newest release before this one; None if it is the first."""
+    """Return the newest release before this one; None if it is the first."""
     majors = matrix.majors(candidate.connector).values()
     released = [each for each in majors if each.commit is not None]
     older = [each for each in released if Version.parse(each.version) < candidate.version]
@@ -137,5 +140,5 @@ def previous(matrix: Matrix, candidate: Candidate) -> CoreMajor | None:
 
 def _project(repository: Repository, place: str) -> Project:
     if repository.object_id(place) is None:
-        raise ReleaseError(f"there is no {place}", hint="give the name of a connector's folder")
+        raise ReleaseError(f"{place} does not exist", hint="pass the name of a connector's folder")
     return Project.parse(repository.text(place), place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes since the previous release, by the changelog fragments of its commits."""
+"""Finds the changelog fragments since the previous release."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from connector_release_tools.git import Repository, run
 __all__ = ["FRAGMENTS", "features", "fragments_at"]
 
 FRAGMENTS: Final = "changelog.d"
-# As in 12.feature.md, +words.bugfix.md and, for a second one of an issue, 12.feature.1.md.
+# Such as 12.feature.md, +words.bugfix.md, and 12.feature.1.md for a second one of an issue.
 _NAME: Final = re.compile(r".+\.(?P<kind>[a-z]+)(?:\.[0-9]+)?\.md")
 _FEATURES: Final = {"feature", "removal"}
 
 
 def fragments_at(repository: Repository, connector: str, revision: str) -> list[str]:
-    """The fragments that no release has gathered yet, by their names."""
+    """Return the names of the fragments that no release includes yet."""
     listed = run(
         "ls-tree", "--name-only", "-z", revision, "--", f"{connector}/{FRAGMENTS}/",
         folder=repository.root,
@@ -27,9 +27,9 @@ def fragments_at(repository: Repository, connector: str, revision: str) -> list[
 
 
 def features(repository: Repository, connector: str, since: str, commit: str) -> list[str]:
-    """The fragments of more than fixes that were written between two commits, by their names.
+    """Return the names of the fragments between two commits that describe more than fixes.
 
-    They count when they were gathered into the changelog and removed, too.
+    Fragments that have moved into the changelog are included.
     """
     written = run(
         "log", "-z", "--format=", "--name-only", "--diff-filter=AM", f"{since}..{commit}", "--",

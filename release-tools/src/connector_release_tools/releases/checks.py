@@ -33,8 +33,8 @@ def check(repository: Repository, matrix: Matrix, candidate: Candidate) -> list[
         The obstacles.
 
     Raises:
-        ReleaseError: The matrix does not know the connector or this major.
-        HistoryError: The previous release is not in this clone as the matrix pins it.
+        ReleaseError: The matrix does not contain the connector or this major.
+        HistoryError: The previous release, as the matrix pins it, is not in this clone.
     """
     major = registered(matrix, candidate.connector, candidate.version.major)
     before = previous(matrix, candidate)
@@ -49,7 +49,7 @@ def check(repository: Repository, matrix: Matrix, candidate: Candidate) -> list[
 def _matrix(candidate: Candidate, major: CoreMajor) -> Iterator[Finding]:
     place = f"the matrix, {candidate.connector} {candidate.version.major}"
     if not major.is_supported:
-        yield Finding(f"{place}: its life has ended", "release a newer major")
+        yield Finding(f"{place}: the major has reached its end of life", "release a newer major")
     if not isinstance(major, Major):
         return
     declared = set(map(str, candidate.spark_lines))
@@ -57,13 +57,13 @@ def _matrix(candidate: Candidate, major: CoreMajor) -> Iterator[Finding]:
         yield Finding(
             f"{place}: spark is {', '.join(sorted(major.spark))}; pyproject.toml has "
             f"{', '.join(sorted(declared))}",
-            "make them the same",
+            "make both values equal",
         )
     if SpecifierSet(major.core) != candidate.core:
         yield Finding(
             f"{place}: core is {major.core}; pyproject.toml requires connectors-core"
             f"{candidate.core}",
-            "make them the same",
+            "make both values equal",
         )
 
 
@@ -72,9 +72,9 @@ def _version(candidate: Candidate, major: CoreMajor, before: CoreMajor | None) -
     is_first = before is None or Version.parse(before.version).major < version.major
     if is_first and (version.minor, version.patch) != (0, 0):
         yield Finding(
-            f"{candidate.name} would be the first release of its major in the matrix",
-            f"a first release is {version.major}.0.0; for a fix of one that was released, run this "
-            f"where main is checked out, with --major {version.major}",
+            f"{candidate.name} would be the first release of its major",
+            f"a first release is {version.major}.0.0; to fix an earlier release, run this "
+            f"on main with --major {version.major}",
         )
     update = f"run release-tools release update {candidate.connector} --version"
     if major.commit is None and major.version != str(version):
@@ -86,7 +86,7 @@ def _version(candidate: Candidate, major: CoreMajor, before: CoreMajor | None) -
         yield Finding(
             f"{candidate.connector} {major.version} was released on {major.released}; "
             f"pyproject.toml has {version}",
-            f"{update} with a newer one",
+            f"{update} with a newer version",
         )
 
 
@@ -117,20 +117,20 @@ def _since(
     for change in left:
         yield Finding(
             f"{change} (since {old})",
-            f"bring it back, release it as {new.major + 1}.0.0, or say below "
-            f"[tool.connector-release-tools.breaks] of {place} why it may break",
+            f"restore the name, release {new.major + 1}.0.0, or give a reason below "
+            f"[tool.connector-release-tools.breaks] of {place}",
         )
     for name in unused:
-        yield Finding(f"{place} allows {name} to break, which does not", "remove the entry")
+        yield Finding(f"{place} lists {name} in breaks, but it has no break", "remove the entry")
     more = changes.features(repository, candidate.connector, str(before.commit), candidate.commit)
     if more and major.status is not Status.FEATURES:
         yield Finding(
-            f"{candidate.connector} {new.major} gets fixes only; fragments of more: "
+            f"{candidate.connector} {new.major} receives only fixes, but has other fragments: "
             f"{', '.join(more)}",
-            "release features with the newest major; call a fix a bugfix",
+            "release features with the newest major, or rename the fragment of a fix to bugfix",
         )
     elif more and (old.minor == new.minor):
         yield Finding(
-            f"{new} is a patch of {old}; fragments of more: {', '.join(more)}",
+            f"{new} is a patch of {old}, but has fragments of other kinds: {', '.join(more)}",
             f"release {new.major}.{new.minor + 1}.0",
         )

@@ -38,24 +38,27 @@ release = typer.Typer(
 _DIST: Final = "build/dist"
 _VERIFIED: Final = "build/releases"
 
-Connector = Annotated[str, typer.Argument(help="The folder of the connector, or of the core.")]
-Name = Annotated[str, typer.Argument(help="A verified release, as connector-kafka-3.1.2.")]
+Connector = Annotated[str, typer.Argument(help="The folder of the connector or the core.")]
+Name = Annotated[str, typer.Argument(help="A verified release, such as connector-kafka-3.1.2.")]
 MajorOption = Annotated[
-    int | None, typer.Option(help="A major on its maintenance branch; what HEAD has, if none.")
+    int | None, typer.Option(help="A major with a maintenance branch. Default: the major in HEAD.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-Commit = Annotated[bool, typer.Option("--commit", help="Commit what was changed, too.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Commit = Annotated[bool, typer.Option("--commit", help="Also commit the changes.")]
 VersionOption = Annotated[
-    str | None, typer.Option("--version", help="As 3.1.2; what pyproject.toml has, if none.")
+    str | None,
+    typer.Option(
+        "--version", help="The version, such as 3.1.2. Default: the version in pyproject.toml."
+    ),
 ]
-Staging = Annotated[Path, typer.Argument(help="The folder of the index in between.")]
+Staging = Annotated[Path, typer.Argument(help="The folder of the staging index.")]
 
 
 @release.command()
 def check(connector: Connector, *, major: MajorOption = None, root: Root = Path()) -> None:
     """List the obstacles to a release before anything is built. Changes nothing.
 
-    Exit code: 0 no obstacle, 1 an obstacle, 2 could not be checked.
+    Exit code: 0 no obstacle, 1 an obstacle, 2 the check could not run.
     """
     repository, matrix, candidate = _candidate(root, connector, major)
     _show(look_at(repository, matrix, candidate))
@@ -72,13 +75,13 @@ def update(
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Write the version and the notes of a release into the files here."""
+    """Write the version and the notes of a release into the working tree."""
     repository = Repository.around(root)
     wanted = Version.parse(version) if version is not None else None
     made, changes = version_update.update(repository, connector, wanted, _today())
     name = f"{connector} {made}"
     if not changes:
-        _say(f"{name}: version and notes are written")
+        _say(f"{name}: version and notes are up to date")
     elif dry_run:
         _show_diffs(changes)
     else:
@@ -88,7 +91,7 @@ def update(
 
 @release.command()
 def notes(connector: Connector, *, version: VersionOption = None, root: Root = Path()) -> None:
-    """Print the notes that `update` would write, from the fragments of the changelog."""
+    """Print the release notes that `update` would write from the changelog fragments."""
     repository = Repository.around(root)
     wanted = Version.parse(version) if version is not None else None
     typer.echo(version_update.notes(repository, connector, wanted, _today()), nl=False)
@@ -99,11 +102,13 @@ def build(
     connector: Connector,
     *,
     major: MajorOption = None,
-    spark: Annotated[str | None, typer.Option(help="One Spark line, as 3.5; all, if none.")] = None,
+    spark: Annotated[
+        str | None, typer.Option(help="A Spark line, such as 3.5. Default: all lines.")
+    ] = None,
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Build the source distribution and the wheel for each Spark line, from the commit."""
+    """Build the source distribution and the wheel of the commit for each Spark line."""
     repository, _, candidate = _candidate(root, connector, major)
     spark_lines = candidate.builds
     if spark is not None:
@@ -111,9 +116,9 @@ def build(
         if not set(spark_lines) <= set(candidate.builds):
             raise ReleaseError(
                 f"{candidate.name} is not for Spark {spark}",
-                hint=f"give one of {', '.join(map(str, candidate.spark_lines))}"
+                hint=f"choose one of {', '.join(map(str, candidate.spark_lines))}"
                 if candidate.spark_lines
-                else "one build of it serves every line: leave --spark out",
+                else "omit --spark; one build serves every line",
             )
     folder = repository.root / _DIST
     if dry_run:
@@ -131,10 +136,11 @@ def build(
 
 @release.command()
 def verify(connector: Connector, *, major: MajorOption = None, root: Root = Path()) -> None:
-    """Verify the built artifacts completely, and report all findings at once.
+    """Verify the built artifacts, and report all findings at once.
 
-    Builds them again elsewhere, and installs them into fresh environments. Exit code: 0 no
-    findings, 1 findings, 2 the check could not run.
+    This builds them again in another folder, and installs them in new environments.
+
+    Exit code: 0 no findings, 1 findings, 2 the check could not run.
     """
     repository, matrix, candidate = _candidate(root, connector, major)
     path = _verified(repository, candidate.name)
@@ -147,7 +153,7 @@ def verify(connector: Connector, *, major: MajorOption = None, root: Root = Path
     if record is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(record.text(), encoding="utf-8")
-    _say(f"{candidate.name} is verified, from commit {candidate.commit}")
+    _say(f"{candidate.name} is verified for commit {candidate.commit}")
     _say(f"next: release-tools release stage {candidate.name} DIR")
 
 
@@ -174,10 +180,12 @@ def stage(name: Name, staging: Staging, *, dry_run: DryRun = False, root: Root =
 def promote(
     name: Name,
     staging: Staging,
-    index: Annotated[Path, typer.Argument(help="The folder of the index people install from.")],
+    index: Annotated[
+        Path, typer.Argument(help="The folder of the index that people install from.")
+    ],
     *,
     upload: Annotated[
-        str | None, typer.Option(metavar="URL", help="Upload to a repository too, with twine.")
+        str | None, typer.Option(metavar="URL", help="Also upload to this repository with twine.")
     ] = None,
     commit: Commit = False,
     dry_run: DryRun = False,
@@ -185,7 +193,7 @@ def promote(
 ) -> None:
     """Release exactly the verified and staged files, without replacing any file.
 
-    Writes the record below releases/, and the pin into the compatibility matrix.
+    This writes the record in releases/ and the pin in the compatibility matrix.
     """
     if upload is not None:
         promotions.check_address(upload)
@@ -208,7 +216,7 @@ def promote(
         promotions.upload(promotion.files, upload)
         _say(f"uploaded to {upload}")
     _undo(
-        f"before anyone has installed it: release-tools index remove {index} "
+        f"before anyone installs it: release-tools index remove {index} "
         f"{' '.join(record.artefacts)}"
     )
     file_changes.apply(repository, promotion.changes)
@@ -222,7 +230,9 @@ def branch(
     major: Annotated[int, typer.Option(help="The major to maintain.")],
     merge: Annotated[
         bool,
-        typer.Option("--merge", help="Take its commits into the history here (-s ours), no files."),
+        typer.Option(
+            "--merge", help="Merge its commits into the history here, but not its files (-s ours)."
+        ),
     ] = False,
     dry_run: DryRun = False,
     root: Root = Path(),
@@ -237,16 +247,19 @@ def branch(
     if pinned.commit is None:
         raise ReleaseError(
             f"{connector} {pinned.version} is not released yet",
-            hint=f"its fixes go where its features go: release {pinned.version} first",
+            hint=f"release {pinned.version} first",
         )
     if dry_run:
-        _say(f"would make branch {name} from {pinned.commit} ({connector} {pinned.version})")
+        _say(f"would create branch {name} from {pinned.commit} ({connector} {pinned.version})")
     elif maintenance.create(repository, name, pinned.commit):
-        _say(f"made branch {name} from {pinned.commit} ({connector} {pinned.version})")
+        _say(f"created branch {name} from {pinned.commit} ({connector} {pinned.version})")
         _undo(f"git branch -D {name}")
     else:
-        _say(f"branch {name} is there, with {connector} {pinned.version}")
-    _say(f"next: git switch {name}; when fixed, release-tools release update {connector} --version")
+        _say(f"branch {name} exists, with {connector} {pinned.version}")
+    _say(
+        f"next: git switch {name}; after the fix: "
+        f"release-tools release update {connector} --version"
+    )
 
 
 def _merge(repository: Repository, connector: str, major: int, *, dry_run: bool) -> None:
@@ -254,9 +267,9 @@ def _merge(repository: Repository, connector: str, major: int, *, dry_run: bool)
     if dry_run:
         _say(f"would merge {name} with -s ours")
     elif (made := maintenance.merge(repository, connector, major)) is None:
-        _say(f"the history holds {name}")
+        _say(f"the history already contains {name}")
     else:
-        _say(f"merged {name} with -s ours: {made}; no file has changed")
+        _say(f"merged {name} with -s ours: {made}; no files changed")
         _undo(f"git reset --keep {made}^1")
 
 
@@ -269,7 +282,7 @@ def _candidate(
     candidate = Candidate.at(repository, connector, revision)
     if revision == "HEAD" and repository.uncommitted(connector):
         _console(stderr=True).print(
-            f"{connector} has changes that are not committed; they do not count here",
+            f"{connector} has uncommitted changes; they are ignored",
             style="yellow",
         )
     return repository, matrix, candidate
@@ -283,7 +296,7 @@ def _record(repository: Repository, name: str) -> Record:
     path = _verified(repository, name)
     if Path(name).name != name or not path.is_file():
         raise ReleaseError(
-            f"{name} is no release that was verified here",
+            f"{name} was not verified here",
             hint="run release-tools release build and verify",
         )
     return Record.read(path)
@@ -296,7 +309,7 @@ def _written(
     for change in changes:
         _say(f"{change.kind} {change.path}")
     if not changes:
-        _say("nothing is left to write")
+        _say("all files are up to date")
     elif commit:
         made = file_changes.commit(repository, changes, message)
         _say(f"committed {made}: {message}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes file changes that git can undo, and commits only these."""
+"""Writes file changes that git can undo, and commits only these changes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["apply", "check_saved", "commit"]
 
 
 def check_saved(repository: Repository, changes: Iterable[Change]) -> None:
-    """Check that git has the files that changes would overwrite.
+    """Check that git can restore the files that changes would overwrite.
 
     Raises:
-        ReleaseError: It does not have a file as it is here.
+        ReleaseError: A file has uncommitted changes.
     """
     unsaved = set(repository.uncommitted("."))
     lost = [change.path for change in changes if change.before and change.path in unsaved]
     if lost:
         raise ReleaseError(
-            f"there are changes that are not committed in {', '.join(lost)}",
-            hint="commit or restore them first; otherwise what is done now could not be undone",
+            f"these files have uncommitted changes: {', '.join(lost)}",
+            hint="commit or restore them first, so that this step can be undone",
         )
 
 
@@ -34,13 +34,13 @@ def apply(repository: Repository, changes: Iterable[Change]) -> None:
 
 
 def commit(repository: Repository, changes: Iterable[Change], message: str) -> str:
-    """Commit changes that were written, and nothing else.
+    """Commit written changes, and nothing else.
 
     Returns:
         The id of the commit.
 
     Raises:
-        GitError: git refuses.
+        GitError: git fails.
     """
     paths = [change.path for change in changes]
     run("add", "--all", "--", *paths, folder=repository.root)

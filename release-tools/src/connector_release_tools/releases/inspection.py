@@ -24,10 +24,10 @@ from connector_release_tools.versions import SPARK_EXTRA, SparkLine
 
 __all__ = ["inspect", "secrets", "twine_check"]
 
-# It holds a hash of every file, which looks like a secret.
+# It contains a hash of every file, and hashes look like secrets.
 _HASHES: Final = "RECORD"
 _SPARK: Final = "pyspark"
-_HOOK: Final = "hatch_build.py makes the requirements of [tool.connector]"
+_HOOK: Final = "correct [tool.connector], from which hatch_build.py derives the requirements"
 
 
 def inspect(
@@ -41,15 +41,15 @@ def inspect(
     """Inspect the metadata and license files of an artifact.
 
     Args:
-        artefact: The artefact.
-        candidate: What it is of.
-        spark_line: The Spark line that it is for; None for all of them.
-        pythons: The versions of Python that it is tested with.
-        brings_spark: Whether it may require pyspark itself, as a fix of a major whose first
-            release did. All others leave the platform's Spark alone, and have it as an extra.
+        artefact: The artifact.
+        candidate: Its release candidate.
+        spark_line: Its Spark line; None for all lines.
+        pythons: The tested versions of Python.
+        brings_spark: Whether it may require pyspark without an extra. This is allowed for a fix of
+            a major whose first release did so.
 
     Returns:
-        What is not as it must be.
+        The findings.
     """
     name = artefact.path.name
     try:
@@ -76,7 +76,7 @@ def secrets(artefacts: Iterable[Distribution]) -> list[Finding]:
     found = []
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch, default_settings():
         for number, (content, (artefact_name, name)) in enumerate(places.items()):
-            # By number: a path from an archive may lead anywhere. The suffix tells how to read it.
+            # Use numbers, because an archive's paths are untrusted. The suffix selects the parser.
             path = Path(scratch, f"{number}{PurePosixPath(name).suffix}")
             path.write_bytes(content)
             secrets = SecretsCollection(root=scratch)
@@ -85,7 +85,8 @@ def secrets(artefacts: Iterable[Distribution]) -> list[Finding]:
                 Finding(
                     f"{artefact_name}: {name}:{secret.line_number} looks like a secret "
                     f"({secret.type})",
-                    "remove it; if it is none, end the line with `# pragma: allowlist secret`",
+                    "remove it; if it is not a secret, end the line with "
+                    "`# pragma: allowlist secret`",
                 )
                 for _, secret in secrets
             ]
@@ -93,7 +94,7 @@ def secrets(artefacts: Iterable[Distribution]) -> list[Finding]:
 
 
 def twine_check(artefacts: Sequence[Distribution]) -> list[Finding]:
-    """What an index would say of the descriptions."""
+    """Check the descriptions as an index does."""
     try:
         output(
             (sys.executable, "-m", "twine", "--no-color", "check", "--strict",
@@ -101,7 +102,7 @@ def twine_check(artefacts: Sequence[Distribution]) -> list[Finding]:
             folder=artefacts[0].path.parent,
         )  # fmt: skip
     except ProgramError as error:
-        return [Finding(str(error), "correct the README.md of the connector")]
+        return [Finding(str(error), "correct the connector's README.md")]
     return []
 
 
@@ -116,19 +117,19 @@ def _metadata(
     if (artefact.project, str(metadata.version)) != (candidate.connector, version):
         yield Finding(
             f"it is {artefact.project} {metadata.version}, not {candidate.connector} {version}",
-            "hatch_build.py makes the version",
+            "correct the version, which hatch_build.py derives",
         )
     for python in pythons:
         if metadata.requires_python is None or not metadata.requires_python.contains(python):
             yield Finding(
-                f"requires Python {metadata.requires_python}, not {python} as the matrix",
+                f"requires Python {metadata.requires_python}, but the matrix has {python}",
                 "correct requires-python",
             )
     core = _required(artefact).get(CORE)
     if spark_line is not None and core != candidate.core:
         yield Finding(f"requires {CORE} {core or 'not at all'}, not {candidate.core}", _HOOK)
     if metadata.license_expression is None:
-        yield Finding("names no licence", 'write license = "..." in pyproject.toml')
+        yield Finding("has no license", 'write license = "..." in pyproject.toml')
 
 
 def _spark(
@@ -139,14 +140,16 @@ def _spark(
     if brings_spark and own == wanted:
         return
     if own is not None:
-        yield Finding(f"requires {_SPARK} itself, so that it replaces a platform's", _HOOK)
+        yield Finding(
+            f"requires {_SPARK} without an extra, so it may replace the platform's Spark", _HOOK
+        )
     if wanted is not None and extra != wanted:
         found = "not at all" if extra is None else extra
         yield Finding(f"its extra {SPARK_EXTRA} requires {_SPARK} {found}, not {wanted}", _HOOK)
 
 
 def _required(artefact: Distribution, extra: str = "") -> dict[str, SpecifierSet]:
-    """What is required without an extra, or by one extra alone."""
+    """Return the requirements without an extra, or of one extra only."""
     required: dict[str, SpecifierSet] = {}
     for each in artefact.metadata.requires_dist or ():
         always = each.marker is None or each.marker.evaluate({"extra": ""})
@@ -159,8 +162,8 @@ def _required(artefact: Distribution, extra: str = "") -> dict[str, SpecifierSet
 def _licence_files(artefact: Distribution) -> Iterator[Finding]:
     declared = artefact.metadata.license_files or []
     if not any(PurePosixPath(path).name.startswith("LICENSE") for path in declared):
-        yield Finding("has no licence file", 'write license-files = ["LICENSE", ...]')
+        yield Finding("has no license file", 'write license-files = ["LICENSE", ...]')
     members = [PurePosixPath(name) for name, _ in artefact.members()]
     for path in declared:
         if not any(member.match(path) for member in members):
-            yield Finding(f"declares the licence file {path} and does not hold it")
+            yield Finding(f"declares the license file {path}, but does not contain it")

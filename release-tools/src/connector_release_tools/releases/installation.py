@@ -21,15 +21,15 @@ from connector_release_tools.versions import SPARK_EXTRA, SparkLine
 
 __all__ = ["allowed_licences", "install"]
 
-# What stands between licences in an expression, or between several classifiers.
+# Separators in a license expression, and between classifiers.
 _IN_EXPRESSION: Final = re.compile(r"[();]|\b(?:AND|OR|WITH)\b")
 
 
 def allowed_licences(root: Path) -> list[str]:
-    """The licences that dependencies may have: [tool.release-tools] in a tree's pyproject.toml.
+    """Read the allowed licenses of dependencies from [tool.release-tools] in pyproject.toml.
 
     Raises:
-        ReleaseError: They are not there.
+        ReleaseError: The list is missing.
     """
     path = root / "pyproject.toml"
     try:
@@ -37,7 +37,7 @@ def allowed_licences(root: Path) -> list[str]:
         return list(declared["tool"]["release-tools"]["licences"])
     except (FileNotFoundError, KeyError, tomllib.TOMLDecodeError) as error:
         raise ReleaseError(
-            f"{path} does not say which licences dependencies may have",
+            f"{path} does not list the allowed licenses of dependencies",
             hint='write licences = ["Apache-2.0", ...] below [tool.release-tools]',
         ) from error
 
@@ -52,23 +52,23 @@ def install(
     licences: Collection[str],
     brings_spark: bool = True,
 ) -> list[Finding]:
-    """Install a wheel with its Spark, import it, and look at the licences of what came with it.
+    """Install a wheel with its Spark, import it, and check the licenses of its dependencies.
 
     Args:
         wheel: The wheel.
         package: The name to import.
-        spark_line: The Spark line that it is for.
-        constraints: The versions that this Spark line is tested with.
-        find_links: Folders with distributions that are taken too.
-        licences: The licences that dependencies may have.
-        brings_spark: Whether it is installed with its extra, which must bring the Spark of its
-            line; the core is not.
+        spark_line: Its Spark line.
+        constraints: The tested versions of this Spark line.
+        find_links: Additional folders with distributions.
+        licences: The allowed licenses.
+        brings_spark: Whether to install it with the extra that installs the Spark of its line.
+            False for the core.
 
     Returns:
-        What is not as it must be.
+        The findings.
 
     Raises:
-        ProgramError: uv cannot make an environment.
+        ProgramError: uv cannot create an environment.
     """
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         environment = Environment.create(Path(scratch, "env"))
@@ -82,9 +82,11 @@ def install(
         spark = environment.versions().get("pyspark", "none")
         found = [*_licences(environment, wheel.name, licences)]
         if not brings_spark and spark != "none":
-            found.append(Finding(f"{wheel.name} brings pyspark {spark}, and serves every line"))
+            found.append(
+                Finding(f"{wheel.name} installs pyspark {spark}, but must not install any")
+            )
         elif brings_spark and not spark.startswith(f"{spark_line}."):
-            found.append(Finding(f"{wheel.name} brings pyspark {spark}, not {spark_line}"))
+            found.append(Finding(f"{wheel.name} installs pyspark {spark}, not {spark_line}"))
         return found
 
 
@@ -98,6 +100,7 @@ def _licences(environment: Environment, name: str, allowed: Collection[str]) -> 
         parts = {part.strip() for part in _IN_EXPRESSION.split(licence) if part.strip()}
         if licence not in allowed and not parts <= set(allowed):
             yield Finding(
-                f"{name} brings {each['Name']} {each['Version']} with the licence {licence!r}",
-                "do without it, or allow the licence in [tool.release-tools] of pyproject.toml",
+                f"{name} installs {each['Name']} {each['Version']} with the license {licence!r}",
+                "remove the dependency, or allow the license in [tool.release-tools] of "
+                "pyproject.toml",
             )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maintenance branches, which receive the fixes of older majors of a connector.
 
-Such a branch begins at the commit of the major's last release. It is merged with `-s ours`: main
-takes its commits into the history, so that they can be pinned, and none of its files.
+Such a branch starts at the commit of the major's last release. Main merges it with `-s ours`: the
+commits become part of main's history, so that the matrix can pin them, but main's files do not
+change.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ __all__ = ["branch_name", "check_merged", "create", "merge"]
 
 
 def branch_name(connector: str, major: int) -> str:
-    """The name of a maintenance branch, as in `connector-kafka-3.x`."""
+    """Return the name of a maintenance branch, such as `connector-kafka-3.x`."""
     return f"{connector}-{major}.x"
 
 
 def create(repository: Repository, name: str, commit: str) -> bool:
-    """Make a maintenance branch.
+    """Create a maintenance branch.
 
     Args:
         repository: The repository.
@@ -29,10 +30,10 @@ def create(repository: Repository, name: str, commit: str) -> bool:
         commit: The commit of the last release.
 
     Returns:
-        Whether it was made; it is not if it is there and holds the release.
+        Whether it was created; False if it exists and contains the release.
 
     Raises:
-        ReleaseError: There is such a branch, without the release.
+        ReleaseError: The branch exists, but does not contain the release.
         GitError: The commit is not in this clone.
     """
     there = repository.object_id(f"refs/heads/{name}")
@@ -41,8 +42,8 @@ def create(repository: Repository, name: str, commit: str) -> bool:
         return True
     if not repository.is_ancestor(commit, there):
         raise ReleaseError(
-            f"branch {name} does not hold the last release, commit {commit}",
-            hint=f"give the branch another name: git branch -m {name} {name}-old",
+            f"branch {name} does not contain the last release, commit {commit}",
+            hint=f"rename the branch: git branch -m {name} {name}-old",
         )
     return False
 
@@ -50,26 +51,26 @@ def create(repository: Repository, name: str, commit: str) -> bool:
 def merge(repository: Repository, connector: str, major: int) -> str | None:
     """Merge the commits of a branch into the history of the current branch.
 
-    The files stay as they are, in the merge as in the working tree.
+    The files do not change, neither in the merge nor in the working tree.
 
     Returns:
-        The id of the merge; None if the history holds them.
+        The id of the merge; None if the history already contains the commits.
 
     Raises:
-        ReleaseError: There is no such branch, it is the one that is checked out, or a plain merge
-            brought its files.
+        ReleaseError: The branch does not exist, it is checked out, or a plain merge brought its
+            files.
     """
     name = branch_name(connector, major)
     tip = repository.object_id(f"refs/heads/{name}")
     if tip is None:
-        raise ReleaseError(f"there is no branch {name}")
+        raise ReleaseError(f"the branch {name} does not exist")
     head = run("rev-parse", "HEAD", folder=repository.root).decode().strip()
     if run("rev-parse", "--abbrev-ref", "HEAD", folder=repository.root).decode().strip() == name:
         raise ReleaseError(f"{name} is checked out", hint="check out the branch to merge into")
     if repository.is_ancestor(tip, head):
         check_merged(repository, connector, tip)
         return None
-    message = f"{name}: its releases stay in the history; its files stay out (-s ours)"
+    message = f"Merge {name} for its history only (-s ours)"
     made = run(
         "commit-tree", f"{head}^{{tree}}", "-p", head, "-p", tip, "-m", message,
         folder=repository.root,
@@ -87,7 +88,7 @@ def check_merged(repository: Repository, connector: str, commit: str) -> None:
         commit: A commit in the history of HEAD.
 
     Raises:
-        ReleaseError: The commit has an older major than main had, and main took its files.
+        ReleaseError: The commit has an older major than main, and the merge changed main's files.
     """
     merges = run(
         "rev-list", "--first-parent", "--ancestry-path", "--merges", "--reverse",
@@ -100,7 +101,7 @@ def check_merged(repository: Repository, connector: str, commit: str) -> None:
     trees = {repository.object_id(f"{each}^{{tree}}") for each in (merged, f"{merged}^1")}
     if major < main and len(trees) > 1:
         raise ReleaseError(
-            f"merge {merged} brought files of {connector} {major} back",
+            f"merge {merged} restored files of {connector} {major}",
             hint=f"undo it (git reset --keep {merged}^1, or git revert -m 1 {merged}); then "
             f"release-tools release branch {connector} --major {major} --merge",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A changed matrix and its consequences in other files."""
+"""Derives the file changes that follow from a changed matrix."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["consequences"]
 
 
 def consequences(repository: Repository, file: MatrixFile) -> list[Change]:
-    """Return the changes of writing a matrix: the file itself, tables, and versions.
+    """Return the changes for a new matrix: the file itself, tables, and versions.
 
     Args:
         repository: The repository.
-        file: The matrix with its changes, which are not written yet.
+        file: The matrix with unwritten changes.
 
     Raises:
-        MatrixError: It says nothing valid.
+        MatrixError: The matrix is invalid.
     """
     before = file.path.read_text(encoding="utf-8")
     texts = rewritten(repository.root, list(derived(repository.root, file.matrix())))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes a verified release: to the staging index, then to the one that people install from."""
+"""Publishes a verified release: first to the staging index, then to the index for users."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Promotion:
 
 
 def built_files(record: Record, folder: Path) -> list[Distribution]:
-    """The files of a verified release where they were built.
+    """Return the files of a verified release in the build folder.
 
     Raises:
-        ReleaseError: One is not there, or is not what was verified.
+        ReleaseError: A file is missing, or differs from the verified one.
     """
     return [_as_verified(record, name, folder / name, folder) for name in record.artefacts]
 
 
 def staged_files(record: Record, index: DirectoryIndex) -> list[Distribution]:
-    """The files of a verified release in the index in between.
+    """Return the files of a verified release in the staging index.
 
     Raises:
-        ReleaseError: One is not there, or is not what was verified.
+        ReleaseError: A file is missing, or differs from the verified one.
     """
     staged = {name: index.find(name) for name in record.artefacts}
     return [
@@ -70,20 +70,20 @@ def promote(
     index: DirectoryIndex,
     date: datetime.date,
 ) -> Promotion:
-    """Check that a release may be promoted, and return the effects. Read-only.
+    """Check that a release can be promoted, and return the effects. Read-only.
 
     Args:
         repository: The repository, with main checked out.
         record: The verified release.
-        staging: The index where it is.
+        staging: The staging index with its files.
         index: The index that people install from.
         date: The date of the release.
 
     Raises:
         HistoryError: Its commit is not in the history of HEAD.
-        ReleaseError: It may not.
+        ReleaseError: The release cannot be promoted.
         IndexFolderError: The index has another file under one of the names.
-        MatrixError: The matrix is not as it must be.
+        MatrixError: The matrix is invalid.
     """
     _check_history(repository, record)
     files = staged_files(record, staging)
@@ -103,23 +103,23 @@ def promote(
 
 
 def check_address(url: str) -> None:
-    """Check that the address of a repository contains no credentials.
+    """Check that the URL of a repository contains no credentials.
 
     Raises:
-        ReleaseError: It holds a name or a password.
+        ReleaseError: The URL contains a user name or a password.
     """
     if "@" in urlsplit(url).netloc:
         raise ReleaseError(
-            "the address of the repository holds a name or a password",
+            "the URL of the repository contains a user name or a password",
             hint="set TWINE_USERNAME and TWINE_PASSWORD instead",
         )
 
 
 def upload(files: Sequence[Distribution], url: str) -> None:
-    """Upload files with twine, which takes names and passwords from its own settings.
+    """Upload files with twine, which reads credentials from its own settings.
 
     Raises:
-        ProgramError: twine fails, and says why.
+        ProgramError: twine fails; the message contains its output.
     """
     output(
         (sys.executable, "-m", "twine", "--no-color", "upload", "--non-interactive",
@@ -131,13 +131,13 @@ def upload(files: Sequence[Distribution], url: str) -> None:
 def _as_verified(record: Record, name: str, path: Path | None, folder: Path) -> Distribution:
     if path is None or not path.is_file():
         raise ReleaseError(
-            f"{name} of {record.name} is not in {folder}", hint="run the step before this again"
+            f"{name} of {record.name} is not in {folder}", hint="repeat the previous step"
         )
     file = Distribution.of(path)
     if file.sha256 != record.artefacts[name]:
         raise ReleaseError(
-            f"{path} has sha256 {file.sha256}; verified was {record.artefacts[name]}",
-            hint="build, verify and stage again",
+            f"{path} has sha256 {file.sha256}, but the verified file has {record.artefacts[name]}",
+            hint="build, verify, and stage again",
         )
     return file
 
@@ -148,18 +148,18 @@ def _check_history(repository: Repository, record: Record) -> None:
         raise HistoryError(
             f"commit {record.commit} of {record.name} is not in the history of HEAD",
             hint=f"run release-tools release branch {record.connector} --major {record.major} "
-            f"--merge where main is checked out, if it is on {branch}",
+            f"--merge on main, if the commit is on {branch}",
         )
     check_merged(repository, record.connector, record.commit)
 
 
 def _same_release(record: Record, path: Path) -> Record:
-    """Return the existing record, if it is of the same release, to continue with its date."""
+    """Return the existing record of the same release, so that a repeated step keeps its date."""
     there = Record.read(path)
     if there.model_copy(update={"released": None}) != record:
         raise ReleaseError(
             f"{record.name} was released on {there.released}, from commit {there.commit}",
-            hint="a release never changes: release the next version",
+            hint="release the next version; a release never changes",
         )
     return there
 
@@ -170,7 +170,7 @@ def _pinned(file: MatrixFile, record: Record) -> MatrixFile:
     if major.commit is not None and Version.parse(major.version) > Version.parse(record.version):
         raise ReleaseError(
             f"the matrix has {record.connector} {major.version}, which is newer",
-            hint="release a version after that",
+            hint="release a newer version",
         )
     entry = file.entry(record.connector, record.major)
     place = list(entry).index("spark" if record.spark else "status") + 1

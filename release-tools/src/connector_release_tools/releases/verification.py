@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All checks of artifacts before they are published."""
+"""Runs all checks of artifacts before they are published."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def verify(
         step: Called with each check.
 
     Returns:
-        The record of the files, None if there is something to fix; and the findings.
+        The record of the files, or None if there are findings; and the findings.
 
     Raises:
         ReleaseToolsError: A check could not run.
     """
-    step("looking at versions, notes and the public API")
+    step("checking versions, notes, and the public API")
     found = check(repository, matrix, candidate)
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
         again = build_release(
@@ -49,7 +49,7 @@ def verify(
         built, missing = _same(again, folder)
         found += missing
     if not missing:
-        step("looking at metadata, licence files and secrets")
+        step("checking metadata, license files, and secrets")
         found += twine_check(built)
         found += secrets(built)
         found += _inspected(built, candidate, matrix)
@@ -62,7 +62,7 @@ def verify(
 
 
 def _same(again: list[Distribution], folder: Path) -> tuple[list[Distribution], list[Finding]]:
-    """The files in the folder, which must be what a second build elsewhere gives."""
+    """Check that the files in the folder equal those of a second build in another folder."""
     built, found = [], []
     for expected in again:
         path = folder / expected.path.name
@@ -72,7 +72,8 @@ def _same(again: list[Distribution], folder: Path) -> tuple[list[Distribution], 
         elif (there := Distribution.of(path)).sha256 != expected.sha256:
             found.append(
                 Finding(
-                    f"{path.name} has sha256 {there.sha256}; the commit gives {expected.sha256}",
+                    f"{path.name} has sha256 {there.sha256}, but a build of the "
+                    f"commit has {expected.sha256}",
                     todo,
                 )
             )
@@ -100,7 +101,7 @@ def _inspected(built: list[Distribution], candidate: Candidate, matrix: Matrix) 
 
 
 def _pythons(matrix: Matrix, spark_line: SparkLine | None) -> list[str]:
-    """The versions of Python of a Spark line, which `check` has found in the matrix."""
+    """Return the Python versions of a Spark line; none for a line that is not in the matrix."""
     return [
         spark.python
         for each, spark in matrix.spark.items()

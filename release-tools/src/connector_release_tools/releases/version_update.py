@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions and notes of a release, written into the files of the working tree."""
+"""Writes the version and the notes of a release into the working tree."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _CHANGELOG: Final = "CHANGELOG.md"
 def update(
     repository: Repository, connector: str, version: Version | None, date: datetime.date
 ) -> tuple[Version, list[Change]]:
-    """What a release changes in files: version, notes, and the matrix for a first release.
+    """Return a release's changes of files: version, notes, and the matrix for a first release.
 
     Args:
         repository: The repository.
         connector: The connector.
-        version: The version to release; None takes the one that pyproject.toml has.
+        version: The version to release; None for the version in pyproject.toml.
         date: The date of the notes.
 
     Returns:
-        The version, and the changes; none if everything is as it must be.
+        The version and the changes; no changes if everything is up to date.
 
     Raises:
-        ReleaseError: The connector or its major in the matrix is not there, or git does not
-            have a file that changes.
-        ConnectorFolderError: pyproject.toml is not that of a connector.
-        MatrixError: The matrix is not as it must be.
+        ReleaseError: The connector or its major in the matrix is missing, or a file to change has
+            uncommitted changes.
+        ConnectorFolderError: pyproject.toml does not belong to a connector.
+        MatrixError: The matrix is invalid.
         ProgramError: towncrier fails.
     """
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
@@ -66,10 +66,10 @@ def update(
 def notes(
     repository: Repository, connector: str, version: Version | None, date: datetime.date
 ) -> str:
-    """The notes of the next release, as `update` would write them.
+    """Return the notes of the next release as `update` would write them.
 
     Raises:
-        ReleaseError: There is no such connector, or nothing to note.
+        ReleaseError: The connector does not exist, or has no fragments.
         ProgramError: towncrier fails.
     """
     with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
@@ -80,8 +80,8 @@ def notes(
         new = (folder / _CHANGELOG).read_text(encoding="utf-8")
     if new == old:
         raise ReleaseError(
-            f"{connector}/{FRAGMENTS} holds no fragment for {version}",
-            hint=f"its notes stand in {connector}/{_CHANGELOG}",
+            f"{connector}/{FRAGMENTS} contains no fragment for {version}",
+            hint=f"see the notes in {connector}/{_CHANGELOG}",
         )
     start = new.index(_title(version))
     end = new.find("\n## ", start)
@@ -89,12 +89,12 @@ def notes(
 
 
 def _copy(repository: Repository, connector: str, scratch: Path) -> tuple[Path, dict[str, File]]:
-    """The files that a release changes, away from git, which towncrier would stage changes in."""
+    """Copy the files that a release changes outside git, because towncrier stages its changes."""
     source, folder = repository.root / connector, scratch / "project"
     if Path(connector).name != connector or not (source / PYPROJECT).is_file():
         raise ReleaseError(
-            f"there is no connector {connector} in {repository.root}",
-            hint="give the name of its folder",
+            f"{repository.root} does not contain the connector {connector}",
+            hint="pass the name of its folder",
         )
     folder.mkdir()
     for name in (PYPROJECT, _CHANGELOG):
@@ -106,7 +106,7 @@ def _copy(repository: Repository, connector: str, scratch: Path) -> tuple[Path, 
 
 
 def _set_version(connector: str, path: Path, version: Version | None) -> Version:
-    """Write a version into pyproject.toml, or read the one that it has."""
+    """Write a version into pyproject.toml, or return the current one."""
     text = path.read_text(encoding="utf-8")
     declared = Version.parse(Project.parse(text, path.name).version)
     if version is None or version == declared:
@@ -122,8 +122,8 @@ def _gather(folder: Path, version: Version, date: datetime.date) -> None:
     changelog = folder / _CHANGELOG
     if changelog.is_file() and _title(version) in changelog.read_text(encoding="utf-8"):
         raise ReleaseError(
-            f"{_CHANGELOG} has a section {version}, and there are fragments that it does not have",
-            hint="undo the update, and update again with all of them",
+            f"{_CHANGELOG} has a section {version}, but lacks some fragments",
+            hint="undo the update and repeat it with all fragments",
         )
     output(
         (sys.executable, "-m", "towncrier", "build", "--yes", "--version", str(version),
@@ -137,7 +137,7 @@ def _title(version: Version) -> str:
 
 
 def _in_matrix(repository: Repository, connector: str, version: Version) -> list[Change]:
-    """The version of a major that was not released yet; the others are set when they are."""
+    """Set the version of an unreleased major; a release sets the others."""
     file = MatrixFile.of(repository)
     major = registered(file.matrix(), connector, version.major)
     if major.commit is not None or major.version == str(version):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who must approve a change, and the files of the tracker that follow matrix and maintainers."""
+"""Checks approvals of pull requests, and generates CODEOWNERS and choices in issue forms."""

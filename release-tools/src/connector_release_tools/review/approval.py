@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a pull request may be merged: who has to say so, and whether they did."""
+"""Checks whether a pull request has the required approvals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connector_release_tools.review.pull_request import PullRequest, Review, Sta
 __all__ = ["objections"]
 
 _FRAGMENTS: Final = re.compile(r"(?:.*/)?changelog\.d/(?P<name>[^/.][^/]*)")
-# The issue, or words where there is none; the kind; a count where one issue has more of a kind.
+# ISSUE.KIND.md or +WORDS.KIND.md; ISSUE.KIND.NUMBER.md if an issue has several of a kind.
 _FRAGMENT: Final = re.compile(
     r"(?:[1-9][0-9]*|\+[a-z0-9]+(?:-[a-z0-9]+)*)\.(?:feature|bugfix|doc|removal|misc)"
     r"(?:\.[1-9][0-9]*)?\.md"
@@ -22,14 +22,14 @@ _FRAGMENT: Final = re.compile(
 
 
 def objections(pull_request: PullRequest, maintainers: Maintainers) -> list[str]:
-    """Return why a pull request may not be merged; empty if it may.
+    """Return the reasons why a pull request must not be merged; empty if it may be merged.
 
-    Each folder that it changes needs the approval of a maintainer who is not the author. The last
-    review of each person counts, except comments, and an approval only for its commit.
+    Each changed folder needs the approval of a maintainer who is not the author. The last review of
+    each person counts, without comments. An approval counts only for the commit that it reviewed.
 
     Args:
         pull_request: The pull request.
-        maintainers: Those of the target revision.
+        maintainers: The maintainers in the target revision.
     """
     return [*_unapproved(pull_request, maintainers), *_misnamed(pull_request)]
 
@@ -47,7 +47,7 @@ def _unapproved(pull_request: PullRequest, maintainers: Maintainers) -> Iterator
         approvals = {name: it for name, it in reviews.items() if it.state is State.APPROVED}
         current = [name for name, it in approvals.items() if it.commit_id == pull_request.head.sha]
         if against:
-            yield f"{folder}: {', '.join(against)} asked for changes"
+            yield f"{folder}: {', '.join(against)} requested changes"
         elif not current and approvals:
             yield (
                 f"{folder}: {', '.join(approvals)} approved an earlier commit than "
@@ -63,8 +63,8 @@ def _wanted(maintainers: Iterable[str], author: str) -> str:
     if people:
         return f"needs the approval of {' or '.join(people)}"
     if others:
-        return f"looked after by {', '.join(others)} alone; name the people in {MAINTAINERS}"
-    return f"its only maintainer is the author, {author}; name a second maintainer"
+        return f"maintained only by {', '.join(others)}; add people to {MAINTAINERS}"
+    return f"its only maintainer is the author, {author}; add a second maintainer"
 
 
 def _last_reviews(pull_request: PullRequest) -> dict[str, Review]:
@@ -79,7 +79,7 @@ def _last_reviews(pull_request: PullRequest) -> dict[str, Review]:
 
 
 def _day(review: Review) -> datetime.date:
-    assert review.submitted_at is not None  # pending reviews are not among the last
+    assert review.submitted_at is not None  # pending reviews do not count
     return review.submitted_at.astimezone(datetime.UTC).date()
 
 
@@ -88,6 +88,6 @@ def _misnamed(pull_request: PullRequest) -> Iterator[str]:
         match = _FRAGMENTS.fullmatch(path)
         if match and not _FRAGMENT.fullmatch(match["name"]):
             yield (
-                f"{path}: a changelog fragment is named for its issue and kind, as in "
+                f"{path}: a changelog fragment is named after its issue and kind, as in "
                 "42.feature.md or +some-words.bugfix.md"
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.github/CODEOWNERS`, made from `MAINTAINERS.yaml`: the host asks these people for reviews."""
+"""Generates `.github/CODEOWNERS` from `MAINTAINERS.yaml`. GitHub asks these people for reviews."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from connector_release_tools.maintainers import EVERYTHING, MAINTAINERS, Maintai
 
 __all__ = ["codeowners"]
 
-_HEAD: Final = f"# Made from {MAINTAINERS} by `release-tools review sync`; the last match counts.\n"
+_HEAD: Final = (
+    f"# Generated from {MAINTAINERS} by `release-tools review sync`. The last match counts.\n"
+)
 
 
 def codeowners(maintainers: Maintainers) -> str:

@@ -21,20 +21,22 @@ from connector_release_tools.terminal import console as _console
 
 __all__ = ["review"]
 
-review = typer.Typer(no_args_is_help=True, help="Who must approve a change, and the issue forms.")
+review = typer.Typer(
+    no_args_is_help=True, help="Check approvals, and update CODEOWNERS and issue forms."
+)
 
 
 @review.command()
 def check(
     *,
     pull_request: Annotated[
-        Path, typer.Option(metavar="FILE.json", help="As the API of GitHub gives it.")
+        Path, typer.Option(metavar="FILE.json", help="The response of the GitHub API as JSON.")
     ],
     root: Root = Path(),
 ) -> None:
-    """Say whether the maintainers of what a pull request changes have approved it.
+    """Check that maintainers of the changed folders have approved a pull request.
 
-    Exit code: 0 they have, 1 not, 2 could not be checked.
+    Exit code: 0 approved, 1 not approved, 2 the check could not run.
     """
     repository = Repository.around(root)
     asked = PullRequest.read(pull_request)
@@ -51,7 +53,7 @@ def check(
 def sync(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what differs, with exit code 1.")
+        bool, typer.Option("--dry-run", help="Only show differences; exit with 1 if there are any.")
     ] = False,
     root: Root = Path(),
 ) -> None:
@@ -75,7 +77,7 @@ def sync(
 
 
 def _maintainers_at(repository: Repository, commit: str) -> Maintainers:
-    """Those of the base: a pull request must not name its own reviewers."""
+    """Read the maintainers of the base, so that a pull request cannot choose its own reviewers."""
     if repository.object_id(f"{commit}^{{commit}}") is None:
         raise HistoryError(
             f"commit {commit[:10]}, the base of the pull request, is not in this clone",
@@ -83,5 +85,5 @@ def _maintainers_at(repository: Repository, commit: str) -> Maintainers:
         )
     name = f"{commit}:{MAINTAINERS}"
     if repository.object_id(name) is None:
-        raise MaintainersError(f"there is no {MAINTAINERS} at {commit[:10]}")
+        raise MaintainersError(f"{MAINTAINERS} does not exist at {commit[:10]}")
     return Maintainers.parse(repository.text(name))

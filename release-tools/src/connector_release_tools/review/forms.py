@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Issue forms: written by hand, but for the choices that the matrix knows."""
+"""Fills the choices of issue forms from the matrix; the rest is written by hand."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from connector_release_tools.yaml_text import dump, load
 
 __all__ = ["with_choices"]
 
-# What has issues and is no connector.
+# Components with issues that are not connectors.
 _BEFORE: Final = ("connectors-core",)
 _AFTER: Final = ("connector-template", "release-tools", "something else")
 
 
 def with_choices(name: str, text: str, matrix: Matrix) -> str:
-    """A form with the components, and the Spark lines if it asks for them, of the matrix.
+    """Return a form with the components and, if it asks for them, the Spark lines of the matrix.
 
     Args:
-        name: What the error calls the form.
-        text: The form; its fields with the ids `component` and `spark` are filled.
-        matrix: Where the choices come from.
+        name: The name of the form in errors.
+        text: The form; the fields with the ids `component` and `spark` get new choices.
+        matrix: The source of the choices.
 
     Raises:
-        ReviewError: It is no form, or does not ask for the component.
+        ReviewError: The text is not a form, or does not ask for the component.
     """
     choices: dict[str, list[str]] = {
         "component": [*_BEFORE, *sorted(matrix.connectors), *_AFTER],

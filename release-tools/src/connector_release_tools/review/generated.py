@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files under `.github` that follow the matrix and the maintainers."""
+"""Generates the files in `.github` that follow from the matrix and the maintainers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FORMS: Final = ".github/ISSUE_TEMPLATE"
 
 
 def changes(root: Path, matrix: Matrix, maintainers: Maintainers) -> list[Change]:
-    """What differs from what it should be; nothing if all is as it should be.
+    """Return the outdated files with their new contents; empty if all files are up to date.
 
     Args:
         root: The top of the tree.
-        matrix: What the forms follow.
-        maintainers: What CODEOWNERS follows.
+        matrix: The source of the forms.
+        maintainers: The source of CODEOWNERS.
 
     Raises:
         ReviewError: An issue form cannot be filled.

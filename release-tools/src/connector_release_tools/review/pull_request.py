@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pull request as the API of GitHub gives it, with its files and reviews put into it."""
+"""The response of the GitHub API for a pull request, with its files and reviews added."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ObjectId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 
 
 class State(enum.StrEnum):
-    """What a reviewer says."""
+    """The result of a review."""
 
     APPROVED = "APPROVED"
     CHANGES_REQUESTED = "CHANGES_REQUESTED"
@@ -59,7 +59,7 @@ class Review(_Part):
         user: The reviewer; None if the account no longer exists.
         state: The result.
         commit_id: The reviewed commit.
-        submitted_at: When; None while it is pending.
+        submitted_at: The time; None while it is pending.
     """
 
     user: _User | None
@@ -74,10 +74,10 @@ class PullRequest(_Part):
     Attributes:
         number: Its number.
         user: Its author.
-        base: What it is to be merged into.
+        base: The target of the merge.
         head: Its last commit.
-        changed_files: How many files it changes.
-        files: These files.
+        changed_files: The number of changed files.
+        files: The changed files.
         reviews: All reviews, in any order.
     """
 
@@ -94,7 +94,7 @@ class PullRequest(_Part):
         if len(self.files) != self.changed_files:
             raise ValueError(
                 f"{len(self.files)} of {self.changed_files} changed files are listed; "
-                "take all pages of the list"
+                "download all pages of the list"
             )
         return self
 
@@ -103,26 +103,26 @@ class PullRequest(_Part):
         """Read a JSON file.
 
         Raises:
-            ReviewError: It is not there, or not as it must be.
+            ReviewError: The file is missing or invalid.
         """
         try:
             document = json.loads(path.read_bytes())
         except FileNotFoundError as error:
-            raise ReviewError(f"there is no {path}") from error
+            raise ReviewError(f"{path} does not exist") from error
         except ValueError as error:
             raise ReviewError(
-                f"{path.name} is no JSON: {error}",
-                hint="the README of release-tools says how to make the file",
+                f"{path.name} is not valid JSON: {error}",
+                hint="create the file as described in the README of release-tools",
             ) from error
         return validated(cls, document, name=path.name, error=ReviewError)
 
     @property
     def paths(self) -> list[str]:
-        """Every file that it touches; for a renamed one, both names."""
+        """Return every changed file; for a renamed file, both names."""
         names = [name for file in self.files for name in (file.filename, file.previous_filename)]
         return sorted({name for name in names if name is not None})
 
     @property
     def written(self) -> list[str]:
-        """The files that are there afterwards."""
+        """Return the files that exist after the merge."""
         return [file.filename for file in self.files if file.status != "removed"]

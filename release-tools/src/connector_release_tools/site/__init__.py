@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents: their links and code blocks are checked, and they are linked into one site."""
+"""Checks the links and code blocks of documents, and builds the site from them."""

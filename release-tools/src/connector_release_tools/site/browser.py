@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site as a browser shows it: pictures of its pages, where a browser is installed."""
+"""Takes screenshots of the site's pages with an installed browser."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _PNG: Final = b"\x89PNG\r\n"
 
 
 def find() -> str | None:
-    """The Chromium of the PATH; None if there is none."""
+    """Return the Chromium on the PATH; None if there is none."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str], None]) -> int:
-    """Take a picture of every page in two widths. The browser reaches no network.
+    """Take a screenshot of every page in two widths. The browser has no network access.
 
     Args:
         browser: The program.
         site: The folder of the site.
-        folder: Takes the pictures, in a folder for each width that is recreated.
-        on_page: Hears of every page before it is shown.
+        folder: The folder of the screenshots; its subfolder for each width is recreated.
+        on_page: Called with every page before its screenshots.
 
     Returns:
-        The number of pictures.
+        The number of screenshots.
 
     Raises:
-        DocsError: There is no site, or the browser shows nothing of a page.
+        DocsError: The site does not exist, or the browser creates no screenshot of a page.
         ProgramError: The browser fails.
     """
     pages = sorted(site.rglob("*.html"))
     if not pages:
-        raise DocsError(f"there is no site in {site}", hint="run `release-tools docs build`")
+        raise DocsError(f"{site} does not contain a site", hint="run `release-tools docs build`")
     for kind in _WIDTHS:
         shutil.rmtree(folder / kind, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="release-tools-") as profile:
@@ -56,7 +56,7 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
                     (
                         browser,
                         "--headless",
-                        "--no-sandbox",  # pages of our own, without a network
+                        "--no-sandbox",  # only our own pages, without a network
                         "--hide-scrollbars",
                         "--host-resolver-rules=MAP * ~NOTFOUND",
                         f"--user-data-dir={profile}",
@@ -67,5 +67,5 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
                     folder=site,
                 )
                 if not picture.exists() or not picture.read_bytes().startswith(_PNG):
-                    raise DocsError(f"{browser} made no picture of {page}")
+                    raise DocsError(f"{browser} created no screenshot of {page}")
     return len(pages) * len(_WIDTHS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents as they are read on a forge: every link leads somewhere, every block of code parses."""
+"""Checks that every link of the documents has a target, and that every code block parses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Checked", "Finding", "check", "documents"]
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """Something that is wrong in a document."""
+    """A problem in a document."""
 
     path: str
     line: int
@@ -47,15 +47,14 @@ class Checked:
 
     @property
     def unchecked(self) -> int:
-        """How many blocks are in no language that has a check."""
+        """The number of code blocks in languages without a check."""
         return sum(count for name, count in self.blocks.items() if name not in LANGUAGES)
 
 
 def documents(files: Collection[str]) -> list[str]:
-    """The documents among the files of a repository.
+    """Return the documents among the files of a repository.
 
-    The files that a connector is made of are none yet: they are templates. Fragments of changelogs
-    are none either: they are read in the changelog.
+    Templates of documents and changelog fragments are not documents.
     """
     made_of = f"{TEMPLATE}/{PREFIX}{{{{"
     return [
@@ -70,7 +69,7 @@ def check(root: Path, files: Collection[str]) -> Checked:
 
     Args:
         root: The top of the tree.
-        files: Its files, seen from there. What is not among them is not in a clone either.
+        files: Its committable files, relative to the root. A link to another file fails in a clone.
     """
     names = documents(files)
     read = {name: parse((root / name).read_text(encoding="utf-8")) for name in names}
@@ -84,7 +83,7 @@ def check(root: Path, files: Collection[str]) -> Checked:
         ),
         *(Finding(name, block.line, wrong) for name, block in blocks if (wrong := problem(block))),
         *(
-            Finding(name, line, "raw HTML, whose links are not checked; write Markdown")
+            Finding(name, line, "raw HTML is not allowed; write Markdown")
             for name in names
             for line in read[name].html
         ),
@@ -96,23 +95,23 @@ def check(root: Path, files: Collection[str]) -> Checked:
 def _wrong(
     link: Link, name: str, files: Collection[str], read: Mapping[str, Document]
 ) -> str | None:
-    """Why a link of a document leads nowhere; None if it does not."""
+    """Return why a link of a document is broken; None if it works."""
     target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link.path))
     target = target if link.path else name
     top = _tree(name)
     if not target.startswith(top):
-        return f"leads out of {top or 'the tree'}, which is a tree of its own"
+        return f"leads out of {top or 'the tree'}, which could be a separate repository"
     if target not in files:
         is_folder = any(each.startswith(f"{target}/") for each in files)
-        return "leads to a folder; name a file in it" if is_folder else "leads nowhere"
+        return "leads to a folder; link to a file in it" if is_folder else "leads nowhere"
     if link.anchor and target not in read:
-        return f"names a place in {target}, which is no document"
+        return f"has a fragment, but {target} is not a document"
     if link.anchor and link.anchor not in read[target].anchors:
-        return f"names no heading of {target}"
+        return f"has a fragment that is not a heading of {target}"
     return None
 
 
 def _tree(name: str) -> str:
-    """The folder that no link of a document may leave; a connector's is its repository."""
+    """Return the folder that links of a document must not leave, such as a connector's folder."""
     top = PurePosixPath(name).parts[0]
     return f"{top}/" if top.startswith(PREFIX) and top != TEMPLATE else ""

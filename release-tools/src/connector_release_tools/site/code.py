@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a block of code is what its fence says it is. Nothing is run."""
+"""Checks that a code block parses as the language of its fence, without running it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["LANGUAGES", "problem"]
 
 
 def problem(block: Block) -> str | None:
-    """Why a block cannot be read as its language; None if it can, or the language has no check."""
+    """Return why a block does not parse; None if it parses or its language has no check."""
     try:
         LANGUAGES.get(block.language, _nothing)(block.code)
     except (SyntaxError, ValueError, YAMLError, ProgramError) as error:
         said = error.msg if isinstance(error, SyntaxError) else str(error)
-        return f"no {block.language}: {said}"
+        return f"not valid {block.language}: {said}"
     return None
 
 
@@ -46,7 +46,7 @@ def _nothing(_code: str) -> None:
     pass
 
 
-# What raises, by the language, where a text is not of it.
+# Parsers by language, which raise an error for an invalid text.
 LANGUAGES: Final[Mapping[str, Callable[[str], object]]] = {
     "bash": _shell,
     "json": json.loads,

@@ -22,14 +22,14 @@ SITE: Final = Path("build/site")
 
 _PICTURES: Final = Path("build/site-screenshots")
 
-docs = typer.Typer(no_args_is_help=True, help="The documents: links, blocks of code, the site.")
+docs = typer.Typer(no_args_is_help=True, help="Check the documents, and build the site.")
 
 
 @docs.command()
 def check(*, root: Root = Path()) -> None:
-    """Check that links within the repository lead somewhere, and that blocks of code parse.
+    """Check that links within the repository have a target, and that code blocks parse.
 
-    Exit code: 0 all is well, 1 something is wrong.
+    Exit code: 0 no findings, 1 findings.
     """
     repository = Repository.around(root)
     checked = check_documents(repository.root, repository.files())
@@ -40,7 +40,7 @@ def check(*, root: Root = Path()) -> None:
         for name, count in sorted(checked.blocks.items())
     )
     _console().print(
-        f"{checked.documents} documents, {checked.links} links, blocks of code: {blocks}",
+        f"{checked.documents} documents, {checked.links} links, code blocks: {blocks}",
         style="red" if checked.findings else "green",
     )
     raise typer.Exit(bool(checked.findings))
@@ -54,7 +54,7 @@ def build(
     ] = None,
     root: Root = Path(),
 ) -> None:
-    """Build the site: all documents, those of connectors at the releases of the matrix."""
+    """Build the site from all documents, including those of the pinned connector releases."""
     repository = Repository.around(root)
     folder = out or repository.root / SITE
     console = _console()
@@ -70,13 +70,13 @@ def screenshot(
         Path | None, typer.Option(help="The folder of the site.", show_default=str(SITE))
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Takes the pictures.", show_default=str(_PICTURES))
+        Path | None, typer.Option(help="The screenshot folder.", show_default=str(_PICTURES))
     ] = None,
     root: Root = Path(),
 ) -> None:
-    """Take pictures of all pages, wide and narrow, with the Chromium that is installed.
+    """Take screenshots of all pages, wide and narrow, with an installed Chromium.
 
-    Exit code: 0 all are shown, or there is no Chromium, which is said; 2 a page is not shown.
+    Exit code: 0 all screenshots exist, or no Chromium is installed; 2 a screenshot failed.
     """
     top = Repository.around(root).root
     console = _console()
@@ -86,4 +86,4 @@ def screenshot(
     folder = out or top / _PICTURES
     with console.status("") as status:
         count = photograph(browser, site or top / SITE, folder, on_page=status.update)
-    console.print(f"browser check: {count} pictures in {folder}", style="green")
+    console.print(f"browser check: {count} screenshots in {folder}", style="green")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page on what works together: the compatibility matrix as tables."""
+"""Generates the page with the compatibility matrix."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ __all__ = ["page"]
 
 
 def page(matrix: Matrix, results: Results) -> str:
-    """The page, in Markdown.
+    """Return the page as Markdown.
 
     Args:
         matrix: The matrix.
-        results: How its cells ended where the site is built.
+        results: The results of its cells on the machine that builds the site.
     """
-    last = results.markdown() if results.cells else "None has run where this site was built.\n"
+    last = (
+        results.markdown()
+        if results.cells
+        else "No cell ran on the machine that built this site.\n"
+    )
     spark = "\n".join(
         f"| {spark_line} | {it.pyspark} | {it.python} | {it.java} | {', '.join(it.pins)} |"
         for spark_line, it in matrix.spark.items()
@@ -25,19 +29,19 @@ def page(matrix: Matrix, results: Results) -> str:
     )
     return f"""# Compatibility
 
-What is supported and tested together. Of every connector the newest major gets features, the one
-before it fixes.
+These versions are supported and tested together. The newest major of each connector receives
+features. The one before it receives fixes.
 
 {compatibility_table(matrix, matrix.connectors)}
 
-Each Spark line is tested with:
+Each Spark line is tested with these versions:
 
-| Spark | PySpark | Python | Java | and |
+| Spark | PySpark | Python | Java | Pins |
 | --- | --- | --- | --- | --- |
 {spark}
 
 ## Last results
 
-Each release as a wheel, with the core of the tree, as `release-tools test` found it.
+`release-tools test` installed the wheel of each release with the core of the tree.
 
 {last}"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents take their places in the sources of the site, with what they link to and contain."""
+"""Copies documents and the files that they link to into the sources of the site."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEADING: Final = re.compile(r"^# .+$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Entry:
-    """What a list of contents names.
+    """An entry of a table of contents.
 
     Attributes:
         page: The page, from the top of the site and without its suffix.
-        title: How it is called there; as its own heading if empty.
+        title: The title of the entry; if empty, the heading of the page.
     """
 
     page: str
@@ -36,11 +36,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """A list of contents, which a page has beside its text.
+    """A table of contents of a page.
 
     Attributes:
         entries: The pages, in their order.
-        caption: What stands above the list; nothing if empty.
+        caption: The caption; none if empty.
     """
 
     entries: tuple[Entry, ...]
@@ -53,13 +53,13 @@ class Contents:
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree of files whose documents get into the site, every one where it is in the tree.
+    """A file tree whose documents keep their paths in the site.
 
     Attributes:
         root: The top of the tree.
         site: The folder of the sources of the site.
-        place: Where in it the top of the tree is; empty for its top.
-        label: What the titles of its pages end with, so that a search can tell versions apart.
+        place: The path of the tree in the site; empty for the top.
+        label: The suffix of its page titles, so that search results of versions differ.
     """
 
     root: Path
@@ -68,21 +68,21 @@ class Tree:
     label: str = ""
 
     def matching(self, *patterns: str) -> list[str]:
-        """The documents of these names, or that match these patterns, without a suffix."""
+        """Return the documents with these names or patterns, without a suffix."""
         found = [path for each in patterns for path in sorted(self.root.glob(f"{each}.md"))]
         return [path.relative_to(self.root).with_suffix("").as_posix() for path in found]
 
     def text(self, name: str) -> str:
-        """The text of a document.
+        """Return the text of a document.
 
         Raises:
-            DocsError: There is no such document.
+            DocsError: The document does not exist.
         """
         path = self.root / f"{name}.md"
         try:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
-            raise DocsError(f"there is no document {path}") from error
+            raise DocsError(f"the document {path} does not exist") from error
 
     def add(
         self,
@@ -91,16 +91,16 @@ class Tree:
         title: str = "",
         edit: Callable[[str], str] = str,
     ) -> Entry:
-        """Bring a document into the site, and the files that it links to.
+        """Add a document and the files that it links to.
 
         Args:
-            name: The document, seen from the top of the tree, without its suffix.
-            contents: What is below it.
-            title: How it is called in lists of contents.
-            edit: Returns its text as the site shows it.
+            name: The path of the document in the tree, without its suffix.
+            contents: Its tables of contents.
+            title: Its title in tables of contents.
+            edit: Returns the text for the site.
 
         Raises:
-            DocsError: There is no such document.
+            DocsError: The document does not exist.
         """
         path = self.root / f"{name}.md"
         text = self.text(name)
@@ -113,7 +113,7 @@ class Tree:
         return self.write(name, edit(text), *contents, title=title)
 
     def write(self, name: str, text: str, *contents: Contents, title: str = "") -> Entry:
-        """Write a page that no file holds; as `add`."""
+        """Write a generated page; see `add`."""
         if self.label:
             text = _HEADING.sub(self._labeled, text, count=1)
         lists = [str(each) for each in contents if each.entries]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Markdown document links to, what it can be linked by, and the code in it."""
+"""Finds the links, link targets, and code blocks of a Markdown document."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Link:
     """A link or an image.
 
     Attributes:
-        line: Where the paragraph with it begins.
-        target: Where it leads, as it is written.
+        line: The first line of its paragraph.
+        target: The target as written.
     """
 
     line: int
@@ -29,28 +29,28 @@ class Link:
 
     @property
     def is_internal(self) -> bool:
-        """Whether it leads to a file beside the document, or a heading of it."""
+        """Whether it leads to a file of the repository or a heading."""
         parts = urlsplit(self.target)
         return not parts.scheme and not parts.netloc
 
     @property
     def path(self) -> str:
-        """The file it leads to, seen from the document; empty for the document itself."""
+        """The target file, relative to the document; empty for the document itself."""
         return unquote(urlsplit(self.target).path)
 
     @property
     def anchor(self) -> str:
-        """The heading it leads to; empty for the top."""
+        """The target heading; empty for the top."""
         return unquote(urlsplit(self.target).fragment)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of code.
+    """A fenced code block.
 
     Attributes:
         line: The line of its opening fence.
-        language: The language in its fence; empty if none.
+        language: The language of the fence; empty if none.
         code: Its contents.
     """
 
@@ -61,12 +61,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Document:
-    """What is of interest in a document.
+    """The relevant parts of a document.
 
     Attributes:
         links: Its links and images.
         blocks: Its fenced blocks.
-        anchors: What a link may name behind `#`, as a forge makes it of the headings.
+        anchors: The possible fragments of a link, as a forge derives them from the headings.
         html: The lines of raw HTML, other than comments.
     """
 
@@ -77,7 +77,7 @@ class Document:
 
 
 def parse(text: str) -> Document:
-    """Read a document in the Markdown of forges (CommonMark with tables)."""
+    """Parse a document as CommonMark with tables, as forges do."""
     markdown = MarkdownIt("commonmark").enable("table")
     markdown.use(front_matter_plugin).use(anchors_plugin, max_level=6)
     tokens = list(_flat(markdown.parse(text)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of the site.
 
-Every document keeps its place in the repository, so its links stay as they are. Those of a release
-that the matrix pins stand below the connector's own, in a folder named for its major.
+Every document keeps its path in the repository, so its links work. The documents of a release that
+the matrix pins are in a subfolder of the connector, named after the major.
 `versions.json` lists the versions of every connector for the version switcher.
 """
 
@@ -76,14 +76,14 @@ def write(
     """Write the sources of the site.
 
     Args:
-        repository: Where the documents are.
-        matrix: Which connectors there are, and which of their releases.
-        results: How the cells of the matrix ended.
+        repository: The repository with the documents.
+        matrix: The matrix with the connectors and their releases.
+        results: The results of the cells.
         site: An empty folder for the sources.
-        scratch: An empty folder for what is taken out of git.
+        scratch: An empty folder for files from git.
 
     Raises:
-        DocsError: Something that belongs into the site is not there.
+        DocsError: A required document is missing.
         HistoryError: A release that the matrix pins is not in this clone.
     """
     top = Tree(repository.root, site)
@@ -123,20 +123,20 @@ def write(
 
 
 def _cards(root: Path) -> str:
-    """The entry points of the home page."""
+    """Return the entry points of the home page."""
     path = root / _CARDS
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _as_orphan(text: str) -> str:
-    """A proposal that no list of contents names, so that it is not in the sidebar."""
+    """Return a proposal that is in no table of contents, and so not in the sidebar."""
     if text.startswith("---\n"):
         return text.replace("---\n", "---\norphan: true\n", 1)
     return f"---\norphan: true\n---\n\n{text}"
 
 
 def _links(names: Sequence[str]) -> str:
-    """A section that links to pages."""
+    """Return a section with links to pages."""
     return "\n".join(["## All proposals", "", *(f"- [](/{name}.md)" for name in names), ""])
 
 
@@ -153,7 +153,7 @@ def _releases(
     scratch: Path,
     versions: dict[str, str],
 ) -> Iterator[Entry]:
-    """The pinned releases of a connector, which are added to its versions by their folders."""
+    """Extract the pinned releases of a connector, and add them to its versions."""
     for number, major in connector.majors.items():
         if major.commit is not None and major.is_supported:
             place = f"{name}/{number}"
@@ -171,7 +171,7 @@ def _package(
     has_api: bool = False,
     is_linked: bool = True,
 ) -> Entry:
-    """The README of a package; below it the documents in its order, and the API."""
+    """Add the README of a package, and below it the documents in order and the API."""
     package = tree.place.partition("/")[0]
     linked = [link.path for link in parse(tree.text("README")).links]
     names = {name: f"{name}.md" for name in tree.matching("docs/**/*")}
@@ -203,7 +203,7 @@ def _retitled(package: str, text: str) -> str:
 
 
 def _promise(package: Path) -> Promise:
-    """The modules of a package whose `__all__` is promised: the top one, if it does not say."""
+    """Return the public modules of a package; by default, the top one."""
     path = package / PYPROJECT
     try:
         return Promise.parse(path.read_text(encoding="utf-8"), str(path))

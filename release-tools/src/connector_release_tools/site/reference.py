@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of a public API as Markdown, read from the sources: nothing is imported."""
+"""Generates the reference of a public API as Markdown from the sources, without imports."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Reference"]
 
 _Options = Mapping[str, str]
 _Section = griffe.DocstringSectionKind
-# Sections whose items have a name, and what Sphinx calls such an item.
+# Docstring sections with named items, and the Sphinx field of an item.
 _FIELDS: Final = {
     _Section.parameters: "param",
     _Section.attributes: "ivar",
     _Section.raises: "raises",
 }
 _RESULTS: Final = {_Section.returns: "returns", _Section.yields: "yields"}
-# Bases that say nothing to a user.
+# Bases that do not help a user.
 _NOT_SHOWN: Final = frozenset({"ABC", "Generic", "Protocol", "object"})
 _ERROR: Final = re.compile(r"(Error|Exception|Warning)$")
 _METHODS: Final = frozenset({"abstractmethod", "classmethod", "staticmethod"})
@@ -36,14 +36,13 @@ _LONGEST_VALUE: Final = 60
 
 @dataclass
 class Reference:
-    """The public API of a package: what the `__all__` of its modules names, each described once.
+    """The public API of a package: the names in the `__all__` of its modules, each described once.
 
     Attributes:
-        sources: The folder that the package is in.
-        is_linked: Whether its names are in the index; only those of one version can be.
-        packages: Its public modules. A base class that they do not name is not shown; its members
-            are.
-        first: The names that a page describes first, in their order. Classes and functions follow,
+        sources: The folder that contains the package.
+        is_linked: Whether its names are in the index; only one version of a package can be.
+        packages: Its public modules. A private base class is not shown, but its members are.
+        first: The names that a page describes first, in this order. Classes and functions follow,
             then enumerations, constants, and errors.
     """
 
@@ -63,18 +62,18 @@ class Reference:
         )
 
     def page(self, name: str) -> str:
-        """The page of a module, without what a page before it described.
+        """Return the page of a module, without names that an earlier page describes.
 
         Args:
-            name: The module, as in `connectors_core.source`.
+            name: The module, such as `connectors_core.source`.
 
         Raises:
-            DocsError: It is not there, it has no `__all__`, or that names what is not there.
+            DocsError: The module or a name in its `__all__` does not exist, or it has no `__all__`.
         """
         module = self._module(name)
         if not module.exports:
             raise DocsError(
-                f"{name} has no __all__", hint="name what is public there, or do not list it"
+                f"{name} has no __all__", hint="add `__all__`, or remove the module from the list"
             )
         parts = [f"# {name}", self._directive("py:module", name), *_text(module)]
         elsewhere = []
@@ -97,19 +96,19 @@ class Reference:
                 self._loader.resolve_aliases(external=False)
             found = self._loader.modules_collection[name]
         except (ImportError, KeyError) as error:
-            raise DocsError(f"there is no module {name} in {self.sources}") from error
+            raise DocsError(f"the module {name} does not exist in {self.sources}") from error
         if not isinstance(found, griffe.Module):
-            raise DocsError(f"{name} in {self.sources} is no module")
+            raise DocsError(f"{name} in {self.sources} is not a module")
         return found
 
     def _place(self, name: str, target: griffe.Object | None) -> tuple[int, int]:
-        """The place of a name on its page."""
+        """Return the anchor of a name on its page."""
         if name in self.first:
             return -1, self.first.index(name)
         return (0 if target is None else _rank(target)), 0
 
     def _is_public(self, base: griffe.Object) -> bool:
-        """Whether a public module names a class; a class of another package is public."""
+        """Return whether a class is public; a class of another package is."""
         if base.package.path not in {name.partition(".")[0] for name in self.packages}:
             return not base.name.startswith("_")
         modules = map(self._module, self.packages)
@@ -122,7 +121,7 @@ class Reference:
             return self._directive("py:function", target.signature(name=name), *_text(target))
         if isinstance(target, griffe.Attribute):
             return self._attribute("py:data", target, name)
-        raise DocsError(f"{target.path}, which an __all__ names, is a {target.kind.value}")
+        raise DocsError(f"{target.path} cannot be described: it is a {target.kind.value}")
 
     def _class(self, target: griffe.Class, name: str) -> str:
         keywords = keywords_of(target)
@@ -173,18 +172,18 @@ class Reference:
 
 
 def _target(module: griffe.Module, name: str) -> griffe.Object | None:
-    """What a module exports under a name; None for a thing of another package."""
+    """Return the object that a module exports as a name; None for one of another package."""
     try:
         found = module[name]
         return found.final_target if isinstance(found, griffe.Alias) else found
     except griffe.AliasResolutionError:
         return None
     except KeyError as error:
-        raise DocsError(f"{module.path}.__all__ names {name}, which is not there") from error
+        raise DocsError(f"{module.path}.__all__ lists {name}, which does not exist") from error
 
 
 def _bases(target: griffe.Class) -> list[griffe.Class]:
-    """The bases of a class that the sources contain, the nearest first."""
+    """Return the bases of a class that the sources contain, nearest first."""
     try:
         return target.mro()
     except ValueError:
@@ -194,13 +193,13 @@ def _bases(target: griffe.Class) -> list[griffe.Class]:
 def _public_bases(
     target: griffe.Class, private: Sequence[griffe.Class]
 ) -> Iterator[str | griffe.Expr]:
-    """The bases that a class names, and those that its private bases name."""
+    """Return the public bases of a class, including those of its private bases."""
     for each in (target, *private):
         yield from each.bases
 
 
 def _rank(target: griffe.Object) -> int:
-    """Where a kind of thing is on a page."""
+    """Return the sort key of an object on a page."""
     if isinstance(target, griffe.Class):
         if _ERROR.search(target.name):
             return 3
@@ -210,7 +209,7 @@ def _rank(target: griffe.Object) -> int:
 
 
 def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
-    """Members with a text of their own, and the values of an enumeration."""
+    """Return the members with a docstring, and the values of an enumeration."""
     if member.is_alias or member.name.startswith("_"):
         return False
     is_value = member.is_attribute and member.name.isupper()
@@ -218,7 +217,7 @@ def _is_shown(member: griffe.Object | griffe.Alias) -> bool:
 
 
 def _text(target: griffe.Object | griffe.Alias) -> Iterator[str]:
-    """The docstring, and how stable the thing is where it is marked."""
+    """Return the docstring with the stability mark, if any."""
     decorators = getattr(target, "decorators", [])
     names = [str(each.value).partition("(")[0] for each in decorators]
     yield from (f"*{name.capitalize()}.*" for name in names if name in _MARKS)
@@ -241,7 +240,9 @@ def _section(target: griffe.Object | griffe.Alias, section: griffe.DocstringSect
         return f":{_RESULTS[section.kind]}: {_indented(said)}"
     if section.kind is _Section.admonition:
         return f"**{section.title}:** {section.value.description}"
-    raise DocsError(f"the docstring of {target.path} has a section of {section.kind.value}")
+    raise DocsError(
+        f"the docstring of {target.path} has an unsupported section: {section.kind.value}"
+    )
 
 
 def _indented(text: str) -> str:

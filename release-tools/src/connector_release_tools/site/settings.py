@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keywords of a class whose settings are declared in its body, read from the sources."""
+"""Reads the keyword arguments of a class that declares its settings in its body."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LONGEST_DEFAULT: Final = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Keyword:
-    """A keyword of a constructor.
+    """A keyword argument of a constructor.
 
     Attributes:
-        name: What it is called.
-        accepted: The types of its values.
-        default: The value when it is not given; None where it must be given.
-        is_keyword_only: Whether it may not be given by its place.
-        doc: What it is for.
+        name: Its name.
+        accepted: The accepted types.
+        default: The default value as code; None if it is required.
+        is_keyword_only: Whether it cannot be positional.
+        doc: Its description.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Keyword:
 
 
 def keywords_of(target: griffe.Class) -> tuple[Keyword, ...]:
-    """The keywords of a class and of its bases, in their order; none for other classes."""
+    """Return the keywords of a class and its bases in order; none for other classes."""
     found = {
         member.name: _keyword(member, member.annotation)
         for each in (*reversed(target.mro()), target)
@@ -49,7 +49,7 @@ def keywords_of(target: griffe.Class) -> tuple[Keyword, ...]:
 
 
 def signature(name: str, keywords: Sequence[Keyword]) -> str:
-    """The signature of a constructor, as Python writes it."""
+    """Return the signature of a constructor as Python code."""
     shown = [
         f"{each.name}: {each.accepted}" + ("" if each.default is None else f" = {each.default}")
         for each in keywords
@@ -79,7 +79,7 @@ def _keyword(member: griffe.Attribute, annotation: griffe.ExprSubscript) -> Keyw
 
 
 def _text(expression: str | griffe.Expr | None) -> str:
-    """The value of a literal; empty for what must be computed."""
+    """Return the value of a literal; empty for other expressions."""
     try:
         return str(ast.literal_eval(str(expression))) if expression is not None else ""
     except (SyntaxError, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents as one site, made by Sphinx. Nothing is fetched, nothing of the tree imported."""
+"""Builds one site from the documents with Sphinx, without network access and imports."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from connector_release_tools.site.pages import HOME, write
 __all__ = ["build"]
 
 _CONFIGURATION: Final = Path(__file__).parent / "sphinx"
-_MARK: Final = ".buildinfo"  # Sphinx leaves it in what it builds
+_MARK: Final = ".buildinfo"  # Sphinx creates this file in its output
 
 
 def build(repository: Repository, out: Path) -> int:
     """Rebuild the site; the old one stays until the new one is complete.
 
     Args:
-        repository: Where the documents are.
+        repository: The repository with the documents.
         out: The folder of the site.
 
     Returns:
@@ -39,7 +39,7 @@ def build(repository: Repository, out: Path) -> int:
     """
     if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
         raise DocsError(
-            f"{out} holds something else than a site", hint="name another folder with --out"
+            f"{out} contains something other than a site", hint="choose another folder with --out"
         )
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".site-", dir=out.parent) as temporary:

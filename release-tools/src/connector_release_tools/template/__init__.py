@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connectors beside the template they were made from: `release-tools template`.
+"""Keeps connectors up to date with their template: `release-tools template`.
 
-A file of a connector has one of three owners. *Author's* files are made once and left alone
-afterwards; the connector's pyproject.toml lists them as `[tool.cruft] skip`. *Merged* is
-pyproject.toml, which both edit. All others are the *template's* and equal its rendering.
+A file of a connector has one of three owners. The *author's* files are created once and never
+updated; `[tool.cruft] skip` in the connector's pyproject.toml lists them. The *merged* file is
+pyproject.toml, which both edit. All other files belong to the *template* and equal its rendering.
 """

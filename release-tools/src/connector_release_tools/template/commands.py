@@ -33,37 +33,35 @@ from connector_release_tools.terminal import console as _console
 __all__ = ["template"]
 
 template = typer.Typer(
-    no_args_is_help=True, help="Keep connectors at the state of the template beside them."
+    no_args_is_help=True, help="Create connectors from the template, and keep them up to date."
 )
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[CONNECTOR]...", help="Folders; all that are linked, if none."),
+    typer.Argument(metavar="[CONNECTOR]...", help="Connector folders. Default: all linked ones."),
 ]
-Diff = Annotated[bool, typer.Option("--diff", help="Show the differences too.")]
-Description = Annotated[str, typer.Option(prompt=True, help="What it connects, in one line.")]
-Owner = Annotated[str, typer.Option(prompt=True, help="Who maintains it.")]
-Source = Annotated[bool, typer.Option("--source/--no-source", prompt=True, help="With a source.")]
-Sink = Annotated[bool, typer.Option("--sink/--no-sink", prompt=True, help="With a sink.")]
+Diff = Annotated[bool, typer.Option("--diff", help="Also show the differences.")]
+Description = Annotated[str, typer.Option(prompt=True, help="What it connects to, in one line.")]
+Owner = Annotated[str, typer.Option(prompt=True, help="The maintainer.")]
+Source = Annotated[bool, typer.Option("--source/--no-source", prompt=True, help="Create a source.")]
+Sink = Annotated[bool, typer.Option("--sink/--no-sink", prompt=True, help="Create a sink.")]
 
 
 class SinkKind(enum.StrEnum):
-    """How the sink of a connector writes."""
+    """The kind of a connector's sink."""
 
     TWO_PHASE = "two-phase"
     ASYNC = "async"
 
 
 Kind = Annotated[
-    SinkKind, typer.Option("--sink-kind", help="Rows that are committed, or requests.")
+    SinkKind, typer.Option("--sink-kind", help="What the sink writes: committed rows, or requests.")
 ]
-Lookup = Annotated[
-    bool, typer.Option("--lookup/--no-lookup", help="With a table that rows are looked up in.")
-]
+Lookup = Annotated[bool, typer.Option("--lookup/--no-lookup", help="Create a lookup table.")]
 
 
 class Format(enum.StrEnum):
-    """How a result is printed."""
+    """The output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -74,20 +72,16 @@ def check(
     names: Names = None,
     *,
     diff: Diff = False,
-    output: Annotated[Format, typer.Option("--format", help="For people or for programs.")] = (
-        Format.TABLE
-    ),
+    output: Annotated[Format, typer.Option("--format", help="A table or JSON.")] = (Format.TABLE),
     working_tree: Annotated[
         bool,
-        typer.Option(
-            "--working-tree", help="Against the template as it lies here, not as in HEAD."
-        ),
+        typer.Option("--working-tree", help="Include uncommitted changes of the template."),
     ] = False,
     root: Root = Path(),
 ) -> None:
-    """Say whether connectors stand where the template does.
+    """Check whether connectors are up to date with the template.
 
-    Exit code: 0 up to date, 1 not, 2 could not be checked.
+    Exit code: 0 up to date, 1 not up to date, 2 the check could not run.
     """
     with _tree(root) as (repository, renderer):
         tree = repository.working_tree(TEMPLATE) if working_tree else _committed(repository).tree
@@ -107,17 +101,17 @@ def check(
 def update(
     names: Names = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the changes.")] = False,
     diff: Diff = False,
     restore: Annotated[
         bool,
-        typer.Option("--restore", help="Undo what connectors changed in files of the template."),
+        typer.Option("--restore", help="Undo the connectors' changes of template files."),
     ] = False,
     root: Root = Path(),
 ) -> None:
-    """Merge what changed in the template into connectors; their own changes are kept.
+    """Merge template changes into connectors, and keep the connectors' own changes.
 
-    Exit code: 0 all are up to date, 1 something is left to the author, 2 one could not be updated.
+    Exit code: 0 all are up to date, 1 the author must act, 2 a connector could not be updated.
     """
     console, code = _console(), 0
     with _tree(root) as (repository, renderer):
@@ -140,7 +134,7 @@ def update(
 
 @template.command()
 def create(
-    name: Annotated[str, typer.Argument(help=f"Of the system; the folder is {PREFIX}NAME.")],
+    name: Annotated[str, typer.Argument(help=f"The system's name; the folder is {PREFIX}NAME.")],
     *,
     description: Description,
     owner: Owner,
@@ -150,7 +144,7 @@ def create(
     lookup: Lookup = False,
     root: Root = Path(),
 ) -> None:
-    """Make a new connector of the template."""
+    """Create a connector from the template."""
     answers = {
         "name": name.removeprefix(PREFIX),
         "description": description,
@@ -164,7 +158,7 @@ def create(
         state = _committed(repository)
         made = connectors_of_tree.create(repository, renderer, state, answers)
     _console().print(
-        f"made {made.name}; commit it, then run make env and its tests/unit", style="green"
+        f"created {made.name}; commit it, then run make env and its tests/unit", style="green"
     )
 
 
@@ -180,7 +174,7 @@ def link(
     lookup: Lookup = False,
     root: Root = Path(),
 ) -> None:
-    """Link a connector that was not made of the template to its state in HEAD.
+    """Link a connector that was created by hand to the template in HEAD.
 
     List the author's files in [tool.cruft] skip of its pyproject.toml first.
     """
@@ -198,7 +192,8 @@ def link(
         }
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(
-        f"linked {found.name}; `release-tools template check {found.name}` says what differs",
+        f"linked {found.name}; show the differences with "
+        f"`release-tools template check {found.name}`",
         style="green",
     )
 
@@ -214,8 +209,8 @@ def _committed(repository: Repository) -> TemplateState:
     state = TemplateState.at_head(repository)
     if repository.uncommitted(TEMPLATE):
         _console(stderr=True).print(
-            f"{TEMPLATE} has changes that are not committed; they do not count here "
-            "(`check --working-tree` counts them)",
+            f"{TEMPLATE} has uncommitted changes, which are ignored "
+            "(`check --working-tree` includes them)",
             style="yellow",
         )
     return state

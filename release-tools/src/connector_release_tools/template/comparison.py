@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a connector and the template have gone apart."""
+"""Finds the differences between a connector and the template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Finding", "Side", "compare"]
 
 
 class Side(enum.StrEnum):
-    """Who made the difference."""
+    """The side that caused a difference."""
 
     TEMPLATE = "template"
     CONNECTOR = "connector"
@@ -22,14 +22,14 @@ class Side(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Finding(Change):
-    """A file that is not where it should be.
+    """A file that differs.
 
     Attributes:
-        path: The file, from the connector's folder.
-        before: What the template rendered to; None if to nothing.
-        after: What it renders to now (side template), or what the connector holds.
-        side: Who made the difference: the template since it was rendered for this connector, or
-            the connector in a file that is the template's.
+        path: The file, relative to the connector's folder.
+        before: The old rendering of the template; None if it has no such file.
+        after: The new rendering (side template), or the connector's file.
+        side: The cause of the difference: a newer template, or a change of a template file in the
+            connector.
     """
 
     side: Side

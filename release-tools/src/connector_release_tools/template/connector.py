@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connectors beside their template: found, checked, created, linked."""
+"""Finds, checks, creates, and links connectors of a template."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class TemplateState:
 
     @classmethod
     def at_head(cls, repository: Repository) -> TemplateState:
-        """The template as it is committed.
+        """Return the committed state of the template.
 
         Raises:
-            TemplateError: It is not.
+            TemplateError: The template is not committed.
         """
         tree = repository.object_id(f"HEAD:{TEMPLATE}")
         if tree is None:
             raise TemplateError(
-                f"the commit HEAD of {repository.root} holds no folder {TEMPLATE}",
+                f"HEAD of {repository.root} does not contain the folder {TEMPLATE}",
                 hint="run this in a repository that contains both the connectors and their "
                 "template, and commit the template first",
             )
@@ -72,30 +72,30 @@ class Connector:
 
     @property
     def folder(self) -> Path:
-        """The folder."""
+        """The path of the folder."""
         return self.repository.root / self.name
 
     def file(self, path: str) -> File | None:
-        """One of its files, None if it is not there."""
+        """Return one of its files; None if it does not exist."""
         return read(self.folder / path)
 
     def link(self) -> Link:
-        """What its `.cruft.json` says.
+        """The contents of its `.cruft.json`.
 
         Raises:
-            ConnectorFolderError: It cannot be used.
+            ConnectorFolderError: The file is missing or invalid.
         """
         link = Link.read(self.folder / LINK)
         if (link.template, link.directory) != ("..", TEMPLATE):
             raise ConnectorFolderError(
-                f"{self.name}/{LINK} names {link.directory!r} in {link.template!r} as its "
+                f"{self.name}/{LINK} has {link.directory!r} in {link.template!r} as its "
                 f"template, expected {TEMPLATE!r} in '..'",
-                hint="a connector in this tree is made from the template beside it",
+                hint="a connector in this repository must use the template in this repository",
             )
         return link
 
     def authors_files(self) -> AuthorsFiles:
-        """Which of its files are the author's.
+        """The patterns of the author's files.
 
         Raises:
             ConnectorFolderError: Its pyproject.toml cannot be read.
@@ -103,17 +103,17 @@ class Connector:
         return AuthorsFiles.declared_in(self.file(PROJECT), self.name)
 
     def renderings(self, renderer: Renderer, tree: str) -> tuple[Rendering, Rendering]:
-        """What it was made from, and what it would be made from at a tree of the template.
+        """Return its original rendering, and its rendering for a tree of the template.
 
         Raises:
-            ReleaseToolsError: One of them cannot be had.
+            ReleaseToolsError: A rendering fails.
         """
         link = self.link()
         old = renderer.render(self._recorded_tree(link), link.answers)
         new = renderer.render(tree, link.answers)
         if new.name != self.name:
             raise ConnectorFolderError(
-                f"the answers in {self.name}/{LINK} make a folder {new.name}",
+                f"the answers in {self.name}/{LINK} create a folder {new.name}",
                 hint="correct them, or the name of the folder",
             )
         return old, new
@@ -126,26 +126,27 @@ class Connector:
             return tree
         if self.repository.is_shallow():
             raise HistoryError(
-                f"commit {link.commit[:10]}, which {self.name} was made from, is not in this clone",
-                hint="history is cut; run `git fetch --unshallow`",
+                f"commit {link.commit[:10]}, from which {self.name} was created, is not in "
+                "this clone",
+                hint="the clone is shallow; run `git fetch --unshallow`",
             )
         raise HistoryError(
-            f"commit {link.commit[:10]}, which {self.name} was made from, is not in this "
+            f"commit {link.commit[:10]}, from which {self.name} was created, is not in this "
             f"repository, nor is its {TEMPLATE}",
-            hint=f"if it was squashed or rebased away, remove {self.name}/{LINK} and run "
+            hint=f"if a squash or a rebase lost it, remove {self.name}/{LINK} and run "
             f"`release-tools template link {self.name}`",
         )
 
 
 def connectors(repository: Repository, names: Sequence[str]) -> list[Connector]:
-    """The connectors of these names, or all that are linked to the template.
+    """Return the connectors with these names, or all that are linked to the template.
 
     Args:
         repository: The tree.
-        names: Folders at its top; a path to one is good too.
+        names: Names or paths of top-level folders.
 
     Raises:
-        ConnectorFolderError: There is no such folder, or none is linked.
+        ConnectorFolderError: A folder does not exist, or no connector is linked.
     """
     linked = sorted(path.parent.name for path in repository.root.glob(f"{PREFIX}*/{LINK}"))
     chosen = [Path(name).name for name in names] or linked
@@ -153,8 +154,8 @@ def connectors(repository: Repository, names: Sequence[str]) -> list[Connector]:
         known = name.startswith(PREFIX) and name != TEMPLATE
         if not known or not (repository.root / name).is_dir():
             raise ConnectorFolderError(
-                f"there is no connector {name} in {repository.root}",
-                hint=f"linked to the template are: {', '.join(linked) or 'none'}",
+                f"{repository.root} does not contain the connector {name}",
+                hint=f"choose a linked connector: {', '.join(linked) or 'none'}",
             )
     if not chosen:
         raise ConnectorFolderError(
@@ -165,10 +166,10 @@ def connectors(repository: Repository, names: Sequence[str]) -> list[Connector]:
 
 
 def check(connector: Connector, renderer: Renderer, tree: str) -> list[Finding]:
-    """Where a connector and a tree of the template have gone apart; nothing if it is up to date.
+    """Return the differences between a connector and a tree of the template.
 
     Raises:
-        ReleaseToolsError: It cannot be told.
+        ReleaseToolsError: The comparison fails.
     """
     authors = connector.authors_files()
     old, new = connector.renderings(renderer, tree)
@@ -178,18 +179,18 @@ def check(connector: Connector, renderer: Renderer, tree: str) -> list[Finding]:
 def create(
     repository: Repository, renderer: Renderer, state: TemplateState, answers: Answers
 ) -> Connector:
-    """Make a new connector of the template in the tree, linked to it.
+    """Create a connector from the template, and link it to the template.
 
     Raises:
-        ConnectorFolderError: Its folder is there already.
-        ReleaseToolsError: It cannot be rendered.
+        ConnectorFolderError: The folder already exists.
+        ReleaseToolsError: The template cannot be rendered.
     """
     rendering = renderer.render(state.tree, answers)
     connector = Connector(repository, rendering.name)
     if connector.folder.exists():
         raise ConnectorFolderError(
-            f"{connector.name} is there already",
-            hint=f"`release-tools template link {connector.name}` links an existing connector",
+            f"{connector.name} already exists",
+            hint=f"link an existing connector with `release-tools template link {connector.name}`",
         )
     for path, file in rendering.files.items():
         write(connector.folder / path, file)
@@ -198,28 +199,28 @@ def create(
 
 
 def link(connector: Connector, renderer: Renderer, state: TemplateState, answers: Answers) -> None:
-    """Link a connector, made by hand or of another template, to a state of the template.
+    """Link a connector that was created by hand or from another template.
 
     Raises:
-        ConnectorFolderError: It is linked already, does not say which files are the author's, or
-            the answers make another folder.
+        ConnectorFolderError: The connector is already linked or does not list the author's files,
+            or the answers create another folder.
         ReleaseToolsError: The template cannot be rendered with them.
     """
     if (connector.folder / LINK).exists():
         raise ConnectorFolderError(
-            f"{connector.name} is linked already",
+            f"{connector.name} is already linked",
             hint=f"remove {connector.name}/{LINK} to link it again",
         )
     if not connector.authors_files().patterns:
         raise ConnectorFolderError(
-            f"{connector.name}/{PROJECT} says nothing of the author's files, so that all would be "
-            "the template's",
+            f"{connector.name}/{PROJECT} does not list the author's files, so all files would "
+            "belong to the template",
             hint='list them first: [tool.cruft] skip = ["src/**", "tests/**", ...]',
         )
     rendering = renderer.render(state.tree, answers)
     if rendering.name != connector.name:
         raise ConnectorFolderError(
-            f"these answers make a folder {rendering.name}, not {connector.name}"
+            f"these answers create a folder {rendering.name}, not {connector.name}"
         )
     _link(connector, rendering, state)
 

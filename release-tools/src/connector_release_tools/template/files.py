@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as git sees them: bytes, and whether they can be executed."""
+"""Files as git stores them: contents and executable bit."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ class File:
 
     @property
     def mode(self) -> str:
-        """The mode that git gives it."""
+        """Its mode in git."""
         return "100755" if self.executable else "100644"
 
     @property
     def lines(self) -> list[str] | None:
-        """The lines with their ends; None if the file is no text."""
+        """The lines with line endings; None if the file is not text."""
         if b"\0" in self.content:
             return None
         return self.content.decode(errors="replace").splitlines(keepends=True)
 
 
-# By their paths in the project, with "/" on every system.
+# Files by their paths in the project, with "/" on every system.
 Files = Mapping[str, File]
 
 
 def read(path: Path) -> File | None:
-    """The file at a path, None if there is none."""
+    """Return the file at a path; None if it does not exist."""
     if not path.is_file():
         return None
     return File(path.read_bytes(), executable=bool(path.stat().st_mode & 0o100))
 
 
 def write(path: Path, file: File | None) -> None:
-    """Make the path hold a file, or nothing; folders that get empty go too."""
+    """Write or remove the file at a path; also remove empty folders."""
     if file is None:
         path.unlink(missing_ok=True)
         for folder in path.parents:
@@ -63,7 +63,7 @@ def write(path: Path, file: File | None) -> None:
 
 
 def files_below(folder: Path) -> dict[str, File]:
-    """All files below a folder."""
+    """Return all files below a folder."""
     return {
         path.relative_to(folder).as_posix(): file
         for path in sorted(folder.rglob("*"))
@@ -76,9 +76,9 @@ class Change:
     """A file in two states.
 
     Attributes:
-        path: Where it is in the project.
-        before: The first state, None if it is not there.
-        after: The second state, None if it is not there.
+        path: Its path in the project.
+        before: The old state; None if it does not exist.
+        after: The new state; None if it does not exist.
     """
 
     path: str
@@ -87,7 +87,7 @@ class Change:
 
     @property
     def kind(self) -> str:
-        """What happened to the file, in a word."""
+        """The kind of change in one word."""
         if self.before is None:
             return "added"
         return "removed" if self.after is None else "changed"
@@ -103,7 +103,7 @@ class Change:
             f"b/{self.path}" if self.after else "/dev/null",
         )
         if self.before and self.after and self.before.mode != self.after.mode:
-            yield f"mode of {self.path}: {self.before.mode} before, {self.after.mode} after\n"
+            yield f"mode of {self.path}: {self.before.mode} -> {self.after.mode}\n"
         if old is None or new is None:
             yield f"binary files {names[0]} and {names[1]} differ\n"
             return

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.cruft.json`: which state of the template a connector was made from, with which answers.
+"""`.cruft.json`: the state of the template and the answers that a connector was created from.
 
 The format is cruft's, so a connector that moves to another repository continues with plain cruft.
-`template` is relative to the connector, so that it works in every clone. `_template_tree` is our
+`template` is relative to the connector, so it works in every clone. `_template_tree` is our
 addition: the id of the template's folder at that commit. It changes only when the template changes,
-and survives a commit that was squashed. Plain `cruft update` does not change it, so it is used only
-if the commit does not exist.
+and it remains valid after a squash of the commit. Plain `cruft update` does not change it, so it is
+used only if the commit does not exist.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Answers = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What `.cruft.json` says.
+    """The contents of `.cruft.json`.
 
     Attributes:
-        template: Where the template's repository is, from the connector.
+        template: The template's repository, relative to the connector.
         directory: The template's folder in it.
-        commit: The commit whose template was rendered.
+        commit: The commit of the rendered template.
         tree: The id of the template's folder at that commit, if it was recorded.
         answers: The answers to the template's questions.
-        others: Keys of cruft that mean nothing here, kept as they are.
+        others: Other keys of cruft, kept unchanged.
     """
 
     template: str = ".."
@@ -53,7 +53,7 @@ class Link:
         """Read the file.
 
         Raises:
-            ConnectorFolderError: It is not there, or not as cruft writes it.
+            ConnectorFolderError: The file is missing or invalid.
         """
         try:
             said = json.loads(path.read_bytes())
@@ -77,20 +77,20 @@ class Link:
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConnectorFolderError(
-                f"{path.parent.name}/{LINK} is not as cruft writes it: {_reason(error)}",
-                hint="take it back from an earlier commit, or remove it and run "
+                f"{path.parent.name}/{LINK} is invalid: {_reason(error)}",
+                hint="restore it from an earlier commit, or remove it and run "
                 f"`release-tools template link {path.parent.name}`",
             ) from error
         ids = (link.commit, link.tree or link.commit)
         if not all(isinstance(each, str) and _OBJECT_ID.fullmatch(each) for each in ids):
             raise ConnectorFolderError(
-                f"{path.parent.name}/{LINK}: commit and {_TREE} must be ids of git's",
-                hint="take it back from an earlier commit",
+                f"{path.parent.name}/{LINK}: commit and {_TREE} must be git object ids",
+                hint="restore it from an earlier commit",
             )
         return link
 
     def write(self, path: Path) -> None:
-        """Write the file the way cruft does."""
+        """Write the file in cruft's format."""
         said = {
             "template": self.template,
             "commit": self.commit,

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three-way merge of a file: the old rendering, the new one, the connector's own.
+"""Merges a file three-way: the old rendering, the new rendering, and the connector's file.
 
-This is not `cruft update`. Tried with cruft 2.16 inside one repository, that refuses the second
-connector as soon as the first is updated (any change anywhere in the repository counts), applies
-patches where the old blob is not in the repository (a connector that was linked later), finds a
-relative template from the working directory only, and says "Good work!" with exit code 0 over
-conflict markers. `git merge-file` needs two renderings and the file, and tells of conflicts.
+This replaces `cruft update`, because cruft 2.16 does not work with many connectors in one
+repository: after an update of one connector, it refuses to update the next; it resolves a relative
+template only from the working directory; and it exits with 0 despite conflict markers.
+`git merge-file` needs only the two renderings and the file, and reports conflicts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from connector_release_tools.template.files import File
 
 __all__ = ["Merged", "merge"]
 
-# `git merge-file` exits with the number of conflicts, at most this.
+# `git merge-file` exits with the number of conflicts, up to this limit.
 _MOST_CONFLICTS = 127
 
 
@@ -30,7 +29,7 @@ class Merged:
 
     Attributes:
         file: The file to keep; None for none.
-        conflict: What the author must decide; empty if nothing.
+        conflict: The author's decision to make; empty if there is no conflict.
     """
 
     file: File | None
@@ -38,10 +37,10 @@ class Merged:
 
 
 def merge(old: File | None, new: File | None, own: File | None) -> Merged:
-    """Bring the template's change from `old` to `new` into the connector's own file.
+    """Merge the template's change from `old` to `new` into the connector's file.
 
     Raises:
-        GitError: git cannot merge.
+        GitError: git fails.
     """
     if own in {old, new}:
         return Merged(new)
@@ -57,10 +56,10 @@ def merge(old: File | None, new: File | None, own: File | None) -> Merged:
     if new.content == base:
         return Merged(File(own.content, executable))
     if any(b"\0" in content for content in (base, new.content, own.content)):
-        return Merged(own, "both changed it, and it is no text: the connector's is kept")
+        return Merged(own, "both changed it, and it is not text: the connector's version is kept")
     content, conflicts = _merge_texts(base, new.content, own.content)
     if conflicts:
-        return Merged(File(content, executable), "resolve what <<<<<<< and >>>>>>> enclose")
+        return Merged(File(content, executable), "resolve the text between <<<<<<< and >>>>>>>")
     return Merged(File(content, executable))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files of a connector are the author's: `[tool.cruft] skip` in its pyproject.toml."""
+"""Reads the patterns of the author's files: `[tool.cruft] skip` in a pyproject.toml."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from connector_release_tools.template.files import File
 __all__ = ["MERGED", "PROJECT", "AuthorsFiles"]
 
 PROJECT: Final = "pyproject.toml"
-# What template and author both edit.
+# The file that both the template and the author edit.
 MERGED: Final = frozenset({PROJECT})
 
 
 @dataclass(frozen=True)
 class AuthorsFiles:
-    """The patterns of the files that the template makes once and then leaves to the author.
+    """The patterns of the files that the template creates once and never updates.
 
-    They mean what they mean to cruft: paths from the connector's folder, `*` within one name, `**`
-    over any number of folders; a folder stands for everything in it.
+    They have cruft's syntax: paths relative to the connector's folder, `*` within a name, `**` for
+    any number of folders. A folder includes everything in it.
     """
 
     patterns: tuple[str, ...]
 
     @classmethod
     def declared_in(cls, project: File | None, connector: str) -> AuthorsFiles:
-        """Read them from a pyproject.toml.
+        """Read the patterns from a pyproject.toml.
 
         Raises:
-            ConnectorFolderError: There is none, or it cannot be read.
+            ConnectorFolderError: The file is missing or invalid.
         """
         if project is None:
             raise ConnectorFolderError(f"{connector} has no {PROJECT}")
@@ -44,18 +44,18 @@ class AuthorsFiles:
             conflict = b"\n<<<<<<< " in project.content
             raise ConnectorFolderError(
                 f"{connector}/{PROJECT} cannot be read: {error}",
-                hint="resolve the conflict that its markers <<<<<<< and >>>>>>> show"
+                hint="resolve the conflict between <<<<<<< and >>>>>>>"
                 if conflict
-                else "correct it, or take it back from an earlier commit",
+                else "correct it, or restore it from an earlier commit",
             ) from error
         try:
             patterns = said.get("tool", {}).get("cruft", {}).get("skip", [])
-        except AttributeError:  # one of them is no table
+        except AttributeError:  # one of them is not a table
             patterns = None
         if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
             raise ConnectorFolderError(
-                f"{connector}/{PROJECT}: [tool.cruft] skip must be a list of texts",
-                hint='write for example skip = ["src/**", "README.md"]',
+                f"{connector}/{PROJECT}: [tool.cruft] skip must be a list of strings",
+                hint='write, for example, skip = ["src/**", "README.md"]',
             )
         return cls(tuple(patterns))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The template as it was at a tree of git, rendered with the answers of a connector."""
+"""Renders the template of a git tree with the answers of a connector."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from connector_release_tools.template.link import LINK, Answers
 __all__ = ["TEMPLATE", "Renderer", "Rendering"]
 
 TEMPLATE: Final = "connector-template"
-# Where a hook refuses the answers, cookiecutter would log a traceback above the hook's own words.
+# If a hook rejects the answers, cookiecutter logs a traceback before the hook's message.
 _SILENT: Final = logging.NullHandler()
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """A project as the template makes it.
+    """A project that the template generates.
 
     Attributes:
         name: The name of its folder.
-        answers: Every answer it was made with, those to questions that were not asked included.
+        answers: All answers, including defaults.
         files: Its files.
     """
 
@@ -43,12 +43,12 @@ class Rendering:
 
 @dataclass
 class Renderer:
-    """Renders the template of a repository; hooks of the template are run.
+    """Renders the template of a repository and runs its hooks.
 
-    Nothing is written outside `scratch`, and cookiecutter's configuration of the user has no say.
+    It writes only to `scratch`, and ignores the user's cookiecutter configuration.
 
     Attributes:
-        repository: Where the template is.
+        repository: The repository with the template.
         scratch: An empty folder, which the caller removes.
     """
 
@@ -57,16 +57,15 @@ class Renderer:
     _done: dict[tuple[str, str], Rendering] = field(default_factory=dict, init=False)
 
     def render(self, tree: str, answers: Answers) -> Rendering:
-        """Render the template with the answers; without one, the template's default holds.
+        """Render the template with the answers; missing answers use the template's defaults.
 
         Args:
             tree: The id of the tree of the template's folder.
-            answers: By the names of the questions; those that the template does not ask are left
-                out.
+            answers: The answers by question; answers to unknown questions are ignored.
 
         Raises:
-            TemplateError: There is no template in the tree, or it cannot be rendered.
-            GitError: There is no such tree.
+            TemplateError: The tree has no template, or rendering fails.
+            GitError: The tree does not exist.
         """
         key = (tree, json.dumps(answers, sort_keys=True))
         if key not in self._done:
@@ -100,5 +99,5 @@ class Renderer:
 
 
 def public(context: Mapping[str, Any]) -> Answers:
-    """The answers of a context; names with an underscore are the template's own settings."""
+    """Return the answers of a context; names with an underscore are settings of the template."""
     return {name: value for name, value in context.items() if not name.startswith("_")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands show: a table and diffs for people, JSON for programs."""
+"""Prints the results of the commands: tables and diffs for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check says of one connector.
+    """The result of a check of one connector.
 
     Attributes:
         connector: Its name.
-        findings: Where it and the template have gone apart.
-        error: Why it could not be checked.
+        findings: The differences from the template.
+        error: The error that prevented the check.
     """
 
     connector: str
@@ -48,17 +48,17 @@ class Verdict:
             return "not checked"
         sides = {finding.side for finding in self.findings}
         if Side.TEMPLATE in sides:
-            return "behind the template"
-        return "edited in files of the template" if sides else "up to date"
+            return "older than the template"
+        return "has changed template files" if sides else "up to date"
 
     @property
     def exit_code(self) -> int:
-        """0 up to date, 1 not, 2 not checked."""
+        """The exit code: 0 up to date, 1 not up to date, 2 not checked."""
         return 2 if self.error is not None else int(bool(self.findings))
 
 
 def show_verdict(console: Console, verdict: Verdict) -> None:
-    """Show what a check says of one connector."""
+    """Show the result of a check of one connector."""
     style = ("green", "yellow", "red")[verdict.exit_code]
     console.print(f"{verdict.connector}: {verdict.state}", style=style)
     if verdict.error is not None:
@@ -67,14 +67,14 @@ def show_verdict(console: Console, verdict: Verdict) -> None:
 
 
 def show_error(console: Console, error: ReleaseToolsError) -> None:
-    """Show an error and what to do about it."""
+    """Show an error and its hint."""
     console.print(f"  {error}")
     if error.hint:
         console.print(f"  hint: {error.hint}")
 
 
 def show_findings(console: Console, findings: Sequence[Finding]) -> None:
-    """Show files that are not as they should be, as a table."""
+    """Show the files that differ as a table."""
     if not findings:
         return
     table = Table(Column("file", overflow="fold"), "difference", box=None, padding=(0, 2))
@@ -97,25 +97,25 @@ def show_update(console: Console, plan: Update, *, dry_run: bool) -> None:
     edited = [finding for finding in plan.remaining if finding.path not in plan.conflicts]
     for finding in edited:
         console.print(
-            f"  {finding.kind} in the connector, though it is the template's: "
+            f"  {finding.kind} in the connector, but the file belongs to the template: "
             f"{name}/{finding.path}",
             style="yellow",
         )
     if edited:
         console.print(
-            "  hint: change the template instead, list the file in [tool.cruft] skip, or take the "
-            "template's with --restore"
+            "  hint: change the template instead, list the file in [tool.cruft] skip, or undo "
+            "the change with --restore"
         )
 
 
 def show_diffs(changes: Iterable[Change]) -> None:
-    """Show what changed in files; not by rich, so that the lines stay as they are."""
+    """Show the diffs of files without rich, which would break lines."""
     for change in changes:
         typer.echo(change.diff(), nl=False)
 
 
 def describe(verdict: Verdict) -> dict[str, Any]:
-    """A verdict for programs."""
+    """Return a verdict for programs."""
     said: dict[str, Any] = {
         "connector": verdict.connector,
         "state": verdict.state,

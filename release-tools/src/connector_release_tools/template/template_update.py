@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a connector to a state of the template; what the author changed is kept."""
+"""Updates a connector to a state of the template, and keeps the author's changes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Update", "update"]
 
 @dataclass(frozen=True)
 class Update:
-    """What an update of a connector does.
+    """The effects of a connector's update.
 
     Attributes:
         connector: The connector.
-        link: What its `.cruft.json` will say; None where it stays as it is.
-        changes: Its files that change.
-        conflicts: What the author has to decide, by file.
-        remaining: Where it will still not be as the template has it.
+        link: The new contents of `.cruft.json`; None if it does not change.
+        changes: The changed files.
+        conflicts: The decisions for the author, by file.
+        remaining: The remaining differences from the template.
     """
 
     connector: Connector
@@ -45,14 +45,13 @@ class Update:
         """Write the files, `.cruft.json` last.
 
         Raises:
-            ConnectorFolderError: The folder holds changes that are not committed, or cannot be
-                written.
+            ConnectorFolderError: The folder has uncommitted changes, or cannot be written.
         """
         own = self.connector
         if uncommitted := own.repository.uncommitted(own.name):
             raise ConnectorFolderError(
-                f"{own.name} has changes that are not committed: {', '.join(uncommitted)}",
-                hint="commit or stash them, so that the update can be told from them",
+                f"{own.name} has uncommitted changes: {', '.join(uncommitted)}",
+                hint="commit or stash them first, to keep them separate from the update",
             )
         try:
             for change in self.changes:
@@ -61,25 +60,24 @@ class Update:
                 self.link.write(own.folder / LINK)
         except OSError as error:
             raise ConnectorFolderError(
-                f"{own.name} was updated in part only: {error}",
-                hint=f"correct that, run `git restore {own.name}`, and update again",
+                f"{own.name} was only partially updated: {error}",
+                hint=f"fix the problem, run `git restore {own.name}`, and update again",
             ) from error
 
 
 def update(
     connector: Connector, renderer: Renderer, state: TemplateState, *, restore: bool = False
 ) -> Update:
-    """Work out how a connector gets to a state of the template; nothing is written.
+    """Plan the update of a connector to a state of the template. Read-only.
 
     Args:
         connector: The connector.
         renderer: Renders the template.
-        state: Where to go.
-        restore: Also make the template's files what the template says, instead of keeping what
-            the connector changed in them.
+        state: The target state.
+        restore: Whether to undo the connector's changes of template files.
 
     Raises:
-        ReleaseToolsError: It cannot be told.
+        ReleaseToolsError: The plan cannot be made.
     """
     authors = connector.authors_files()
     old, new = connector.renderings(renderer, state.tree)
@@ -102,7 +100,7 @@ def update(
             try:
                 authors = AuthorsFiles.declared_in(results[PROJECT], connector.name)
             except ConnectorFolderError as error:
-                conflicts[PROJECT] = f"merged, but now it does not fit together: {error}"
+                conflicts[PROJECT] = f"merged, but the result is invalid: {error}"
     findings = compare(old.files, new.files, connector.file, authors)
     for finding in findings:
         if finding.side is Side.TEMPLATE and finding.path not in results:
@@ -113,7 +111,7 @@ def update(
                 results[finding.path] = new.files.get(finding.path)
                 conflicts.pop(finding.path, None)
     link = connector.link()
-    # A new question is recorded too where it changes the author's files alone.
+    # A new question is also recorded if it changes only the author's files.
     moved = link.answers.keys() != new.answers.keys() or any(
         finding.side is Side.TEMPLATE for finding in findings
     )

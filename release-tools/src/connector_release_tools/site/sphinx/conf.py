@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphinx's configuration of the site. Nothing is fetched: neither fonts nor other inventories."""
+"""The Sphinx configuration of the site. It fetches nothing, neither fonts nor inventories."""
 
 import builtins
 import json
@@ -16,7 +16,7 @@ extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
 # The heading anchors are those of a forge, so that links work in both.
 myst_heading_anchors = 6
 myst_enable_extensions = ["colon_fence", "fieldlist"]
-# Annotations name types of libraries that this site does not describe.
+# Annotations contain types of libraries that this site does not describe.
 nitpick_ignore_regex = [("py:.*", ".*")]
 python_use_unqualified_type_names = True
 
@@ -46,10 +46,9 @@ html_show_sphinx = False
 
 
 class _Python(PythonDomain):
-    """Takes the built-in types of annotations for what they are.
+    """Resolves the built-in types in annotations.
 
-    Sphinx looks for a type among all that it knows, and would find attributes of its name, such as
-    one that is called `type`.
+    Without this, Sphinx links a type to an attribute with the same name, such as `type`.
     """
 
     def resolve_xref(self, *given: Any) -> Any:
@@ -62,7 +61,7 @@ class _Python(PythonDomain):
 def _add_versions(
     app: Sphinx, page: str, _template: str, context: dict[str, Any], _document: object
 ) -> None:
-    """Give the template of a connector's page the connector's versions, and this page in each."""
+    """Pass a connector's versions, and the page's path in each, to the page template."""
     connector, _, name = page.partition("/")
     known = json.loads((Path(app.srcdir) / "versions.json").read_text(encoding="utf-8"))
     folders = known.get(connector, {})
@@ -89,7 +88,7 @@ def _add_versions(
 
 
 def setup(app: Sphinx) -> None:
-    """Show diagrams as the text that they are drawn from: what draws them comes by network."""
+    """Show diagrams as their source text, because rendering them needs the network."""
     app.add_lexer("mermaid", TextLexer)
     app.add_domain(_Python, override=True)
     app.connect("html-page-context", _add_versions)
