@@ -25,7 +25,7 @@ def table(options: Iterable[Mapping[str, Any]]) -> str:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     default = {None: "(none)", "": "(empty)"}.get(row["default"], f"`{row['default']}`")
-    choices = f" One of: {', '.join(row['choices'])}." if row["choices"] else ""
+    choices = ", ".join(each or "(empty)" for each in row["choices"])
     unit = f" ({row['unit']})" if row["unit"] else ""
     bounds = f", {row['bounds']}" if row["bounds"] else ""
     return (
@@ -34,7 +34,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["type"] + unit + bounds,
         "**required**" if row["required"] else default,
         row["since"] or "",
-        row["doc"] + choices,
+        row["doc"] + (f" One of: {choices}." if choices else ""),
     )
 
 
