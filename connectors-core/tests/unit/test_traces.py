@@ -26,7 +26,7 @@ def test_a_secret_is_seen_in_a_file_and_not_repeated(tmp_path):
     (tmp_path / "a").write_text("nothing")
     assert_unseen(["canary-5e0b"], ["nothing"], tmp_path)
     (tmp_path / "b").write_text("password=canary-5e0b")
-    with pytest.raises(AssertionError, match=r"a secret stands in .*/b") as failure:
+    with pytest.raises(AssertionError, match=r"a secret is visible in .*/b") as failure:
         assert_unseen(["canary-5e0b"], [], tmp_path)
     assert "canary" not in str(failure.value).splitlines()[0]
 

@@ -101,7 +101,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             call = writing.begin(writing.writer.flush)
             with contextlib.suppress(TimeoutError):
                 call.result(_SHORT.total_seconds())
-            assert not call.done(), "nothing was taken, and flush has ended"
+            assert not call.done(), "flush ended before any entry was accepted"
             trial.context.treat(None)
             writing.end(call, "flush")
             assert not writing.requests.open()
@@ -118,11 +118,11 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             call = writing.begin(lambda: _write_and_flush(writing, rows))
             full = BOUNDS.max_buffered_requests
             writing.wait(lambda: call.done() or writing.held >= full, "the buffer is full")
-            assert not call.done(), "nothing was taken, and the writer has ended"
+            assert not call.done(), "the writer ended before any entry was accepted"
             trial.context.treat(None)
             writing.end(call, "writing")
             beside = max(request.beside for request in writing.requests.all)
-            assert beside <= BOUNDS.max_in_flight_requests, f"{beside} requests at a time"
+            assert beside <= BOUNDS.max_in_flight_requests, f"{beside} concurrent requests"
         trial.assert_taken(rows)
 
     # --- Temporary rejections -------------------------------------------------------------------
@@ -137,7 +137,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
         first = writing.requests.all[0]
         again = first.again or ()
         assert 0 < len(again) < len(first.entries), (
-            f"{len(again)} of {len(first.entries)} entries are to be sent again"
+            f"the writer retries {len(again)} of {len(first.entries)} entries"
         )
         for entry in first.entries:
             assert writing.requests.times_sent(entry) == 1 + (entry in again)
@@ -161,7 +161,9 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             writing.write(rows)
             writing.flush()
         for entry in writing.requests.all[0].entries:
-            assert writing.requests.times_sent(entry) > 1, "an entry without answer counts as taken"
+            assert writing.requests.times_sent(entry) > 1, (
+                "an entry without a response counts as accepted"
+            )
         trial.assert_taken(rows)
 
     @case(since="1.2", after="test_a_request_that_is_refused_for_now_is_sent_again")
@@ -172,7 +174,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             with pytest.raises(RetryableError) as failure:
                 _write_and_flush(writing, trial.rows(1))
             assert failure.value.option, "the error names no option"
-            assert len(writing.requests.all) > 1, "it was sent once only"
+            assert len(writing.requests.all) > 1, "the entry was sent only once"
 
     @case(
         Capability.KEYS,
@@ -195,7 +197,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             seen = set()
             for request in writing.requests.all:
                 keys = set(request.keys)
-                assert len(keys) == len(request.keys), "a request has two entries of a key"
+                assert len(keys) == len(request.keys), "a request has two entries with the same key"
                 assert request.keys_beside.isdisjoint(keys), "a key is in flight twice"
                 seen |= keys
         assert None not in seen, "an entry has no key"
@@ -214,7 +216,7 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             writing.flush()
             assert writing.errors.summary()["skipped"] == 1
             (entry,) = writing.requests.rejected
-            assert writing.requests.times_sent(entry) == 1, "it was sent again"
+            assert writing.requests.times_sent(entry) == 1, "the entry was sent again"
         trial.assert_taken(pa.concat_tables([rows.slice(0, 8), rows.slice(9)]))
 
     @case(since="1.2", after="test_a_rejected_entry_goes_to_the_record_policy")
@@ -233,9 +235,9 @@ class AsyncSinkWriterTestSuite(PipelineSuite):
             with pytest.raises(ConnectorError) as failure:
                 _write_and_flush(writing, trial.rows(BOUNDS.max_batch_size))
             assert not isinstance(failure.value, RetryableError | BadRecordError), (
-                f"it is {failure.value!r}"
+                f"the writer fails with {failure.value!r}"
             )
-            assert len(writing.requests.all) == 1, "it was sent again"
+            assert len(writing.requests.all) == 1, "the entry was sent again"
 
     # --- Leaks and secrets ----------------------------------------------------------------------
 

@@ -101,7 +101,9 @@ class ConnectorSuite:
         known = dict(cls.cases())
         for name, found in known.items():
             if unknown := [each for each in found.after if each not in known]:
-                raise TypeError(f"{cls.__name__}.{name} comes after {unknown[0]}, which is no case")
+                raise TypeError(
+                    f"{cls.__name__}.{name} comes after {unknown[0]}, which is not a case"
+                )
 
     @classmethod
     def cases(cls) -> Iterator[tuple[str, Case]]:
@@ -133,7 +135,7 @@ class ConnectorSuite:
         if excluded := sorted(found.unless & possible.can):
             return f"{excluded[0]}: what it asks for cannot happen"
         if unknown := possible.undeclared(found.needs):
-            return f"{', '.join(unknown)}: nothing is said about it, which is new"
+            return f"{', '.join(unknown)}: a new capability without a declaration"
         return possible.reason_against(found.needs)
 
     @classmethod

@@ -153,7 +153,9 @@ class CommitterCommitCases(PipelineSuite, part=True):
         rewriting = isinstance(trial.sink, SupportsRewriting)
         gone = CommitOutcome.LOST if rewriting else CommitOutcome.FAILED
         for request in requests[: len(swept)]:
-            assert request.outcome is gone, f"it is {request.outcome.value}, and its rows are gone"
+            assert request.outcome is gone, (
+                f"the outcome is {request.outcome.value}, but its rows are lost"
+            )
             assert rewriting or isinstance(request.error, ConnectorError), repr(request.error)
         assert_done(requests[len(swept) :])
         trial.assert_visible(2)

@@ -140,7 +140,7 @@ class CommitterTestSuite(CommitterCommitCases):
     def test_a_commit_is_known_after_another_lease(self, trial: SinkUnitTrial, epoch: int) -> None:
         """The next driver repeats the commits of a driver that died.
 
-        In between, its epoch or the next one was leased again, because of another loss.
+        Before that, another loss leads to a new lease for its epoch or for the next one.
         """
         staged = trial.stage(1, writers=2)
         with contextlib.closing(trial.committer()) as committer:  # closing may complete a sweep
@@ -188,8 +188,8 @@ class CommitterTestSuite(CommitterCommitCases):
         trial.context.lose(staged[:1])
         with contextlib.closing(trial.committer()) as committer:  # closing may complete a sweep
             outcomes = [request.outcome for request in commit(committer, staged)]
-            assert outcomes[0] is CommitOutcome.LOST, f"it is {outcomes[0].value}"
-            assert outcomes[1] in DONE, f"it is {outcomes[1].value}"
+            assert outcomes[0] is CommitOutcome.LOST, f"the outcome is {outcomes[0].value}"
+            assert outcomes[1] in DONE, f"the outcome is {outcomes[1].value}"
             committer.sweep(1)
         trial.rows[1] = [kept]
         trial.assert_visible(1)
@@ -210,7 +210,7 @@ class CommitterTestSuite(CommitterCommitCases):
         trial.context.lose(staged)
         for _ in range(2):
             (request,) = commit(trial.committer(), staged)
-            assert request.outcome is CommitOutcome.LOST, f"it is {request.outcome.value}"
+            assert request.outcome is CommitOutcome.LOST, f"the outcome is {request.outcome.value}"
         assert trial.context.read_back().num_rows == 0
 
     # --- Outages ----------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class CommitterTestSuite(CommitterCommitCases):
                 else:
                     for request in requests:
                         assert request.outcome in (*DONE, CommitOutcome.RETRY), (
-                            f"it is {request.outcome.value}, for an outage: {request.error!r}"
+                            f"an outage has the outcome {request.outcome.value}: {request.error!r}"
                         )
                     again = [r.committable for r in requests if r.outcome is CommitOutcome.RETRY]
             assert_done(commit(committer, again))

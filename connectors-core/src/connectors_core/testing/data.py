@@ -65,7 +65,7 @@ def assert_at_least(
     assert not missing, f"{len(missing)} rows are missing, (split, seq): {_some(missing)}"
     assert not strange, f"{len(strange)} rows were never written, (split, seq): {_some(strange)}"
     assert doubled_allowed or not doubled, (
-        f"{len(doubled)} rows came more than once, (split, seq): {_some(doubled)}"
+        f"{len(doubled)} rows arrived more than once, (split, seq): {_some(doubled)}"
     )
     assert not changed, f"{len(changed)} rows were changed, found and expected: {_some(changed)}"
 
@@ -80,10 +80,10 @@ def assert_same_values(found: pa.Table, expected: pa.Table) -> None:
     Raises:
         AssertionError: Types or values differ. The message names them.
     """
-    assert found.num_columns, "no row came"
+    assert found.num_columns, "no row arrived"
     found = found.select(["id", "value"])
     types = [str(table.schema.field("value").type) for table in (found, expected)]
-    assert types[0] == types[1], f"the type is {types[0]} and was {types[1]}"
+    assert types[0] == types[1], f"the type is {types[0]}, but was {types[1]}"
     pairs = zip(found.sort_by("id").to_pylist(), expected.to_pylist(), strict=False)
     # Compare text, because NaN is not equal to itself, and -0.0 is equal to 0.0.
     changed = [(row, wanted) for row, wanted in pairs if repr(row) != repr(wanted)]

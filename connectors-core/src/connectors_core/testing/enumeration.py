@@ -157,7 +157,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
 
     def _check_reader(self, subtask: int) -> None:
         if subtask not in self._registered:
-            raise AssertionError(f"the enumerator speaks to reader {subtask}, which is not there")
+            raise AssertionError(f"the enumerator calls reader {subtask}, which is not registered")
 
 
 class Enumeration:
@@ -228,7 +228,9 @@ class Enumeration:
                 self.context.let_time_pass()
                 if self.context.assignments == before:
                     return
-        raise AssertionError(f"it assigns for ever, {len(self.context.assigned)} splits by now")
+        raise AssertionError(
+            f"the enumerator never stops assigning: {len(self.context.assigned)} splits so far"
+        )
 
     def snapshot(self, checkpoint_id: int = 0) -> tuple[int, bytes]:
         """Return the serialized state with its layout version."""

@@ -36,7 +36,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
             life.context.register(subtask)
         life.context.work()
         assert not life.context.assigned, "splits are assigned before the start"
-        assert not life.context.calls, "it works before the start"
+        assert not life.context.calls, "the enumerator works before its start"
 
     @case()
     def test_every_split_is_assigned_once(self, trial: SourceUnitTrial) -> None:
@@ -75,7 +75,7 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
         trial.write_splits()
         life = Enumeration(trial.source(Boundedness.CONTINUOUS_UNBOUNDED), 2).start()
         life.ask_on()
-        assert not life.context.no_more, "it says that there are no more splits"
+        assert not life.context.no_more, "the enumerator signals that no more splits follow"
 
     @case(
         Capability.UNBOUNDED,
@@ -241,7 +241,7 @@ def _read_to_the_end(
 def assert_all_told(life: Enumeration) -> None:
     """Check that every reader got the signal that no more splits follow."""
     untold = sorted(life.context.registered_readers - life.context.no_more)
-    assert not untold, f"readers that wait for ever: {untold}"
+    assert not untold, f"readers that wait forever: {untold}"
 
 
 def ids_of(splits: Sequence[Any]) -> list[str]:

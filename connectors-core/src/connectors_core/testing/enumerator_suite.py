@@ -56,7 +56,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
         state = life.enumerator.snapshot_state(1)
         stored = serializer.serialize(state)
         life.ask_on()
-        assert serializer.serialize(state) == stored, "it changes with the enumerator"
+        assert serializer.serialize(state) == stored, "the snapshot changes with the enumerator"
 
     @case(after="test_a_split_has_the_same_id_whenever_it_is_found")
     def test_an_enumerator_restored_at_any_moment_goes_on(self, trial: SourceUnitTrial) -> None:
@@ -148,7 +148,9 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
         restored.ask_on()
         assert_once(life.splits + restored.splits)
         found = ids_of(life.splits + restored.splits)
-        assert found == expected, f"found {len(found)} splits, {len(expected)} before the end"
+        assert found == expected, (
+            f"found {len(found)} splits, but {len(expected)} existed before the end"
+        )
         assert_all_told(restored)
 
     # --- Outages ----------------------------------------------------------------------------------
@@ -297,7 +299,7 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     @case()
     def test_an_error_of_a_discovery_reaches_the_coordinator(self, trial: SourceUnitTrial) -> None:
         trial.write_splits()
-        failure = PermissionError("the external system refuses")
+        failure = PermissionError("the external system rejects the call")
         calls = 0
         for boundedness in trial.boundednesses:
             life = Enumeration(trial.source(boundedness))
@@ -311,8 +313,8 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
                 heard = error
             calls += life.context.calls
             if life.context.calls:
-                assert heard is not None, "it fails again and again, and nobody hears of it"
-                assert failure in chain_of(heard), f"it hides the cause: {heard!r}"
+                assert heard is not None, "it fails repeatedly without reporting an error"
+                assert failure in chain_of(heard), f"the error hides its cause: {heard!r}"
         if not calls:
             pytest.skip("it looks on the coordinator's own thread, where no error is lost")
 

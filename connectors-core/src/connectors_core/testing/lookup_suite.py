@@ -258,7 +258,7 @@ class LookupTestSuite(PipelineSuite):
                 "lookup.max-retries": "7",
             },
         )
-        assert provider.requests.max_retries == 7, "it does not take lookup.max-retries"
+        assert provider.requests.max_retries == 7, "the table ignores lookup.max-retries"
         trial.context.write(NUMBERED.slice(0, 2))
         trial.run(_numbers([7]), join, provider, "life")
         trial.run(_numbers([1]), join, provider, "life")
@@ -323,7 +323,7 @@ class LookupTestSuite(PipelineSuite):
         with trial.context.away(), pytest.raises(Exception, match=r"(?s).*") as refused:
             trial.join(_numbers([1]), ["number"])
         assert isinstance(refused.value, RetryableError), (
-            f"{type(refused.value).__name__} is no RetryableError: it would not be retried"
+            f"{type(refused.value).__name__} is not a RetryableError: it would not be retried"
         )
         found = trial.join(_numbers([1]), ["number"], columns=["value"])
         _assert_same(found, number=[1], value=["one"])
@@ -384,7 +384,9 @@ class LookupTestSuite(PipelineSuite):
         table = trial.context.create_table({"lookup.cache": "PARTIAL", **options})
         join = _rule(table)
         provider = trial.provider(table, join)
-        assert isinstance(provider, PartialCachingLookupProvider), "it makes no partial cache"
+        assert isinstance(provider, PartialCachingLookupProvider), (
+            "the table creates no partial cache"
+        )
         return provider, join
 
     def _full(
@@ -393,7 +395,7 @@ class LookupTestSuite(PipelineSuite):
         table = trial.context.create_table(options)
         join = _rule(table)
         provider = trial.provider(table, join)
-        assert isinstance(provider, FullCachingLookupProvider), "it makes no full cache"
+        assert isinstance(provider, FullCachingLookupProvider), "the table creates no full cache"
         return provider, join
 
 
@@ -407,7 +409,9 @@ def _rule(table: LookupTableSource) -> LookupJoin:
 
 def _assert_same(found: pa.Table, **columns: Any) -> None:
     """Check the rows. The matches of one row may be in any order."""
-    assert found.column_names == list(columns), f"it gives {', '.join(found.column_names)}"
+    assert found.column_names == list(columns), (
+        f"the join returns the columns {', '.join(found.column_names)}"
+    )
     wanted = pa.table([pa.array(each) for each in columns.values()], list(columns))
     assert _sorted(found) == _sorted(wanted)
 

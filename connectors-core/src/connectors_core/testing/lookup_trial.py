@@ -273,7 +273,7 @@ class SparkLookupTrial(LookupTrial):
             )
             pipeline.sink_to(joined, sink, uid="joined")
             seconds = stretched(_SECONDS)
-            assert pipeline.run(timeout=seconds), f"it does not end within {seconds:g} s"
+            assert pipeline.run(timeout=seconds), f"the pipeline does not end within {seconds:g} s"
         return sink.read()
 
 

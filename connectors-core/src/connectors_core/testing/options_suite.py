@@ -66,7 +66,7 @@ class OptionsTestSuite(ConnectorSuite):
     @case()
     def test_every_option_is_documented(self) -> None:
         silent = [option.key for option in self.options if not option.doc.strip()]
-        assert not silent, f"options without a word: {', '.join(silent)}"
+        assert not silent, f"options without documentation: {', '.join(silent)}"
 
     @case()
     def test_an_unknown_option_is_named_with_its_place(self, valid: dict[str, Any]) -> None:
@@ -74,8 +74,8 @@ class OptionsTestSuite(ConnectorSuite):
             self.factory.from_options(valid | {_STRANGER: "1"})
         text = str(refused.value)
         assert _STRANGER in text
-        assert self.options.scope, "the options have no scope: errors cannot say where"
-        assert self.options.scope in text, "the error does not say of what it is an option"
+        assert self.options.scope, "the options have no scope, which errors should name"
+        assert self.options.scope in text, "the error does not name the scope of the option"
 
     @case(after="test_an_unknown_option_is_named_with_its_place")
     def test_a_mistyped_option_is_recognised(self, valid: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ class OptionsTestSuite(ConnectorSuite):
             with pytest.raises(UnknownOptionError) as refused:
                 self.factory.from_options(valid | {mistyped: "1"})
             assert option.key in (refused.value.hint or ""), (
-                f"{mistyped!r} is not recognised as {option.key!r}: {refused.value.hint}"
+                f"{mistyped!r} is not recognized as {option.key!r}: {refused.value.hint}"
             )
 
     @case(after="test_valid_options_are_taken")
@@ -108,10 +108,12 @@ class OptionsTestSuite(ConnectorSuite):
             others = {each: value for each, value in valid.items() if each.lower() != key}
             with pytest.raises(InvalidOptionError) as refused:
                 self.factory.from_options(others | {key: _Wrong()})
-            assert refused.value.option == option.key, f"it names {refused.value.option}"
-            assert refused.value.expected, f"{key}: it does not say what is right"
+            assert refused.value.option == option.key, (
+                f"the error names the option {refused.value.option}"
+            )
+            assert refused.value.expected, f"{key}: the error has no expected value"
             if not option.secret:
-                assert "WRONG" in str(refused.value), f"{key}: it does not say what was found"
+                assert "WRONG" in str(refused.value), f"{key}: the error has no found value"
 
     @case(
         Capability.SECRETS,

@@ -84,5 +84,5 @@ def assert_worth_another_attempt(error: BaseException) -> None:
         AssertionError: The error does not permit it, or is not one of the core's errors.
     """
     assert isinstance(error, RetryableError), (
-        f"{type(error).__name__} is no RetryableError: it would not be retried: {error}"
+        f"{type(error).__name__} is not a RetryableError: it would not be retried: {error}"
     )

@@ -71,7 +71,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         with reading_of(trial, source, splits_of(source)) as reading:
             emitted = 0
             for _ in reading.steps():
-                assert len(reading.batches) <= emitted + 1, "a poll gave several batches"
+                assert len(reading.batches) <= emitted + 1, "a poll returned several batches"
                 emitted = len(reading.batches)
                 if reading.count >= trial.rows_written:
                     break
@@ -84,7 +84,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
             reading.read(trial.rows_written)
             for _, batch in reading.batches:
                 assert batch.schema.equals(source.schema()), (
-                    f"a batch of {batch.schema}, declared is {source.schema()}"
+                    f"the batch has {batch.schema}, but the source declares {source.schema()}"
                 )
 
     @case(after="test_a_split_is_read_to_its_end")
@@ -93,7 +93,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         source = trial.source()
         traits = source.split_traits()
         if not traits.replayable:
-            pytest.skip("the splits of the source cannot be read again")
+            pytest.skip("the splits of the source are not replayable")
         found = []
         splits = splits_of(source)
         for _ in range(2):
@@ -104,7 +104,9 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
                 cuts = [(split_id, batch.num_rows) for split_id, batch in read]
                 found.append((rows, cuts if traits.ordered else None))
         assert found[0][0] == found[1][0], "the rows of a split or their order differ"
-        assert found[0][1] == found[1][1], "batches are cut elsewhere, which `ordered` forbids"
+        assert found[0][1] == found[1][1], (
+            "the batches have other boundaries, which `ordered` forbids"
+        )
 
     # --- The end ----------------------------------------------------------------------------------
 
@@ -117,7 +119,9 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         with reading_of(trial, trial.source()) as reading:
             for _ in range(3):
                 status = reading.poll()
-                assert status is InputStatus.NOTHING_AVAILABLE, f"{status}, and it was told nothing"
+                assert status is InputStatus.NOTHING_AVAILABLE, (
+                    f"{status} before the reader got any split"
+                )
             reading.reader.notify_no_more_splits()
             assert reading.poll() is InputStatus.END_OF_INPUT
 
@@ -133,7 +137,9 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         source = trial.source()
         with reading_of(trial, source, splits_of(source)) as reading:
             for status in reading.steps():
-                assert status is not InputStatus.END_OF_INPUT, "it was not told that it is the end"
+                assert status is not InputStatus.END_OF_INPUT, (
+                    "the reader ends before the signal that no more splits follow"
+                )
                 if status is InputStatus.NOTHING_AVAILABLE and not reading.state():
                     break
 
@@ -152,7 +158,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
             for _ in reading.steps():
                 pass
             missing = trial.rows_written - reading.count
-            assert not missing, f"the end came {missing} rows too early"
+            assert not missing, f"the reader ended {missing} rows too early"
             assert reading.poll() is InputStatus.END_OF_INPUT
             assert reading.count == trial.rows_written
 
@@ -165,14 +171,16 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         splits = splits_of(source)
         ids = {split.split_id for split in splits}
         with reading_of(trial, source, splits) as reading:
-            assert reading.state().keys() == ids, "not all splits that were added are there"
+            assert reading.state().keys() == ids, "the state lacks some added splits"
             left = dict.fromkeys(ids, 0)
             for _ in reading.steps():
                 in_state = reading.state().keys()
                 for split_id in ids - in_state:
                     rows = sum(b.num_rows for i, b in reading.batches if i == split_id)
                     known = left[split_id] or rows
-                    assert rows == known, f"rows of {split_id!r} came after it had left the state"
+                    assert rows == known, (
+                        f"rows of {split_id!r} arrived after it had left the state"
+                    )
                     left[split_id] = rows
                 if reading.count >= trial.rows_written and not in_state:
                     break
@@ -191,7 +199,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
                 for split_id, state in reading.state().items():
                     if split_id in new:
                         assert state not in seen[split_id], (
-                            f"rows of {split_id!r} were emitted, and its position is one that it "
+                            f"rows of {split_id!r} were emitted, but its position is one that it "
                             f"had before: {state[1]!r}"
                         )
                         seen[split_id].append(state)
@@ -222,7 +230,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         for emitted, state in cuts:
             before = batches[:emitted]
             left = trial.rows_written - sum(batch.num_rows for _, batch in before)
-            print(f"go on behind {emitted} of {len(batches)} batches: {left} rows are left")
+            print(f"resume after {emitted} of {len(batches)} batches: {left} rows remain")
             with reading_of(trial, source) as again:
                 again.go_on_from(state)
                 again.read(left)

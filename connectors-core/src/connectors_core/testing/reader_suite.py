@@ -78,11 +78,13 @@ class SourceReaderTestSuite(ReaderReadingCases):
             others = all_rows.total() - all_rows[paused] + first.num_rows
             ordered = source.split_traits().ordered  # a paused split may block the others
             for polls, status in enumerate(reading.steps()):
-                assert status is not InputStatus.END_OF_INPUT, "a split is paused, and it ends"
+                assert status is not InputStatus.END_OF_INPUT, (
+                    "the reader ends although a split is paused"
+                )
                 if polls > _POLLS_OF_A_PAUSE and (ordered or reading.count >= others):
                     break
             rows = sum(batch.num_rows for split_id, batch in reading.batches if split_id == paused)
-            assert rows == first.num_rows, f"{rows - first.num_rows} rows of a paused split came"
+            assert rows == first.num_rows, f"{rows - first.num_rows} rows of a paused split arrived"
             assert paused in reading.state(), "a paused split has left the state"
             reading.reader.pause_or_resume_splits([], [paused])
             reading.read(trial.rows_written)
@@ -95,8 +97,10 @@ class SourceReaderTestSuite(ReaderReadingCases):
         trial.write_splits()
         with reading_of(trial, trial.source()) as reading:
             patience = Deadline(self.closes_within)
-            assert not reading.reader.wait_available(0.05), "there is nothing, and it says there is"
-            assert not patience.passed, "it waits longer than it may"
+            assert not reading.reader.wait_available(0.05), (
+                "the reader reports available rows, but there are none"
+            )
+            assert not patience.passed, "the reader waits too long"
 
     @case(after="test_waiting_in_vain_ends_in_time")
     def test_waiting_ends_when_there_is_something(self, trial: SourceUnitTrial) -> None:
@@ -105,11 +109,11 @@ class SourceReaderTestSuite(ReaderReadingCases):
         source = trial.source()
         with reading_of(trial, source, splits_of(source)) as reading:
             there = reading.reader.wait_available(stretched(trial.deadline))
-            assert there, "there are rows, and it waits"
+            assert there, "the reader waits although rows are available"
         with reading_of(trial, source) as reading:
             reading.reader.notify_no_more_splits()
             there = reading.reader.wait_available(stretched(trial.deadline))
-            assert there, "it is the end, and it waits"
+            assert there, "the reader waits at the end of the input"
 
     # --- Close ------------------------------------------------------------------------------------
 
@@ -118,7 +122,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         for reading in _interrupted(trial):
             patience = Deadline(self.closes_within)
             reading.close()
-            assert not patience.passed, f"closing took {patience.waited:.1f} s"
+            assert not patience.passed, f"the reader took {patience.waited:.1f} s to close"
 
     @case()
     def test_closing_in_the_middle_leaves_nothing(
@@ -230,8 +234,8 @@ class SourceReaderTestSuite(ReaderReadingCases):
             assert len(reading.bad_records) == 2
             for record in reading.bad_records:
                 assert record.split_id in {split.split_id for split in splits}, record
-                assert record.position, "the record's position in its split is not told"
-                assert record.reason, "it is not told what is wrong"
+                assert record.position, "the bad record has no position in its split"
+                assert record.reason, "the bad record has no reason"
 
     @case(
         Capability.POISON_READS,
@@ -248,13 +252,13 @@ class SourceReaderTestSuite(ReaderReadingCases):
         for emitted, met, state in cuts:
             before = batches[:emitted]
             left = trial.rows_written - sum(batch.num_rows for _, batch in before)
-            print(f"go on behind {emitted} batches and {met} bad records")
+            print(f"resume after {emitted} batches and {met} bad records")
             with reading_of(trial, source) as again:
                 again.go_on_from(state)
                 _read_rest(trial, again, left)
                 trial.assert_complete(source, before + again.batches)
                 found = met + len(again.bad_records)
-                assert found == len(places), f"{found} of {len(places)} bad records were met"
+                assert found == len(places), f"{found} of {len(places)} bad records were reported"
 
     @case(
         Capability.POISON_READS,
@@ -266,14 +270,14 @@ class SourceReaderTestSuite(ReaderReadingCases):
     ) -> None:
         """The position is relative to the split, not to a batch or a restart."""
         source, cuts, batches, places = _read_around_poison(trial)
-        assert len(set(places)) == len(places), f"bad records share a place: {places}"
+        assert len(set(places)) == len(places), f"bad records share a position: {places}"
         for emitted, met, state in cuts:
             left = trial.rows_written - sum(batch.num_rows for _, batch in batches[:emitted])
             with reading_of(trial, source) as again:
                 again.go_on_from(state)
                 _read_rest(trial, again, left)
                 others = [place for place in again.bad_places if place not in places]
-                assert not others, f"behind {met} bad records one has another place: {others}"
+                assert not others, f"a bad record has another position after {met} others: {others}"
 
     @case(Capability.SECRETS, after="test_a_split_is_read_to_its_end")
     def test_no_secret_is_shown(
@@ -344,7 +348,9 @@ def _read_around_poison(
             cuts.append((len(reading.batches), len(reading.bad_records), reading.state()))
             if reading.count >= trial.rows_written and len(reading.bad_records) >= bad:
                 break
-        assert len(reading.bad_records) == bad, f"{len(reading.bad_records)} of {bad} were met"
+        assert len(reading.bad_records) == bad, (
+            f"{len(reading.bad_records)} of {bad} bad records were reported"
+        )
         return source, cuts, reading.batches, reading.bad_places
 
 

@@ -100,7 +100,7 @@ class SerializerTestSuite(PipelineSuite):
         kinds = []
         for name, (serializer, objects) in made.items():
             examples = list(self.examples().get(name, ()))
-            assert objects, f"the connector made no {name}"
+            assert objects, f"the connector created no {name}"
             largest = max(objects, key=lambda each: len(serializer.serialize(each)))
             kinds.append(Kind(name, serializer, [*objects, *examples], [*examples, largest][0]))
         return kinds
@@ -112,14 +112,14 @@ class SerializerTestSuite(PipelineSuite):
         for kind in kinds:
             for each, data in zip(kind.objects, kind.stored(), strict=True):
                 found = kind.serializer.deserialize(kind.serializer.version, data)
-                assert found == each, f"{kind.name}: {found!r} came back for {each!r}"
+                assert found == each, f"{kind.name}: {found!r} was read instead of {each!r}"
 
     @case()
     def test_the_same_object_gives_the_same_bytes(self, kinds: Sequence[Kind]) -> None:
         for kind in kinds:
             for each, data in zip(kind.objects, kind.stored(), strict=True):
                 again = kind.serializer.serialize(copy.deepcopy(each))
-                assert again == data, f"{kind.name}: {again!r} and {data!r}"
+                assert again == data, f"{kind.name}: {again!r} differs from {data!r}"
 
     @case(after="test_the_same_object_gives_the_same_bytes")
     def test_a_serializer_survives_pickling(self, kinds: Sequence[Kind]) -> None:
@@ -154,9 +154,9 @@ class SerializerTestSuite(PipelineSuite):
             with pytest.raises(StateVersionError) as refused:
                 kind.serializer.deserialize(newer, data)
             numbers = set(map(int, re.findall(r"\d+", str(refused.value))))
-            assert newer in numbers, f"{kind.name}: the version that was found is not named"
+            assert newer in numbers, f"{kind.name}: the error does not name the found version"
             assert kind.serializer.version in numbers, (
-                f"{kind.name}: the version that is known is not named"
+                f"{kind.name}: the error does not name the supported version"
             )
 
     # --- Damage ---------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def _assert_refused(kind: Kind, data: bytes, what: str) -> None:
         return
     except Exception as error:
         raise AssertionError(
-            f"{kind.name}: {what} is refused by {error!r}, which is no error of the tree"
+            f"{kind.name}: {what} raises {error!r}, which is not one of the core's errors"
         ) from error
     raise AssertionError(f"{kind.name}: {what} is read as {found!r}")
 

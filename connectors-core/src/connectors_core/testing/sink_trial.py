@@ -228,7 +228,7 @@ class SinkTrial(Trial):
         context = context or self.context
         self.assert_rows(context)
         left = list(context.leftovers())
-        assert not left, f"left behind: {', '.join(left[:5])}"
+        assert not left, f"staged data remains: {', '.join(left[:5])}"
 
     def assert_rows(self, context: SinkExternalContext | None = None) -> None:
         """Check that all rows are visible, once if guaranteed."""

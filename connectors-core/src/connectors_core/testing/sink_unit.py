@@ -141,7 +141,7 @@ class SinkUnitTrial:
     def assert_nothing_left(self) -> None:
         """Check that no staged data is left."""
         left = list(self.context.leftovers())
-        assert not left, f"left behind: {', '.join(left[:5])}"
+        assert not left, f"staged data remains: {', '.join(left[:5])}"
 
 
 class _Job:

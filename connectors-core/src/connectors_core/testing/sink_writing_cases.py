@@ -171,7 +171,9 @@ class SinkWritingCases(PipelineSuite, part=True):
         before = len(watch.passes[Topology.PRE_COMMIT])
         trial.write_all(sink=watch.over(sink))
         reworked = [each.epoch for each in watch.passes[Topology.PRE_COMMIT][before:]]
-        assert not set(reworked) & set(decided), f"{reworked} are reworked, decided was {decided}"
+        assert not set(reworked) & set(decided), (
+            f"{reworked} were processed again, but {decided} were decided"
+        )
         if topology is Topology.POST_COMMIT:
             passed = [each.epoch for each in watch.passes[topology]]
             assert passed.count(decided[-1]) == (1 if place == "before" else 2)
@@ -227,6 +229,6 @@ class SinkWritingCases(PipelineSuite, part=True):
         found = trial.context.read_back(ROWS.append(FURTHER))
         assert_exactly(found.select(ROWS.names), trial.expected())
         texts, extra = found["text"].to_pylist(), found["extra"].to_pylist()
-        assert None in extra, "rows of before have the further column"
-        assert any(extra), "no row has the further column"
+        assert None in extra, "earlier rows have the additional column"
+        assert any(extra), "no row has the additional column"
         assert all(value in (None, text) for value, text in zip(extra, texts, strict=True))

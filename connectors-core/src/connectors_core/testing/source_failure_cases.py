@@ -268,7 +268,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         found = letters.read()
         places = set(zip(*(found[name].to_pylist() for name in _PLACE), strict=True))
         assert found.num_rows == 3, f"{found.num_rows} of 3 bad records are dead letters"
-        assert len(places) == 3, f"bad records share a place: {places}"
+        assert len(places) == 3, f"bad records share a position: {places}"
         trial.assert_complete()
 
     # --- Outages ----------------------------------------------------------------------------------

@@ -181,7 +181,9 @@ class SourceReadingCases(PipelineSuite, part=True):
             for name, rows in (("little", LARGE_ROWS // 10), ("much", LARGE_ROWS))
         ]
         grown = peaks[1] - peaks[0]
-        assert grown < LARGE_ROWS * LARGE_TEXT // 3, f"{grown >> 20} MiB more for more input"
+        assert grown < LARGE_ROWS * LARGE_TEXT // 3, (
+            f"larger input needs {grown >> 20} MiB more memory"
+        )
 
     # --- During a run -----------------------------------------------------------------------------
 

@@ -176,7 +176,9 @@ class SourceTrial(Trial):
     def assert_nothing_late(self) -> None:
         """Check that no row arrived after the watermark had passed it."""
         for watermark, times in self.watermarks_and_times():
-            assert watermark is None or min(times) >= watermark, "rows came behind the watermark"
+            assert watermark is None or min(times) >= watermark, (
+                "rows arrived after the watermark had passed them"
+            )
 
     def assert_aligned(self, drift: timedelta) -> None:
         """Check that no plan has a row further ahead than this of the next row of any split."""

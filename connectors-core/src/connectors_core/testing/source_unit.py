@@ -253,7 +253,9 @@ class Reading:
             yield status
             if status is InputStatus.END_OF_INPUT:
                 return
-            assert not quiet.passed, f"{self.count} rows came, no more for {quiet.waited:.1f} s"
+            assert not quiet.passed, (
+                f"{self.count} rows arrived, and then none for {quiet.waited:.1f} s"
+            )
             if status is InputStatus.NOTHING_AVAILABLE:
                 self.reader.wait_available(_PATIENCE)
 
@@ -340,5 +342,5 @@ def table_of(source: AnySource, read: Batches, split_id: str | None = None) -> p
 def splits_of(source: AnySource) -> list[Any]:
     """Return all splits of a source, which must have some."""
     splits = all_splits(source)
-    assert splits, "the enumerator finds no split"
+    assert splits, "the enumerator discovers no split"
     return splits

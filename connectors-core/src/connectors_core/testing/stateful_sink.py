@@ -77,7 +77,7 @@ class NumberingDirectorySink(DirectorySink, StatefulSink[Chain]):
             AssertionError: A chain has a gap, a duplicate, or an end that differs from its state.
         """
         found: dict[str, list[int]] = {chain.name: [] for chain in states}
-        assert len(found) == len(states), "two writers have one chain"
+        assert len(found) == len(states), "two writers share a chain"
         written = self.read()
         if written.num_rows:
             chains, numbers = written[_CHAIN].to_pylist(), written[_NUMBER].to_pylist()
@@ -87,7 +87,7 @@ class NumberingDirectorySink(DirectorySink, StatefulSink[Chain]):
         for name, numbers in found.items():
             assert name in ends, f"the chain {name} is lost"
             assert sorted(numbers) == list(range(ends[name])), (
-                f"chain {name} goes to {ends[name]} and has the numbers {sorted(numbers)}"
+                f"chain {name} should end at {ends[name]}, but has the numbers {sorted(numbers)}"
             )
         assert sum(ends.values()) == rows, f"{sum(ends.values())} of {rows} rows are numbered"
 

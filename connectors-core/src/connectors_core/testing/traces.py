@@ -91,7 +91,7 @@ def assert_unseen(secrets: Sequence[str], texts: Iterable[str], folder: Path) ->
             assert start < 0, f"a secret can be seen after {text[max(0, start - 80) : start]!r}"
     for path in filter(Path.is_file, folder.rglob("*")):
         data = path.read_bytes()
-        assert not any(form.encode() in data for form in forms), f"a secret stands in {path}"
+        assert not any(form.encode() in data for form in forms), f"a secret is visible in {path}"
 
 
 def _forms(secret: str) -> Iterator[str]:

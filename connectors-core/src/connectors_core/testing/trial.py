@@ -108,7 +108,7 @@ class SystemSuite(ConnectorSuite):
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
         """Start an outage of the system that ends by itself. See `passing`."""
         if self.system is None:
-            raise NotImplementedError(f"{type(self).__name__} names no system that has outages")
+            raise NotImplementedError(f"{type(self).__name__} has no system with outages")
         return passing(self.system.outage(self.address, outage))
 
     def assert_named_in_time(self, part: object) -> None:
@@ -131,7 +131,9 @@ class SystemSuite(ConnectorSuite):
         ):
             part.check_connection(seconds)
         took = time.monotonic() - began
-        assert took < seconds + grace, f"it took {took:.1f} s of {seconds:.1f} s"
+        assert took < seconds + grace, (
+            f"the check took {took:.1f} s, more than the timeout of {seconds:.1f} s"
+        )
         if port := re.search(r":\d+$", self.address):
             assert port.group() in f"{part!r} {failure.value}", "the address is not named"
 
@@ -190,7 +192,9 @@ class Trial:
         """Run a pipeline to the end of its rows."""
         deadline = Deadline(self._seconds)
         ended = pipeline.run(available_now=available_now, timeout=self._seconds)
-        assert ended or self._ends(pipeline, deadline), f"it does not end within {deadline}"
+        assert ended or self._ends(pipeline, deadline), (
+            f"the pipeline does not end within {deadline}"
+        )
 
     def _ends(self, pipeline: Any, deadline: Deadline) -> bool:
         while left := deadline.left:
@@ -217,7 +221,9 @@ class Trial:
                 if pipeline.status().state is PipelineState.NOT_STARTED:
                     pipeline.start()
                 deadline = Deadline(self._seconds)
-                assert self._ends(pipeline, deadline), f"it does not end within {deadline}"
+                assert self._ends(pipeline, deadline), (
+                    f"the pipeline does not end within {deadline}"
+                )
         except AssertionError:
             raise
         except Exception as error:
