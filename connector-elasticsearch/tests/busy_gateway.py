@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gateway before a real Elasticsearch, for what cannot be brought about in it at will."""
+"""A gateway before a real Elasticsearch, for responses that the server rarely gives."""
 
 from __future__ import annotations
 

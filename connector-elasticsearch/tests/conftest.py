@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share: one server, and the modules beside this one."""
+"""The shared tools of the tests: one server, and the helper modules in this folder."""
 
 import sys
 from collections.abc import Iterator

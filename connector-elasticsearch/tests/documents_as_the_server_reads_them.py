@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mappings and documents at random, and what the server itself reads in them: its `fields`.
+"""Random mappings and documents, and how the server itself reads them (`fields`).
 
 `fields` are flat: the values of a path in all objects that have it, without nulls. So are ours made
 for the comparison.

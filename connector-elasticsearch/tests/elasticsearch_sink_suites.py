@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of the core need to know of the sink: an index for a case, what it can do."""
+"""The core's suites for the sink: an index for each case, and the capabilities."""
 
 from __future__ import annotations
 

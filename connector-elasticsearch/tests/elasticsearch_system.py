@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Elasticsearch that the suites of the core work against."""
+"""The Elasticsearch for the core's suites."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fake Elasticsearch in this process, for faults that a real one cannot be told to have."""
+"""A fake Elasticsearch in this process, for faults that a real one cannot produce on request."""
 
 from __future__ import annotations
 

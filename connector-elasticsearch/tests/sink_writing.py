@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes rows by a sink's writer, without a pipeline."""
+"""Writes rows with a sink's writer, without a pipeline."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of the core need to know of the source: how to fill indices, what it can."""
+"""The core's suites for the source: test data in indices, and the capabilities."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suite of lookup tables needs to know: how to fill an index, what the table can."""
+"""The core's suite for lookup tables: test data in an index, and the capabilities."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server in this process that treats requests as the suite of an `AsyncSink` asks for."""
+"""A server in this process with the request faults of the `AsyncSink` suite."""
 
 from __future__ import annotations
 

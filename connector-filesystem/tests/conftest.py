@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets the tests share the modules of this folder that are no tests."""
+"""Lets the tests import the helper modules in this folder."""
 
 import sys
 from pathlib import Path

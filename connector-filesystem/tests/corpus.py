@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of other writers: one column of every type that each of them has, the last row null.
+"""Files of other writers: one column of every type that each supports, with a null at the end.
 
 A reader that refuses one column refuses its file, so each can be written without others, or alone.
 """

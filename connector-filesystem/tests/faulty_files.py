@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are not local for the connector, on storage that can be unavailable."""
+"""Files that the connector treats as remote, on storage that can be unavailable."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on files: run in process and on Spark by tests that derive from them."""
+"""The core's suites for files, for tests in this process and on Spark."""
 
 from __future__ import annotations
 

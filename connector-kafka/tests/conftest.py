@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share: one broker behind one bad network, and the modules beside this one."""
+"""The shared tools of the tests: one broker with a faulty network, and helper modules."""
 
 import sys
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes a batch that expands to far more than it is, in little memory; tests run it.
+"""Decodes a batch that expands enormously, with little memory. The tests run this program.
 
 `python decode_limited.py CODEC RECORDS SIZE` makes a batch of so many records of so many zero
 bytes, reads it, and prints what came of it and how many MiB of memory that took at most.

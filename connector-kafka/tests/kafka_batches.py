@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches made by the client's own builder, for tests below the encoder."""
+"""Record batches from the client's own builder, for tests below the encoder."""
 
 from __future__ import annotations
 

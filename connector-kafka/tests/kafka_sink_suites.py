@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on the Kafka sink: run in process and on Spark."""
+"""The core's suites for the Kafka sink, for tests in this process and on Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of the core need to know: how to fill Kafka, and what the connector can."""
+"""The core's suites for the source: test data in Kafka, and the capabilities."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that are numbers, so that what must be read is known without the pipeline."""
+"""Numbered records, so that the expected rows are known without the pipeline."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches for the tests of the codec: made, and read, by kafka-python's own classes."""
+"""Record batches for the codec tests, written and read with kafka-python's own classes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record format read one byte after the other, as the protocol describes it: slow and plain."""
+"""A slow and simple reference reader of the record format, byte by byte as in the protocol."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets the tests of a folder share the modules in it that are no tests."""
+"""Lets the tests of a folder import its helper modules."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logins and certificates, by both clients, against a real server."""
+"""Tests logins and certificates with both clients, on a real server."""
 
 from __future__ import annotations
 

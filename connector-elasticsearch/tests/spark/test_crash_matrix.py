@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the indices when drivers were killed at each point where that could harm."""
+"""Tests the content of indices after drivers were killed at each critical point."""
 
 from __future__ import annotations
 

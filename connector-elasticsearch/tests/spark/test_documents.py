@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever stands in documents is read as the server itself reads it, or is a bad record."""
+"""Tests that documents are read as the server itself reads them, or are bad records."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elasticsearch 9, where there is a Java for it; each Spark line has another client."""
+"""Tests Elasticsearch 9, if a Java for it exists. Each Spark line has a different client."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of the README runs as it stands there."""
+"""Runs the example of the README unchanged."""
 
 from __future__ import annotations
 

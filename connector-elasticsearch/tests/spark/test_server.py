@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Elasticsearch of the tests: starts, stops, dies, hangs, lets in who may come in."""
+"""Tests the test server: start, stop, crash, freeze, and logins."""
 
 from __future__ import annotations
 

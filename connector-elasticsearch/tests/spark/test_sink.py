@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sink does to a real server, and what becomes of rows when that fails.
+"""Tests the sink's effect on a real server, and the fate of rows when the server fails.
 
 The writers run in this process.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core for the sink, in this process and on Spark, against a real server."""
+"""Runs the core's suites for the sink in this process and on Spark, on a real server."""
 
 from __future__ import annotations
 

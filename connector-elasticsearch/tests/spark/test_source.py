@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the source reads of a real server, and what becomes of it when that fails.
+"""Tests what the source reads from a real server, also when the server fails.
 
 The pipelines run in this process.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is found in a real server by key. In this process, without Spark."""
+"""Tests lookups by key on a real server. In this process, without Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to searches that are not whole or mean nothing: none of them is the end of a read."""
+"""Tests that incomplete or meaningless search responses never end a read."""
 
 from __future__ import annotations
 

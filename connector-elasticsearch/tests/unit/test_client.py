@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both clients: where they send requests, and when they give them up."""
+"""Tests both clients: the targets of requests, and their timeouts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the servers are reached: what is accepted, what is refused, what is never shown."""
+"""Tests connection options: what is accepted, what is rejected, and what is never shown."""
 
 from __future__ import annotations
 

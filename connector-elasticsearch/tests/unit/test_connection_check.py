@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that do not answer are named within seconds."""
+"""Tests that unresponsive servers are reported within seconds."""
 
 from __future__ import annotations
 

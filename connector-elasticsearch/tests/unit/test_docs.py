@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of options in the documents are those of the code."""
+"""Tests that the option tables in the docs match the code."""
 
 from __future__ import annotations
 

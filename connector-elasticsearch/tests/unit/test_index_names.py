@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of indices, made of columns and dates."""
+"""Tests index names with columns and dates."""
 
 from __future__ import annotations
 

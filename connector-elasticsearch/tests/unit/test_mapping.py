@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mappings become columns."""
+"""Tests how mappings become columns."""
 
 from __future__ import annotations
 

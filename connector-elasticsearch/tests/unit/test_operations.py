@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to the lines of a bulk request; what the server would refuse is refused before."""
+"""Tests how rows become lines of a bulk request, and which ones are rejected before it."""
 
 from __future__ import annotations
 

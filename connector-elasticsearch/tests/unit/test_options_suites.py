@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of options, on source, table and sink; what makes no sense there is refused."""
+"""The options suite for source, table, and sink, and options that do not apply to them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of hits become columns: all at once where they can, document by document where not."""
+"""Tests how pages of hits become columns: all at once if possible, or by document."""
 
 from __future__ import annotations
 

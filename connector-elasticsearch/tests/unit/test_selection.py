@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which documents are read: what source and table refuse alike."""
+"""Tests the document selection of the source and the table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer against a fake Elasticsearch: the suite of the core, and faults of its own."""
+"""Tests the writer with a fake Elasticsearch: the core's suite, and additional faults."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of Spark, pyarrow, polars and DuckDB, read by the connector and by Spark's own readers.
+"""Reads files of Spark, pyarrow, polars, and DuckDB with the connector and with Spark.
 
 The session's time zone is not UTC, so an instant that is read as a local time is seen. Every
 difference is a decision that `docs/formats.md` tells of, and stands here.

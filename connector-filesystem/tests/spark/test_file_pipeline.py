@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in, files out, through a real pipeline."""
+"""Tests a real pipeline from files to files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and state in an object store, through a real pipeline: tasks read and write there."""
+"""Tests a real pipeline with files and state in an object store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filesystems that cannot be used are named before a pipeline starts."""
+"""Tests that unusable filesystems are reported before a pipeline starts."""
 
 from __future__ import annotations
 

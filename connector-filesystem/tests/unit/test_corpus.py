@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of pyarrow, polars and DuckDB, read by the connector and by DuckDB in another time zone.
+"""Reads files of pyarrow, polars, and DuckDB with the connector and with DuckDB.
 
 Every difference is a decision that `docs/formats.md` tells of, and stands here.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sink of files: what is visible when, and that it is exact whatever fails."""
+"""Tests the file sink: when files become visible, and exact output despite failures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders: inside the target, different for different values, readable back."""
+"""Tests bucket folders: inside the target, distinct for distinct values, and readable."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text encoders against the standard library's and pyarrow's readers."""
+"""Tests the text encoders with the readers of the standard library and of pyarrow."""
 
 from __future__ import annotations
 

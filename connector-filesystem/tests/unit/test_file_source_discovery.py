@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every complete file is found once, whatever its name and time, and little is remembered."""
+"""Tests that each complete file is found once, with little state, for any name and time."""
 
 from __future__ import annotations
 

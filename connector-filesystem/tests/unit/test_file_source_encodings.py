@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends of lines and encodings of text: read as they are meant, or refused by their names."""
+"""Tests line ends and text encodings, which are read correctly or rejected by name."""
 
 from __future__ import annotations
 

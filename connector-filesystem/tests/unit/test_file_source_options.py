@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user can set, and what is said when it is wrong."""
+"""Tests the settings of the source, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wherever a file is cut, every record is read exactly once and in order."""
+"""Tests that each record is read exactly once and in order, wherever a file is split."""
 
 from __future__ import annotations
 

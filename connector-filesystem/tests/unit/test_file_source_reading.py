@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of all formats are read completely, batch by batch, and damage is told."""
+"""Tests that files of all formats are read completely, in batches, and damage is reported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watermark of a folder into which files come faster than they are read."""
+"""Tests the watermark of a folder that receives files faster than they are read."""
 
 from __future__ import annotations
 

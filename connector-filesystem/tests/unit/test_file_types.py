@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of Parquet that Spark lacks are read as the nearest one, and files fit what is found."""
+"""Tests that Parquet types that Spark lacks are read as the nearest type."""
 
 from __future__ import annotations
 

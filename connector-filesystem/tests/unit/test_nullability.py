@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested columns of any nullability, as Spark makes them, go through files of every format."""
+"""Tests nested columns with any nullability, as Spark creates them, in every format."""
 
 from __future__ import annotations
 

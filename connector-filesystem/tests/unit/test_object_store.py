@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source and sink on an object store: a strict one, and one that answers as MinIO and Ceph do."""
+"""Tests source and sink on object stores: a strict one, and ones like MinIO and Ceph."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on files, in this process: on storage that can be unavailable."""
+"""Runs the core's suites on files in this process, on storage that can be unavailable."""
 
 from __future__ import annotations
 

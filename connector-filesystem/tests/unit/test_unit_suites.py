@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suites of the core, on files."""
+"""Runs the core's unit suites on files."""
 
 from __future__ import annotations
 

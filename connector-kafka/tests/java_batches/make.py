@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files beside it, with Java's producer; run it from where it is.
+"""Writes the files in this folder with Java's producer. Run it in this folder.
 
 Each is the log of a partition as a broker keeps it.
 """

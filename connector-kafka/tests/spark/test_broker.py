@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker of the tests: it starts, stops, crashes and hangs as it is told."""
+"""Tests the test broker: start, stop, crash, and freeze."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions when attempts, drivers, and brokers fail, one case at a time."""
+"""Tests transactions when attempts, drivers, and brokers fail, one case at a time."""
 
 from __future__ import annotations
 

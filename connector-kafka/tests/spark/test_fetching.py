@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fetches give, and what becomes of records that are gone, against a real broker."""
+"""Tests what fetches return, and missing records, on a real broker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The offsets of a consumer group say how far a pipeline has come; nothing depends on them."""
+"""Tests that a consumer group shows the progress of a pipeline, but nothing depends on it."""
 
 from __future__ import annotations
 

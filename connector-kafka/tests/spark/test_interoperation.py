@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Java's clients and Spark's own source write and read is what this connector does."""
+"""Tests that Java's clients, Spark's own source, and this connector understand each other."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From topic to topic, while drivers and the broker are killed; judged by Java's console consumer.
+"""Tests topic-to-topic pipelines with kills of drivers and the broker, using Java's consumer.
 
 Drivers are processes of their own. Where they are killed is chosen at random, from a seed that is
 printed. On a cluster tasks have speculative copies, too.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The producer when the network fails: what it sends again arrives once and in its place."""
+"""Tests that records that the producer resends arrive once and in order."""
 
 from __future__ import annotations
 

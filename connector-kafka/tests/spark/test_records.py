@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the encoder makes, a broker takes and Java reads."""
+"""Tests that a broker accepts and Java reads the records of the encoder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline is taken back to offsets, or to a time, of a real broker."""
+"""Tests rewinding a pipeline to offsets or to a time of a real broker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines that log in and encrypt; and what those are told whom the broker does not let in.
+"""Tests pipelines with logins and encryption, and the errors of rejected ones.
 
 The pipelines run in this process, the broker is real.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What brokers and networks do to a pipeline that writes: every row is seen once by readers.
+"""Tests broker and network faults while a pipeline writes: readers see every row once.
 
 The pipelines run in this process, the broker is real.
 """

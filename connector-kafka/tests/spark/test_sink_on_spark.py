@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kafka sink in Spark: what its page says, in a batch and in a stream."""
+"""Tests the Kafka sink on Spark as documented, in batch and streaming."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What brokers and networks do to a pipeline that reads: every record comes once, or it says why.
+"""Tests broker and network faults while a pipeline reads: no record is lost silently.
 
 The pipelines run in this process, the broker is real.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kafka source in Spark: the example of the README, and a batch run whose records go."""
+"""Tests the Kafka source on Spark: the README example, and a batch run with lost records."""
 
 from __future__ import annotations
 

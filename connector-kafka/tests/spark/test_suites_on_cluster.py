@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of the core, on Kafka, on a cluster with two workers."""
+"""Runs the core's suites on Kafka, on a cluster with two workers."""
 
 from __future__ import annotations
 

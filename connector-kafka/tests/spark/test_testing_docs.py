@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/testing.md run as they stand there."""
+"""Runs the examples of docs/testing.md unchanged."""
 
 from __future__ import annotations
 

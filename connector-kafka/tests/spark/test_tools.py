@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Java tools give and take what they are asked to."""
+"""Tests that the Java tools write and read the requested records."""
 
 import pytest
 from kafka import KafkaProducer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sink relies on: how a broker answers about transactions, whoever asks."""
+"""Tests the broker's transaction responses on which the sink relies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors kafka transactions`: what a person sees and ends."""
+"""Tests `connectors kafka transactions`: its output, and ending transactions."""
 
 from __future__ import annotations
 

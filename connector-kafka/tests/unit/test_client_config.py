@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the client: what is understood, what is refused, and that no password shows."""
+"""Tests client properties: which are accepted or rejected, and that no password shows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map from Kafka's errors to ours."""
+"""Tests the mapping from Kafka's errors to the core's errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster that does not answer is named within seconds."""
+"""Tests that an unresponsive cluster is reported within seconds."""
 
 from __future__ import annotations
 

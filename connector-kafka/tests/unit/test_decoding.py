@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetched record batches become Arrow columns."""
+"""Tests how fetched record batches become Arrow columns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever bytes arrive: the rows that kafka-python reads, or one clear error."""
+"""Tests arbitrary bytes: they give the rows that kafka-python reads, or one clear error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory is taken does not depend on what a batch expands to: it is read bit by bit."""
+"""Tests that memory use does not depend on the expanded size of a batch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow columns become record batches, which are read again as they were written."""
+"""Tests that Arrow columns become record batches that are read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lists of jars."""
+"""Tests the lists of jars."""
 
 import pytest
 

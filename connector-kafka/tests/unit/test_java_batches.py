@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Java's producer wrote, and a broker kept, is read."""
+"""Tests reading batches that Java's producer wrote and a broker stored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last offsets of the group are those that stay, though a commit may be under way."""
+"""Tests that the last committed group offsets remain, even if a commit is in progress."""
 
 from __future__ import annotations
 

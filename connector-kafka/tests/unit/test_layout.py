@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What records become."""
+"""Tests the columns of records."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics from before Kafka 0.11 are read."""
+"""Tests reading topics from before Kafka 0.11."""
 
 from __future__ import annotations
 

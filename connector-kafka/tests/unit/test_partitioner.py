@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records go to the partitions that Java's producer would choose."""
+"""Tests that records go to the partitions that Java's producer would choose."""
 
 from __future__ import annotations
 

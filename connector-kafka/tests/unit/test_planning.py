@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far partitions are read in a plan: everything once, limits kept, everyone has a turn."""
+"""Tests how plans read partitions: every record once, within limits, and in fair turns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of docs/records.md holds."""
+"""Runs the example of docs/records.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to Kafka are retried as its properties say."""
+"""Tests that requests to Kafka are retried according to the client properties."""
 
 from __future__ import annotations
 

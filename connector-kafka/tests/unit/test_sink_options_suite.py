@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suite of options, on the Kafka sink."""
+"""Runs the core's options suite on the Kafka sink."""
 
 from __future__ import annotations
 

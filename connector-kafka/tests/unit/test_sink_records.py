@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to records: columns, formats, changelogs, partitions, and what is refused."""
+"""Tests how rows become records: columns, formats, changelogs, partitions, and rejections."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KafkaSource made in Python and of options: what it is, what it refuses, and that it ships."""
+"""Tests KafkaSource from Python and from options: its properties, rejections, and pickling."""
 
 from __future__ import annotations
 

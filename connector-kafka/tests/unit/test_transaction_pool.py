@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which transactional ids are initialised when."""
+"""Tests when each transactional ID is initialized."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private parts of the client: that they are there, and that they are used with care."""
+"""Tests the client's private parts that the connector uses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver on a standalone cluster: `cluster_program.py ROOT`, runs until ROOT/stop exists.
+"""A driver on a standalone cluster: `cluster_program.py ROOT`, which runs until ROOT/stop exists.
 
-It unites files that end and files that grow. Settings of Spark come from ROOT/spark.json.
+It reads the union of files that end and files that grow. It reads Spark's settings from
+ROOT/spark.json.
 """
 
 from __future__ import annotations

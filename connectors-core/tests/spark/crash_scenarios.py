@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines whose drivers and workers the crash tests kill.
+"""Pipelines for crash tests, which kill their drivers and workers.
 
-Rows follow from their numbers, so what must come out is known without the pipeline.
+Row values derive from row numbers, so the expected output is known without the pipeline.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ def right_time(number: int) -> datetime:
 
 
 def number_right(rows: int) -> int:
-    """Rows of the right source, so that the last of the left ones find no partner."""
+    """Return the number of rows in the right source. The last left rows find no partner."""
     return rows * 5 // 12
 
 
 def expected_pairs(rows: int) -> list[tuple[int, int | None]]:
-    """What the outer join must give: (id, rid)."""
+    """Return the expected rows of the outer join: (id, rid)."""
     matched = 2 * number_right(rows)
     return [(i, i if i % 2 == 0 and i < matched else None) for i in range(rows)]
 
 
 def expected_counts(rows: int) -> list[tuple[int, int]]:
-    """What the windows must give: (start in seconds after the base, rows)."""
+    """Return the expected windows: (start in seconds after the base, rows)."""
     return [(start, min(600, rows - start)) for start in range(0, rows, 600)]
 
 
 def session():  # type: ignore[no-untyped-def]
-    """A session with task retries, as small as possible."""
+    """Create a minimal session with task retries."""
     from connectors_core.testing.spark_session import new_session
 
-    # No driver lives long enough for compiled code to pay.
+    # No driver lives long enough to benefit from compiled code.
     spark = new_session(
         {
             "spark.sql.codegen.wholeStage": "false",
@@ -74,7 +74,7 @@ def session():  # type: ignore[no-untyped-def]
 
 
 def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ignore[no-untyped-def]
-    """The pipeline of a scenario: a shape, `stateless` or `join`, and its sinks.
+    """The pipeline of a scenario: its shape, `stateless` or `join`, and its sinks.
 
     These are `1`, `2`, `leased`: one that leases, and loses what it is told to, or `stateful`: one
     whose writers number their rows.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and tables of lookup joins on Spark; what must come out follows from the numbers of rows."""
+"""Rows and tables for lookup joins on Spark. The expected output derives from row numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ORDERS = EVENTS.append(pa.field("key", pa.int64()))
 
 
 def orders(numbers: pa.Array) -> pa.RecordBatch:
-    """Row n has the key n modulo 40; every seventh has none."""
+    """Row n has the key n modulo 40, but every seventh row has none."""
     keys = pc.subtract(numbers, pc.multiply(pc.divide(numbers, KEYS), KEYS))
     none = pc.equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, 7), 7)), 0)
     keys = pc.if_else(none, None, keys)
@@ -89,7 +89,7 @@ class Function(LookupFunction):
 
 @dataclass(frozen=True)
 class NotingFunction(LookupFunction):
-    """Leaves a file for each request: the process, and the keys it asked for."""
+    """Writes a file for each request: the process, and the requested keys."""
 
     folder: Path
 
@@ -124,7 +124,7 @@ class Table(LookupTableSource):
 
 @dataclass(frozen=True)
 class JsonTable(LookupTableSource):
-    """Cached as a whole: rows of a JSON file, which a test may change or break."""
+    """A table with a full cache: rows of a JSON file, which a test can change or break."""
 
     file: Path
 
@@ -159,7 +159,7 @@ class JsonTable(LookupTableSource):
 
 @dataclass(frozen=True)
 class OneRowTable(JsonTable):
-    """Every row of a join by `zero` gets the value that the file has."""
+    """A join by `zero`, in which every row gets the value in the file."""
 
     reload_trigger: CacheReloadTrigger | None = None
 
@@ -171,7 +171,7 @@ class OneRowTable(JsonTable):
 
 
 class SlowTable(OneRowTable):
-    """One whose reading does not go on as long as there is a file beside it."""
+    """A table whose read blocks while a marker file exists."""
 
     @property
     def hangs(self) -> Path:
@@ -195,7 +195,7 @@ class SlowTable(OneRowTable):
 
 
 class ByHand(CacheReloadTrigger):
-    """Reloads when the test says so."""
+    """Reloads on the test's request."""
 
     def open(self, context: CacheReloadContext) -> None:
         self.context = context
@@ -208,20 +208,20 @@ ENTRY_ROWS = 50
 
 
 def versioned(pipeline: Pipeline, rows: DataFrame, table: OneRowTable) -> DataFrame:
-    """The rows, each with the version that it saw."""
+    """Return the rows, each with the version that it saw."""
     rows = rows.withColumn("zero", F.lit(0).cast("bigint"))
     joined = pipeline.lookup_join(rows, table, on={"zero": "key"}, columns=["value"], uid="table")
     return joined.select("n", "value")
 
 
 def versioned_where_read(pipeline: Pipeline, rows: DataFrame, table: OneRowTable) -> DataFrame:
-    """The same for those of the key 0, without Spark in between."""
+    """Return the versions for the key 0, without Spark."""
     return pipeline.lookup_join(rows, table, on=["key"], columns=["value"], uid="table")
 
 
 @dataclass(frozen=True)
 class KilledDriver:
-    """A driver that looks up a table that may have changed since the one before it."""
+    """A driver that looks up a table that may have changed since the previous driver."""
 
     root: Path
     shape: Callable[[Pipeline, DataFrame, OneRowTable], DataFrame]

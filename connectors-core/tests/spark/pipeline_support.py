@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources and sinks whose rows are known, for tests of whole pipelines on Spark."""
+"""Sources and sinks with known rows, for tests of whole pipelines on Spark."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ EVENTS = pa.schema([pa.field("n", pa.int64()), pa.field("ts", pa.timestamp("us",
 
 
 def travel_with_closures(module: str) -> None:
-    """Let executors have what this module defines: they cannot import it."""
+    """Pickle this module by value for executors, which cannot import it."""
     from pyspark import cloudpickle
 
     for name in (module, __name__):
@@ -74,7 +74,7 @@ def wait_until(
     *,
     seconds: float = DEADLINE,
 ) -> None:
-    """Wait for a condition, with a deadline; a pipeline that fails meanwhile raises its error."""
+    """Wait for a condition with a deadline. A failure of the pipeline is raised."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
@@ -85,13 +85,13 @@ def wait_until(
 
 
 def counts(sink: DirectorySink, column: str = "n") -> Counter[Any]:
-    """How often each value was committed."""
+    """Return how often each value was committed."""
     rows = sink.read()
     return Counter(rows[column].to_pylist() if rows.num_columns else [])
 
 
 def once(values: Any) -> Counter[Any]:
-    """Each of these exactly once."""
+    """Check that each of these was committed exactly once."""
     return Counter(dict.fromkeys(values, 1))
 
 
@@ -106,7 +106,7 @@ def event_rows(numbers: pa.Array) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class LogSplit(SourceSplit):
-    """Lines of a file; without an end where the file may grow."""
+    """Reads the lines of a file, without an end if the file can grow."""
 
     split_id: str
     position: int
@@ -119,7 +119,7 @@ class LogState:
 
 
 class LogSource(Source):
-    """Reads lines `number seconds-after-the-base`; what is no number is a bad record.
+    """Reads lines `number seconds-after-the-base`. Any other line is a bad record.
 
     A file `broken` makes every reader fail and a file `gate` makes it wait; each reader leaves a
     file below `reads`.
@@ -132,7 +132,7 @@ class LogSource(Source):
         (folder / "reads").mkdir(parents=True, exist_ok=True)
 
     def write(self, name: str, lines: Sequence[object]) -> None:
-        """Append lines; a plain number is its own time."""
+        """Append lines. A plain number is its own time."""
         with open(self.folder / f"{name}.log", "a") as file:
             for line in lines:
                 file.write(f"{line} {line}\n" if isinstance(line, int) else f"{line}\n")
@@ -143,7 +143,7 @@ class LogSource(Source):
 
     @property
     def reads(self) -> int:
-        """How many readers were made."""
+        """Return how many readers were created."""
         return len(list((self.folder / "reads").iterdir()))
 
     def boundedness(self) -> Boundedness:
@@ -264,7 +264,7 @@ class _LogReader(SourceReader):
 
 
 class PickySink(DirectorySink):
-    """Refuses the rows whose number ends in 3."""
+    """Rejects the rows whose number ends in 3."""
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
         return _PickyWriter(super().create_writer(context), context)
@@ -304,7 +304,7 @@ def query_store(checkpoint: Path, query: int = 0) -> StateStore:
 def plans_and_reports(
     checkpoint: Path, query: int = 0
 ) -> list[tuple[Plan, dict[str, list[Report | None]]]]:
-    """All plans of a query with their reports; no fences."""
+    """Return all plans of a query with their reports, without fences."""
     store = query_store(checkpoint, query)
     plans = [read_plan(store, number) for number in range(newest_plan(store) + 1)]
     return [(plan, read_reports(store, plan)) for plan in plans if not plan.is_fence]
@@ -317,7 +317,7 @@ def identity(checkpoint: Path):
 
 
 def new_pipeline(spark: SparkSession, root: Path, name: str = "p", **options: Any) -> Pipeline:
-    """A streaming pipeline of two readers, unless asked otherwise."""
+    """Create a streaming pipeline, with two readers by default."""
     from connectors_core import Pipeline
 
     options = {"streaming": True, "parallelism": 2} | options

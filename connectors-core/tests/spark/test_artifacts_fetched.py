@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files are fetched once, by PySpark's Ivy, from the repository that is named; and checked."""
+"""Tests that PySpark's Ivy downloads files once from the named repository and verifies them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Repository:
     """A repository on loopback.
 
     Args:
-        folder: What it offers.
+        folder: The folder of the repository.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """The repository that is asked, and a cache that is empty."""
+    """A repository that counts requests, and an empty cache."""
     found = Repository(tmp_path / "repository")
     found.folder.mkdir()
 

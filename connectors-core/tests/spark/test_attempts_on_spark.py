@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a task is tried: once where it would fail again, as Spark does where it may not."""
+"""Tests how often a task runs: once if it would fail again, else as often as Spark allows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def attempts(folder: Path) -> int:
 
 
 class Noted:
-    """User code that notes each of its runs and raises."""
+    """User code that records each of its runs and raises an error."""
 
     def __init__(self, folder: Path, error: Exception, *, times: int = 99) -> None:
         folder.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime relies on in each carrier and in Spark itself, on every Spark line."""
+"""Tests the assumptions of the runtime about each carrier and Spark, on every Spark line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ HOUR = timedelta(hours=1)
 
 
 class FilePlans:
-    """Plans of one source as files that are created once."""
+    """The plans of one source, as files that are created once."""
 
     def __init__(self, folder: Path, initial: int = -1) -> None:
         self.folder = str(folder)
@@ -155,7 +155,7 @@ def watermarked(df: DataFrame) -> DataFrame:
 
 @dataclass
 class Bench:
-    """Makes carriers over one checkpoint and runs queries on them."""
+    """Creates carriers for one checkpoint, and runs queries on them."""
 
     spark: SparkSession
     kind: type[Carrier]
@@ -226,7 +226,7 @@ class Bench:
 
 
 def until(condition: Callable[[], bool], query: StreamingQuery | None = None) -> None:
-    """Wait for a condition; raise when the query fails before it holds."""
+    """Wait for a condition, and raise if the query fails first."""
     end = time.monotonic() + DEADLINE
     while not condition():
         if query is not None and not query.isActive:
@@ -237,7 +237,7 @@ def until(condition: Callable[[], bool], query: StreamingQuery | None = None) ->
 
 
 def failure(query: StreamingQuery) -> str:
-    """Wait for a query to fail and return all it says."""
+    """Wait for a query to fail, and return its whole error."""
     until(lambda: not query.isActive)
     error = query.exception()
     assert error is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a real cluster: speculative copies of tasks, and executors that die, change no row."""
+"""Tests on a real cluster that speculative tasks and killed executors change no row."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def driver(
     cluster: Cluster, root: Path, settings: Mapping[str, str], *faults: Fault
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The program on the cluster; it must end well once it is told to stop."""
+    """Run the program on the cluster. It must end normally on request."""
     (root / "spark.json").write_text(json.dumps(cluster.settings() | settings))
     command = [sys.executable, "-W", "ignore", str(PROGRAM), str(root)]
     with running(command, root / "driver.log", faults_env(*faults)) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers and workers die by SIGKILL at every point of the protocol; the output stays exact."""
+"""Tests exact output when SIGKILL ends drivers and workers at every point of the protocol."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ON_NEWEST = range(1, 14, 6)
 
 
 def chain(root: Path, part: Collection[int]) -> list[Fault]:
-    """One fault per run of the driver, each once."""
+    """Return one fault per run of the driver, each once."""
     points: list[tuple[str, FaultAction]] = [
         *((point, FaultAction.KILL) for point in DRIVER_POINTS),
         (COMMITTED_ONE_FILE, FaultAction.KILL),
@@ -64,13 +64,13 @@ def chain(root: Path, part: Collection[int]) -> list[Fault]:
 
 
 def run(root: Path, scenario: str, *faults: Fault, rows: int) -> int:
-    """Run a pipeline in a driver of its own, however that ends; returns its exit code."""
+    """Run a pipeline in a separate driver until it ends, and return the exit code."""
     job = functools.partial(crash_scenarios.run, root, scenario, rows)
     return run_driver(job, root / "driver.log", *faults)
 
 
 def assert_exact(root: Path, scenario: str, rows: int) -> None:
-    """Every row once, in every sink, and nothing staged is left."""
+    """Check that each sink has every row once, and that no staged data is left."""
     shape, sinks = scenario.split("-")
     first, second = DirectorySink(root / "first"), DirectorySink(root / "second")
     found = first.read()
@@ -95,12 +95,12 @@ def assert_exact(root: Path, scenario: str, rows: int) -> None:
 
 
 def log_of(root: Path) -> str:
-    """The end of the drivers' output, for a failing assertion."""
+    """Return the end of the drivers' output, for a failing assertion."""
     return (root / "driver.log").read_text(errors="replace")[-6000:]
 
 
 def kill_at_each(root: Path, scenario: str, part: Collection[int] = ALL) -> int:
-    """Kill a driver at every point, then workers of the last one; returns the number of rows."""
+    """Kill a driver at every point, then workers of the last one, and return the number of rows."""
     rows = PLAN_ROWS * (len(part) + 4)  # every run makes a plan at most
     for fault in chain(root, part):
         code = run(root, scenario, fault, rows=rows)
@@ -119,7 +119,7 @@ def kill_at_each(root: Path, scenario: str, part: Collection[int] = ALL) -> int:
 def test_drivers_and_workers_killed_at_point_after_point_lose_and_double_nothing(
     tmp_path: Path,
 ) -> None:
-    """Every point on one of the Spark lines; `make test-full` takes all of them on both."""
+    """Each Spark line tests some points. `make test-full` tests all points on both."""
     part = ON_NEWEST if NATIVE else sorted(set(ALL) - set(ON_NEWEST))
     kill_at_each(tmp_path, "join-2", part)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `parse_schema` reads, Spark's own parser reads in the same way."""
+"""Tests that `parse_schema` and Spark's own parser read the same schemas."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor, the status and the metrics against a real Spark."""
+"""Tests the doctor, the status, and the metrics with a real Spark."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def _timed_batch(indexes):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """What a pipeline tells OpenTelemetry, by instrument, uid and split."""
+    """Return a pipeline's OpenTelemetry metrics, by instrument, uid, and split."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     instruments = Instruments(provider)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user sees when a pipeline fails on Spark, in batch and in streaming."""
+"""Tests what a user sees when a pipeline fails on Spark, in batch and streaming."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_system_that_does_not_answer_fails_the_start_and_leaves_nothing(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Where connections are taken and nothing is ever answered: host and port."""
+    """A server that accepts connections but never responds: host and port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield "{}:{}".format(*server.getsockname())
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver and its JVM freeze, another driver takes over, the first one resumes; with Spark state.
+"""A driver and its JVM freeze, another driver takes over, and the first one resumes.
 
-`tests/unit/test_frozen_drivers.py` has all meetings of the two without Spark.
+`tests/unit/test_frozen_drivers.py` tests all pairs of states without Spark.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks change between two starts, the positions of the sources stay."""
+"""Tests that sinks can change between two starts while the positions of sources stay."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No filter, of the user or of Spark's optimiser, keeps the heartbeats from the watermark node."""
+"""Tests that no filter keeps heartbeats from the watermark node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files, then a log that grows: one switch, planned stops, restarts before, at and after it."""
+"""Tests files followed by a growing log: one switch, planned stops, and restarts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline that is not the one its location belongs to is refused, and nothing is lost by it."""
+"""Tests that a location rejects a different pipeline without losing data."""
 
 from __future__ import annotations
 

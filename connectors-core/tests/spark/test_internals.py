@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `connectors_core.spark.internals` uses of Spark and Spark does not promise is there."""
+"""Tests that Spark has the internals that `connectors_core.spark.internals` uses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup joins on Spark: batch and stream, by key and cached as a whole."""
+"""Tests lookup joins on Spark: batch and streaming, by key and with a full cache."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a partial cache lives: what Spark's worker processes share, and when they end."""
+"""Tests the lifetime of a partial cache: what Spark's worker processes share, and their ends."""
 
 from __future__ import annotations
 

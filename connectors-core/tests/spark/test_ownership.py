@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What belongs to a pipeline: the reading of its sources, their watermarks, the end of its run."""
+"""Tests what belongs to a pipeline: reads of sources, watermarks, and the end of a run."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_update_mode_where_it_cannot_be(
 
 
 class _NotYet(Committer[StagedFile]):
-    """Asks to be tried again while a file `not-yet` exists."""
+    """Requests a retry while a file `not-yet` exists."""
 
     def __init__(self, committer: Committer[StagedFile], gate: Path) -> None:
         self.committer, self.gate = committer, gate
@@ -181,7 +181,7 @@ def test_stop_does_not_wait_for_commits_that_are_tried_again(
 
 
 class _Printer(Sink):
-    """Writes nowhere."""
+    """Discards its rows."""
 
     def create_writer(self, context):
         return _Writer()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines from their sources to their sinks: what comes out, once, whatever happens between."""
+"""Tests that each row arrives once from sources to sinks, despite failures."""
 
 from __future__ import annotations
 

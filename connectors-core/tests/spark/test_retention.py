@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nobody can ask for any more is removed, and a restart still finds all it needs."""
+"""Tests that obsolete state is removed, and that a restart finds all that it needs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that a sink lost after the decision are written again by Spark, in streams and batches."""
+"""Tests that Spark rewrites rows that a sink lost after the decision, in stream and batch."""
 
 from __future__ import annotations
 

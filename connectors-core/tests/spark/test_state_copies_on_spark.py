@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of the state of pipelines on Spark, and going back in it."""
+"""Tests backups of the state of pipelines on Spark, and rollbacks."""
 
 from __future__ import annotations
 

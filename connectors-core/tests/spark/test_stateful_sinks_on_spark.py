@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers on Spark go on from the states of decided epochs: streams, batches, drivers killed."""
+"""Tests that writers on Spark resume from the states of decided epochs, also after kills."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_number_of_writers_that_is_not_fixed_is_refused(
 
 
 def kill_at(root: Path, points: list[tuple[FaultPoint, FaultAction]]) -> None:
-    """Kill a driver at each point in turn; the last one ends."""
+    """Kill a driver at each point in turn, and let the last one end."""
     rows = 150 * (len(points) + 3)
     for number, (point, action) in enumerate(points):
         fault = Fault(point, action=action, nth=2, once=root / f"fault-{number}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines that are stopped from outside: by another thread, or by SIGTERM."""
+"""Tests stopping a pipeline from another thread and with SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the suite for sinks that every run has on Spark; a full one has them all."""
+"""Runs the cases of the sink suite that every run tests on Spark. A full run tests all cases."""
 
 from __future__ import annotations
 

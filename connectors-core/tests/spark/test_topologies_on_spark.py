@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sinks with topologies on Spark: beside a plain one, in the suite, and broken ones."""
+"""Tests sinks with topologies on Spark: next to a plain one, in the suite, and broken ones."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is changed in Spark's own workers: in their first tasks only, and not where it is off."""
+"""Tests the changes to Spark's workers: only in their first tasks, and only if enabled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's watermark is the connector's own, epoch by epoch, and no row is ever late by it."""
+"""Tests that Spark's watermark equals the connector's in every epoch, without late rows."""
 
 from __future__ import annotations
 

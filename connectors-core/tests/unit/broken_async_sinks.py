@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Broken async sinks, each with the case that must see it; see `broken_units`."""
+"""Broken async sinks, each with the case that must detect it. See `broken_units`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DropsWhatIsLarge(ServiceSink):
 
 
 class DoesNotWait(ServiceWriter):
-    """Takes an answer that does not come for one that is good."""
+    """Treats a missing response as success."""
 
     async def send(self, entries):
         request = asyncio.ensure_future(super().send(entries))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a suite on a connector that is broken."""
+"""Runs a suite on a broken connector."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ trial.DEADLINE = 25.0
 
 
 def failed_cases(pytester, module):
-    """The cases, without their parameters, that fail in a module of tests."""
+    """Return the failing cases in a test module, without their parameters."""
     found = results(pytester, module, pytester.runpytest)
     return {each["case"].partition("[")[0] for each in found if each["outcome"] == "failed"}
 
 
 def results(pytester, module, run):
-    """How the cases in a module of tests end."""
+    """Return the outcomes of the cases in a test module."""
     head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))
     pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(test_broken=head + module)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Broken readers and enumerators that both the suite of sources and the unit suites must see."""
+"""Broken readers and enumerators that the source suite and the unit suites must detect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that are broken only where their system is unavailable, each with the case that sees it."""
+"""Parts that are broken only during an outage, each with the case that detects it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class TakesAnOutageForNothing(LogEnumerator):
 
 
 class FindsAllAgainBehindAnOutage(LogEnumerator):
-    """Once something was found, a look that fails makes it forget all."""
+    """Forgets all splits when a discovery fails after a successful one."""
 
     def found(self, names, error):
         if error is not None and self.known:
@@ -151,7 +151,7 @@ class FindsAllAgainBehindAnOutage(LogEnumerator):
 
 
 class LosesWhatAppearedInAnOutage(LogEnumerator):
-    """Behind a look that failed it takes all that is new for read."""
+    """Treats all new data as read after a failed discovery."""
 
     failed = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Broken parts of connectors, each with the case that must see it; run by the test beside it."""
+"""Broken parts of connectors, each with the case that must detect it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CAN = frozenset(
         Capability.SECRETS,
     }
 )
-# Only what is broken in an outage is judged in one.
+# Only outage cases judge parts that are broken in an outage.
 ON_A_SURE_DISK = {"capabilities": Capabilities(can=CAN, cannot=NO_OUTAGES)}
 ON_A_DISK = {"capabilities": Capabilities(can=CAN | NO_OUTAGES.keys()), "system": Disk()}
 TICK = timedelta(seconds=1)
@@ -119,7 +119,7 @@ class EndsOnce(LogReader):
 
 
 class StaysWhereItWas(LogReader):
-    """Gives the position before the batch: rows of a cut batch come again."""
+    """Returns the position before the batch, so rows of a cut batch repeat."""
 
     def __init__(self, source, context):
         super().__init__(source, context)
@@ -281,7 +281,7 @@ class ForgetsTheSizeOfABadLine(LogReader):
 
 
 class MeetsABadRecordAgain(LogReader):
-    """Goes on before a bad line where that was the last of a batch."""
+    """Resumes before a bad line that was the last of a batch."""
 
     def snapshot_state(self):
         return [self.before(split) for split in super().snapshot_state()]
@@ -485,7 +485,7 @@ class ForgetsWhatItFound(LogEnumerator):
 
 
 class LooksOnce(LogEnumerator):
-    """Looks for new files only where it has not found any before."""
+    """Discovers new files only if it has not found any before."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -496,7 +496,7 @@ class LooksOnce(LogEnumerator):
 
 
 class ForgetsWhatCameBack(LogEnumerator):
-    """What came back is assigned, and does not stand in the snapshot until then."""
+    """Assigns returned splits, which are missing in earlier snapshots."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -677,7 +677,7 @@ SERIALIZERS = {
 
 
 class ReusesAName(TokenSink):
-    """All attempts of a task stage the same file."""
+    """Uses the same staged file for all attempts of a task."""
 
     def create_writer(self, context):
         return super().create_writer(replace(context, attempt_number=0, nonce="0"))
@@ -885,7 +885,7 @@ class WriterInASlotOfItsNumber(LeasedWriter):
 
 
 class OneGeneration(LeasedTokenSink):
-    """Who comes late puts its file in the place of another one's."""
+    """Lets a late attempt replace the file of another one."""
 
     def create_writer(self, context):
         lease = replace(context.lease, generation="first")
@@ -940,7 +940,7 @@ class FailsForWhatIsLost(_LeasedCommitter):
 
 
 class ForgetsWhatItLost(_LeasedCommitter):
-    """Says once that something is lost; after that it counts as committed."""
+    """Reports a loss only once. After that, the loss counts as committed."""
 
     def commit(self, requests):
         super().commit(requests)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fetcher manager, for tests that hold for all of them."""
+"""All fetcher managers, for tests that apply to each of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table in memory for tests of lookups, and functions that ask it."""
+"""A table in memory for lookup tests, and functions that request it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def expected(batches: Sequence[pa.RecordBatch], how: str = "left") -> list[dict[
 
 @dataclass
 class Asked(LookupFunction):
-    """Notes what it is asked for, and fails as often as it is told to."""
+    """Records its requests, and fails as often as configured."""
 
     failures: list[Exception] = field(default_factory=list)
     asked: list[list[int]] = field(default_factory=list)

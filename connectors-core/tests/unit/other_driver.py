@@ -33,7 +33,7 @@ class HeldBy:
 
 
 def take_lease(store: StateStore, incarnation: int) -> None:
-    """Take a pipeline over, as from a driver that gave no sign of life."""
+    """Take a pipeline over, as from a driver without heartbeats."""
     owner = asdict(LeaseOwner.current("another driver"))
     claim = {"claimed_at": 0.0, "incarnation": incarnation, "nonce": "another", "owner": owner}
     assert store.create(f"lease/{incarnation:010d}.json", documents.encode("lease", claim))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service that throttles, reorders and fails in part, and a sink that sends to it."""
+"""A service that throttles, reorders, and fails in part, and a sink for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinned files: from a folder as they are pinned, or not at all."""
+"""Tests pinned files: a folder with the exact files works, and any other fails."""
 
 import hashlib
 import os

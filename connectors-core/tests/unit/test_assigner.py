@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which splits are handed out."""
+"""Tests the order in which splits are assigned."""
 
 from dataclasses import dataclass
 

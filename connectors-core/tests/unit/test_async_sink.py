@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an `AsyncSinkWriter` keeps to, against a service that throttles, reorders and fails."""
+"""Tests `AsyncSinkWriter` with a service that throttles, reorders, and fails."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which failures of a task its next attempt would repeat."""
+"""Tests which failures of a task its next attempt would repeat."""
 
 from __future__ import annotations
 

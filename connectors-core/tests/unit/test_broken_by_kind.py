@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of faults that suites once missed: at least three broken connectors for each."""
+"""Kinds of faults that suites once missed, with at least three broken connectors each."""
 
 from __future__ import annotations
 

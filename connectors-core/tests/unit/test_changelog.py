@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the column of row kinds says."""
+"""Tests the column of row kinds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A name belongs to the first attempt of a job that asks for it."""
+"""Tests that the first attempt of a job that claims a name gets it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decided epochs are committed, each committable once, whatever fails in between."""
+"""Tests that decided epochs are committed, each committable once, despite any failure."""
 
 import threading
 from collections import Counter

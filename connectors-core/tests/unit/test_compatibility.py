@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The import of a connector says whether its build fits the Spark and the Python that are there."""
+"""Tests that the import of a connector checks whether its build fits the Spark and Python."""
 
 from __future__ import annotations
 

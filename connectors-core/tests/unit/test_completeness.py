@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State from which something was removed is refused at the start, before anything is written."""
+"""Tests that incomplete state is rejected at the start, before any write."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A class declares its settings once: keywords, keys, attributes, help and errors follow."""
+"""Tests that keywords, keys, attributes, help, and errors derive from a single declaration."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Systems are asked for an answer before a pipeline starts; who gave none is named."""
+"""Tests that systems are checked before a pipeline starts, and unresponsive ones are named."""
 
 from __future__ import annotations
 

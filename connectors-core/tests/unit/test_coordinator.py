@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One query's coordinator against readers that run in the test: plans, limits, events, ends."""
+"""Tests a query's coordinator with readers in the test: plans, limits, events, and ends."""
 
 from __future__ import annotations
 

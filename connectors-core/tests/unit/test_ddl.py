@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas as text or as a `StructType`; `tests/spark/test_ddl_as_spark.py` compares with Spark."""
+"""Tests schemas as text or `StructType`. `tests/spark/test_ddl_as_spark.py` uses Spark."""
 
 from __future__ import annotations
 

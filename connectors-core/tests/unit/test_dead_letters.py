@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead letters reach their sink with the decision of the epoch, from the spools it names."""
+"""Tests that dead letters reach their sink with the epoch's decision, from its spools."""
 
 import pytest
 from test_writing import Committing, Plain, Staged, staged

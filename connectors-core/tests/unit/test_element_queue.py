@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue between fetchers and the task: bounds, wake-ups, errors."""
+"""Tests the queue between fetchers and the task: limits, wake-ups, and errors."""
 
 import threading
 

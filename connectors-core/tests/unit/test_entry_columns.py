@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries that stay columns behave as a sequence of bytes."""
+"""Tests that entries in columns behave as a sequence of bytes."""
 
 from __future__ import annotations
 

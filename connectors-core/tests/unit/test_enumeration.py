@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch run's enumerators: what they count is kept, and they hear what their readers say."""
+"""Tests the enumerators of a batch run: their metrics, and events of their readers."""
 
 from __future__ import annotations
 

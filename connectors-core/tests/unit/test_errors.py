@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors say what to do and arrive whole on the other side of a pickle."""
+"""Tests that errors contain a hint and survive pickling."""
 
 from __future__ import annotations
 

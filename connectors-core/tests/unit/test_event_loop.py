@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One event loop for each process, also for a forked one."""
+"""Tests that each process has one event loop, also after a fork."""
 
 from __future__ import annotations
 

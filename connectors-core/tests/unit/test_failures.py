@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A failure in Spark: its first telling line, on one screen, as an error of the tree."""
+"""Tests that a failure in Spark becomes one of the core's errors, on one screen."""
 
 from __future__ import annotations
 

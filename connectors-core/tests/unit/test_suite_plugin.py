@@ -157,7 +157,7 @@ def test_what_follows_from_a_failure_is_not_judged(run, pytester, arguments):
 
 
 def test_a_case_presupposes_cases_of_its_suite_only():
-    with pytest.raises(TypeError, match=r"Wrong\.test_it comes after test_that, which is not a case"):
+    with pytest.raises(TypeError, match=r"Wrong\.test_it comes after test_that, which is not"):
 
         class Wrong(ConnectorSuite):
             @case(after="test_that")
@@ -180,7 +180,7 @@ def test_a_case_may_presuppose_those_of_other_parts_of_its_suite():
         pass
 
     assert [name for name, _ in Whole.cases()] == ["test_it", "test_that"]
-    with pytest.raises(TypeError, match=r"Half\.test_it comes after test_that, which is not a case"):
+    with pytest.raises(TypeError, match=r"Half\.test_it comes after test_that, which is not"):
 
         class Half(Second):
             pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Avro messages, with and without a registry in front of them."""
+"""Tests Avro messages, with and without a registry."""
 
 from __future__ import annotations
 

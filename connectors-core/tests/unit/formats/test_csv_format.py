@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV messages: what is written is read again, and one bad message costs one."""
+"""Tests that CSV messages are read back unchanged, and that a bad message affects only itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats by options, with and without a prefix."""
+"""Tests formats from options, with and without a prefix."""
 
 from __future__ import annotations
 

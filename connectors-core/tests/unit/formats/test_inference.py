@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is inferred holds the values that it is inferred from."""
+"""Tests that an inferred schema fits the values from which it is inferred."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps, and what is no text in a column of texts; what is no JSON is bad as ever."""
+"""Tests maps, non-text values in text columns, and invalid JSON."""
 
 from __future__ import annotations
 

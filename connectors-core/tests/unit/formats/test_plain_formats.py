@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are one value."""
+"""Tests messages with a single value."""
 
 from __future__ import annotations
 

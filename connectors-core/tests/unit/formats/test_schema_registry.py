@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A registry over HTTP: asked once, with a password that nobody sees."""
+"""Tests a registry over HTTP: one request, and a hidden password."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins of rows with what was looked up, against the same join in plain Python."""
+"""Tests joins with looked-up rows against the same join in plain Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a lookup join that runs in a task: requests, order, bounds, what stays open."""
+"""Tests the part of a lookup join that runs in a task: requests, order, limits, and resources."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partial cache: bounds, times, missing keys, and what it lets go of."""
+"""Tests the partial cache: limits, times, missing keys, and evictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows_of(**values):
 
 
 def known(cache, *keys):
-    """What the cache gives, by key; None where it does not know one."""
+    """Return the cached rows by key, or None for an unknown key."""
     present, rows = cache.get_if_present(keys_of(*keys))
     found = [] if rows is None else rows.to_pylist()
     return [

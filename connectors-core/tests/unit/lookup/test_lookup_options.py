@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of lookups: which provider they make, and what has no effect."""
+"""Tests lookup options: the resulting provider, and options without effect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite of lookup tables on the toy table."""
+"""Runs the suite for lookup tables on the toy table."""
 
 from __future__ import annotations
 

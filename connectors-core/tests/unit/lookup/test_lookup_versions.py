@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of tables that are cached as a whole: reloads, pins, what is kept and removed."""
+"""Tests versions of tables with a full cache: reloads, pins, retention, and removal."""
 
 from __future__ import annotations
 

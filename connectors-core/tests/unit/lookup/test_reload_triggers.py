@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers of reloads: when they are due, what was missed, and their end."""
+"""Tests reload triggers: due times, missed reloads, and the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 
 class Context:
-    """Time stands still; each reload ends when the test says so."""
+    """The clock stands still, and each reload ends on the test's request."""
 
     def __init__(self):
         self.asked = threading.Semaphore(0)
