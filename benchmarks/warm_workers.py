@@ -80,7 +80,7 @@ def worker_time(spark: SparkSession) -> float:
 
 
 def measure(spark: SparkSession, runs: int, plans: int) -> Iterator[Result]:
-    """Return the milliseconds for each way to stay warm and for none. The ways alternate."""
+    """Return the milliseconds with each kind of warm worker and with cold ones, in turns."""
     measured = {
         "CPU of a worker for a small task (ms)": lambda: worker_time(spark),
         "a small task (ms)": lambda: small_task(spark),

@@ -145,6 +145,6 @@ class TreatingServer(ABC):
 
 
 def answer_to_bulk(items: list[dict[str, Any]]) -> Answer:
-    """The answer to a bulk of these items."""
+    """Return the response to a bulk request with these items."""
     errors = any("error" in result for item in items for result in item.values())
     return Answer(200, {"errors": errors, "items": items})

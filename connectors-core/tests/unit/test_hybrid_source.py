@@ -491,7 +491,7 @@ enumerators = st.sampled_from([OnRequest, Discovering, Pushing])
 
 
 class HybridModel(DriverModel):
-    """Crashes at any moment, before, at and after switches, with any parallelism after them."""
+    """Crashes occur at any time, also at switches. Restarts have any parallelism."""
 
     @initialize(
         members=st.lists(st.tuples(sizes, enumerators), min_size=1, max_size=3),

@@ -419,7 +419,7 @@ class _Walk:
             passed_over=self._since_snapshot,
         ).start()
         self._take()
-        self.snapshot()  # like the first plan of every start
+        self.snapshot()  # every start begins with such a plan
 
     def _take(self) -> None:
         for subtask, split in self._life.context.assigned:
