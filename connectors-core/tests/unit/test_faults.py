@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults strike at the asked point, at the asked pass, once, in whatever process passes it."""
+"""Tests that faults occur once, at the requested point and pass, in any process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network forwards, slows, cuts and refuses."""
+"""Tests that the network forwards, slows, cuts, and rejects connections."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ class Echo(socketserver.BaseRequestHandler):
 
 @pytest.fixture
 def network() -> Iterator[FaultyNetwork]:
-    """A network in front of a server that says what it hears."""
+    """A network before an echo server."""
     with socketserver.ThreadingTCPServer((HOST, 0), Echo) as server, FaultyNetwork() as network:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         network.forward_to(server.server_address[1])

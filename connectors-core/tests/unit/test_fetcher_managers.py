@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads that fetch: which splits they read when, how they stop, how they fail."""
+"""Tests fetcher threads: which splits they read, and how they stop and fail."""
 
 import logging
 import threading
@@ -88,7 +88,7 @@ def manager_of(manager_class, reader_class=NumbersReader, log=None, fail_at=None
 
 
 def poll(queue):
-    """The next entry, whenever it comes."""
+    """Wait for the next entry."""
     assert queue.wait_available(DEADLINE)
     return queue.poll()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that have moved can be imported by their former names."""
+"""Tests that moved modules can be imported by their former names."""
 
 from __future__ import annotations
 

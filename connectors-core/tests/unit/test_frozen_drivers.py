@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver freezes, is taken for gone, and resumes beside the one that took over.
+"""A driver freezes, counts as dead, and resumes next to its successor.
 
 The drivers that freeze are processes, stopped by SIGSTOP. Their leases last longer than they are
 frozen, so no look at the lease stops them when they resume.

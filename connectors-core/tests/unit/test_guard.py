@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guarded process ends when it is told to, and when nobody is left to tell it."""
+"""Tests that a guarded process ends on request, and when its parent ends."""
 
 import os
 import shutil

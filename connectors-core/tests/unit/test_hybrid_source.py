@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources one after another: each read once, one switch between two plans, restarts around it."""
+"""Tests hybrid sources: each member is read once, with one switch and restarts around it."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_limits_and_rate_are_those_of_the_first():
 
 
 class Telling(OnRequest, SupportsSwitchInfo):
-    """Has something else to say every time."""
+    """Returns a different value at every call."""
 
     told = itertools.count()
 
@@ -382,7 +382,7 @@ def test_a_run_to_what_is_there_needs_a_last_member_that_can():
 
 
 def switched(source, **fields):
-    """The error of a pipeline at the switch, None without one."""
+    """Return the error of a pipeline at the switch, or None."""
     driver = driver_of(source, **({"strategy": MONOTONOUS} | fields)).start(1)
     for _ in range(20):
         driver.mailbox.run()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline is started again as it was, or refused with the ways out."""
+"""Tests that a pipeline restarts unchanged, or is rejected with hints."""
 
 from dataclasses import replace
 

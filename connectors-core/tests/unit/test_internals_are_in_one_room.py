@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private attributes of pyspark are used in `connectors_core.spark.internals` only."""
+"""Tests that only `connectors_core.spark.internals` uses private attributes of pyspark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One driver per pipeline: a second one is kept out, a dead one is replaced, a late one fenced."""
+"""Tests that a pipeline has one driver: others are rejected, replaced, or fenced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE = LeaseOwner(host="elsewhere", pid=7, process_start="1", boot_id="b", 
 
 
 class Time:
-    """A clock, a renewal and a wait that move only when a test says so."""
+    """A clock, a renewal, and a wait that advance only on request."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline without Spark keeps the promises of the one on Spark."""
+"""Tests that the pipeline without Spark behaves like the one on Spark."""
 
 from __future__ import annotations
 
@@ -421,7 +421,7 @@ def test_a_state_location_that_never_answers_is_named_in_time(tmp_path):
 
 
 class SmallDisk(MemoryFileSystem):
-    """A file system of its own that has no space left from some moment on."""
+    """A separate file system, which is full from some point on."""
 
     protocol = "small-disk"
     store: ClassVar[dict] = {}

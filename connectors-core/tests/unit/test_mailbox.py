@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coordinator's thread: one action after another, timers, calls on workers, errors, the end."""
+"""Tests the coordinator's thread: order of actions, timers, worker calls, errors, and the end."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ def mailbox(errors):
 
 
 def settled(mailbox):
-    """Wait until all that is in the mailbox by now has run."""
+    """Wait until all current actions of the mailbox have run."""
     done = threading.Event()
     mailbox.execute(done.set)
     assert done.wait(DEADLINE)

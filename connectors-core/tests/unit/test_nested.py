@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested columns are cast field by field, with nulls wherever Spark allows them."""
+"""Tests that nested columns are cast field by field, with nulls wherever Spark allows them."""
 
 from __future__ import annotations
 

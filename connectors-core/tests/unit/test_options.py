@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options are declared once and serve validation, documentation and "did you mean"."""
+"""Tests that one declaration of an option serves validation, documentation, and suggestions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outages begin, pass by themselves, and are over when their context ends."""
+"""Tests that outages begin, end by themselves, and end with their context."""
 
 from __future__ import annotations
 

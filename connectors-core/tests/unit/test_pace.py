@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadlines of the suites follow the speed of the machine."""
+"""Tests that deadlines of the suites depend on the speed of the machine."""
 
 from __future__ import annotations
 

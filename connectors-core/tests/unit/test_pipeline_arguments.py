@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the wrong type are refused with what is expected, before anything uses them."""
+"""Tests that arguments of the wrong type are rejected before their use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live splits whose stops the enumerator plans: no claim, every row once, idleness, commits."""
+"""Tests unbounded splits with planned stops: every row once, idleness, and commits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans, reports and decisions: created once, checked when read, the same when they come back."""
+"""Tests that plans, reports, and decisions are created once and validated when read."""
 
 import orjson
 import pytest

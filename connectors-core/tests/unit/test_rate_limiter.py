@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits, plan by plan, on a clock of the test's own."""
+"""Tests rate limits, plan by plan, with the test's clock."""
 
 import math
 import pickle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the bound of what is on its way moves."""
+"""Tests how the limit of in-flight requests changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row once, in order, however reads are cut, repeated, raced and broken off."""
+"""Tests that every row is read once and in order, however reads are cut or repeated."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ class HoledSplit(ToySplit):
 
 
 class HoledSource(ToySource):
-    """The rows before `begin` are gone: its reader goes on behind them."""
+    """The rows before `begin` are deleted, so the reader resumes after them."""
 
     begin = 0
 

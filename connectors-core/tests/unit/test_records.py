@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One policy for bad records: stop, count, or keep them for a sink."""
+"""Tests the policy for bad records: stop, count, or keep them for a sink."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_fail_stops_at_the_first_bad_record_with_all_that_is_known() -> None:
 
 
 def told(policy: RecordPolicy, record: BadRecord, cause: Exception | None = None) -> str:
-    """All that a traceback shows of the error and its causes."""
+    """Return all text in a traceback of the error and its causes."""
     with pytest.raises((BadRecordError, BadRecordLimitError)) as caught:
         RecordErrorHandler(policy).handle(record, cause=cause)
     return "".join(traceback.format_exception(caught.value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of driver, readers and crashes: nothing is lost, nothing doubled, nothing forgotten."""
+"""A model of driver, readers, and crashes: no row is lost or duplicated."""
 
 from __future__ import annotations
 

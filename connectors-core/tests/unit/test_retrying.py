@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is tried again is logged when it begins and while it continues, not each time."""
+"""Tests that retries are logged when they start and at intervals, not each time."""
 
 from __future__ import annotations
 

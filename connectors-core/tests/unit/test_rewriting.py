@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sink loses after the decision is written again, once, whatever fails meanwhile."""
+"""Tests that rows that a sink loses after the decision are rewritten once."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Setup:
             assert sink.losses() == 0
 
     def rewrites(self):
-        """Per epoch, what was written again, in order."""
+        """Return the rewritten rows per epoch, in order."""
         return {
             epoch: [
                 {uid: each.subtasks for uid, each in rewrite.sinks.items()} for rewrite in found
@@ -255,7 +255,7 @@ def test_after_any_losses_and_crashes_every_row_is_there_once(tmp_path_factory, 
 
 
 class Lossy(Target, SupportsRewriting):
-    """Its committer loses what is named `lost`."""
+    """Its committer loses the committables in `lost`."""
 
     def create_committer(self, context):
         self.script = [lose_named] * 9

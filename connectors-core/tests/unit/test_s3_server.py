@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The object store of the tests comes back with what it had; a relay passes on and changes."""
+"""Tests that the object store keeps its data over restarts, and that a relay changes responses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets show themselves only when asked to by name."""
+"""Tests that secrets are visible only on explicit request."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources that need no external system."""
+"""Tests the sources that need no external system."""
 
 import pickle
 

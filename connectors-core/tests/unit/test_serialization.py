@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is stored comes back equal, or is refused with the reason."""
+"""Tests that stored objects are read back equal, or rejected with the reason."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The skeleton of a reader: positions, ends, pauses and errors as the runtime sees them."""
+"""Tests the base class of readers: positions, ends, pauses, and errors."""
 
 import threading
 from dataclasses import dataclass, replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An error names an option as the caller spelled it."""
+"""Tests that an error names an option as the caller spelled it."""
 
 from __future__ import annotations
 

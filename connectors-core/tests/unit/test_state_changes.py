@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline is taken back to an epoch, and an epoch that is lost is given up."""
+"""Tests rolling a pipeline back to an epoch, and giving up a lost epoch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Setup:
         return sorted(path for path in found if path.parent.name != "lease")
 
     def lose_an_epoch(self):
-        """Let the driver die right behind a decision, and remove what it staged for a sink."""
+        """Let the driver die right after a decision, and remove its staged data of a sink."""
         with pytest.raises(FaultInjected):
             self.run(Fault(FaultPoint.AFTER_DECISION, nth=4, action=FaultAction.RAISE))
         epoch = max(decisions_since(self.store, 0))

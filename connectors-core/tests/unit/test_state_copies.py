@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline starts from a copy of its state as it would have started from the state itself."""
+"""Tests that a pipeline starts from a backup of its state as from the state itself."""
 
 from __future__ import annotations
 

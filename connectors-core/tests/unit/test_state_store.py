@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One writer wins, nobody overwrites, and what is half written never counts."""
+"""Tests that one writer wins, files are never overwritten, and partial writes do not count."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers go on from the states of decided epochs, whatever fails and however many they are."""
+"""Tests that writers resume from the states of decided epochs, with any number of writers."""
 
 from __future__ import annotations
 

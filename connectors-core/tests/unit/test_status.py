@@ -46,7 +46,7 @@ SECONDS = 20
 
 
 class Driver:
-    """A query without Spark: reads the entries of every plan in this process."""
+    """A query without Spark, which reads the entries of every plan in this process."""
 
     def __init__(self, folder, source, *, limits=None, strategy=None, parallelism=2):
         self.root = StateStore(str(folder))

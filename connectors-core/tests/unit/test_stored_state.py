@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of stored state are asked for, written when told to, and never changed."""
+"""Tests that missing files of stored state are reported, written on request, and never changed."""
 
 from __future__ import annotations
 

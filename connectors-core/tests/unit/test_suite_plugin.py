@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases are selected by capability, and every one of them stands in the report."""
+"""Tests that cases are selected by capability, and that the report contains all of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite of sinks is tested: each broken sink fails the one case that is meant to see it."""
+"""Tests the sink suite: each broken sink fails the one case that must detect it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TestCorrectMergingSink(MergingSuite):
 
 
 class Writer(CommittingSinkWriter):
-    """One that works; broken ones are derived from it."""
+    """A working sink, from which the broken ones derive."""
 
     def __init__(self, sink, context):
         self.sink, self.inner = sink, TokenSink.create_writer(sink, context)
@@ -250,7 +250,7 @@ class LeavesATemporaryFile(Writer):
 
 
 class WritesItsToken(Writer):
-    """Puts its token into a committable, and so into decisions."""
+    """Puts its token into a committable, and therefore into decisions."""
 
     def prepare_commit(self):
         (file,) = super().prepare_commit()
@@ -266,7 +266,7 @@ class LogsItsToken(Writer):
 
 
 class DropsWhatIsWrittenAgainAndAgain(Writer):
-    """Takes for bad what four attempts have not brought to a commit."""
+    """Counts data as bad after four attempts without a commit."""
 
     written: ClassVar[Counter] = Counter()
 
@@ -315,7 +315,7 @@ class TellsItsTokenInTheCause(Writer):
 
 
 class Commit(Committer):
-    """One that works; broken ones are derived from it."""
+    """A working committer, from which the broken ones derive."""
 
     def __init__(self, sink, context):
         self.sink, self.inner = sink, TokenSink.create_committer(sink, context)
@@ -331,7 +331,7 @@ class Commit(Committer):
 
 
 class CommitsAgain(Commit):
-    """Does not see that something was committed before."""
+    """Does not detect an earlier commit."""
 
     def commit(self, requests):
         for request in requests:
@@ -343,7 +343,7 @@ class CommitsAgain(Commit):
 
 
 class CommitsAllOrNothing(Commit):
-    """Takes all for committed where the first one is."""
+    """Counts all committables as committed if the first one is."""
 
     def commit(self, requests):
         first = self.sink.path / requests[0].committable.name if requests else None
@@ -352,7 +352,7 @@ class CommitsAllOrNothing(Commit):
 
 
 class NumbersItsFiles(Commit):
-    """Begins to count anew after a restart."""
+    """Restarts its numbers after a restart."""
 
     number = 0
 
@@ -370,7 +370,7 @@ class SweepsNothing(Commit):
 
 
 class SweepsLaterEpochs(Commit):
-    """Takes away what a driver has staged that took over from this one."""
+    """Removes staged data of a driver that took over."""
 
     def sweep(self, checkpoint_id):
         for later in range(checkpoint_id, checkpoint_id + 8):
@@ -378,7 +378,7 @@ class SweepsLaterEpochs(Commit):
 
 
 class TakesLostForCommitted(Committer, SupportsLeases):
-    """Says of nothing that it is lost."""
+    """Never reports a loss."""
 
     def __init__(self, sink, context):
         self.inner = LeasedTokenSink.create_committer(sink, context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite of sources is tested: each broken source fails the one case that is meant to see it."""
+"""Tests the source suite: each broken source fails the one case that must detect it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TakesFurtherColumnsForPoison(LogReader):
 
 
 class StaysWhereItWas(LogReader):
-    """Gives the position before the batch: rows of a cut batch come again."""
+    """Returns the position before the batch, so rows of a cut batch repeat."""
 
     before = None
 
@@ -151,7 +151,7 @@ class HandsPoisonOnTwice(LogReader):
 
 
 class EndsALiveSplit(LogReader):
-    """Takes the end of what is there for the end of a split."""
+    """Treats the end of the available data as the end of a split."""
 
     def poll_next(self, output):
         status = super().poll_next(output)
@@ -264,7 +264,7 @@ class FreezesNewSplitsOnly(LogEnumerator):
 
 
 class WaitsForTheFirstRow(LogEnumerator):
-    """Keeps splits without rows, which hold the watermark."""
+    """Keeps splits without rows, which hold back the watermark."""
 
     def unassigned_splits(self):
         return self.empty()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite of lookup tables is tested: each broken one fails the case that is meant to see it."""
+"""Tests the lookup suite: each broken table fails the case that must detect it."""
 
 from __future__ import annotations
 

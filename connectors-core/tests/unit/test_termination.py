@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM in a process of its own: pipelines stop, then the process ends as the signal asks."""
+"""Tests SIGTERM in a separate process: pipelines stop, and then the process ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A secret is found in whatever holds it, and a coroutine that nobody ended."""
+"""Tests that secrets are found wherever they are, and unfinished coroutines too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suites on the toy source and the sink of tests."""
+"""Runs the unit suites on the toy source and the test sink."""
 
 from __future__ import annotations
 

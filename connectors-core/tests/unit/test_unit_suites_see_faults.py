@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit suites are tested: each fault is seen by the case that is meant to, and by no other."""
+"""Tests the unit suites: only the intended case detects each fault."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker keeps between two tasks; what a user adds is looked at again for every task."""
+"""Tests what a worker keeps between two tasks, and that user changes still take effect."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sinks of a task write the same rows, tell what they did, and leave nothing when one fails."""
+"""Tests that all sinks of a task write the same rows, and that a failure leaves no data."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A correct source of a local folder of logs; broken ones are derived from it."""
+"""A correct source of a local folder of logs, from which broken ones derive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIVE = -1
 
 @dataclass(frozen=True)
 class LogSplit(SourceSplit):
-    """Lines of one file between two bytes; a live one has no end yet."""
+    """The lines of a file between two byte positions. A live split has no end yet."""
 
     split_id: str
     position: int
@@ -45,7 +45,7 @@ class LogSplit(SourceSplit):
 
 @dataclass(frozen=True)
 class LogState:
-    """What is not assigned, and the files that were found."""
+    """The unassigned splits, and the discovered files."""
 
     waiting: tuple[LogSplit, ...]
     known: tuple[str, ...]
@@ -53,7 +53,7 @@ class LogState:
 
 @dataclass(frozen=True)
 class EndAt(SourceEvent):
-    """Where live splits end."""
+    """The ends of live splits."""
 
     ends: dict[str, int]
 
@@ -228,7 +228,7 @@ class LogReader(SourceReader):
 
 
 class LogSource(Source):
-    """Files of JSON lines in a folder. An unbounded one follows them as they grow."""
+    """Reads files of JSON lines in a folder. An unbounded one follows them as they grow."""
 
     reader, enumerator = LogReader, LogEnumerator
     event_types = (EndAt,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk of the toys, which can be unavailable; a correct toy asks it before whatever it does."""
+"""The disk of the toys, which can be unavailable. A correct toy checks it before each access."""
 
 from __future__ import annotations
 

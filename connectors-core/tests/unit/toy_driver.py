@@ -23,7 +23,7 @@ class Crash(Exception):
 
 
 class Driver:
-    """Starts coordinators over one store, reads their plans and notes every row, plan by plan."""
+    """Starts coordinators on one store, reads their plans, and records every row, plan by plan."""
 
     def __init__(self, store, sources, *, available_now=False, trigger_interval=0.0, groups=None):
         self.root = store
@@ -124,7 +124,7 @@ class Driver:
     # --- life -------------------------------------------------------------------------------------
 
     def step(self):
-        """Whatever comes next; False when nothing ever will."""
+        """Run the next step, and return False if there is none."""
         self.mailbox.run()
         self.mailbox.run_calls()
         if self.errors:
@@ -138,7 +138,7 @@ class Driver:
         return self.mailbox.to_next_timer()
 
     def run(self, steps=2000):
-        """To the end."""
+        """Run to the end."""
         for _ in range(steps):
             if not self.step():
                 break
@@ -160,7 +160,7 @@ class Driver:
         raise AssertionError("never")
 
     def crash(self):
-        """The driver is gone, with all it knew."""
+        """Drop the driver and its memory."""
         self.mailbox.close()
         self.coordinator = None
 

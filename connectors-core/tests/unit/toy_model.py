@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may happen to a driver at any moment, for stateful tests of its coordinator."""
+"""Events of a driver at any time, for stateful tests of its coordinator."""
 
 from __future__ import annotations
 

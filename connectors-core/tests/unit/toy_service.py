@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fake service in this process, and a correct sink for it; broken ones are derived from it."""
+"""A fake service in this process, and a correct sink for it, from which broken ones derive."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The external system of the sink that tests write to; broken sinks are derived from it."""
+"""The external system of the test sink, from which broken sinks derive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN = {Capability.TOPOLOGIES: "every file is committed as it was written"}
 
 
 class TokenSink(DirectorySink, SupportsConnectionCheck):
-    """A folder that one needs a token for."""
+    """A folder that requires a token."""
 
     def __init__(self, path, token):
         super().__init__(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source of known rows that can be cut, delayed, broken and watched; shared by tests."""
+"""A source of known rows that tests can cut, delay, break, and watch."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ToyState:
 
 @dataclass
 class Behaviour:
-    """What can be turned while a test runs; shared by all readers of a source."""
+    """Settings that a test can change during a run, shared by all readers of a source."""
 
     block: int | None = None  # batches end at multiples of this, else anywhere
     seed: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lookup table for tests of the suite: rows in an Arrow file, which can be taken away."""
+"""A lookup table for tests of the suite: rows in an Arrow file, which can be removed."""
 
 from __future__ import annotations
 
