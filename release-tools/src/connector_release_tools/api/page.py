@@ -27,7 +27,7 @@ experimental name may change with a minor version. A deprecated name works until
 """
 # Versions, oldest first, with the names that their packages exported.
 _Releases: TypeAlias = Sequence[tuple[str, Mapping[str, Sequence[str]]]]
-_COLUMNS: Final = ("Name", "Kind", "What it is", "Since", "Stability")
+_COLUMNS: Final = ("Name", "Kind", "Description", "Since", "Stability")
 
 
 def page(repository: Repository, projects: Sequence[PublicProject]) -> str:

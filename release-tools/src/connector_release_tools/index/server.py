@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self, folder: Path) -> None:
         kind = _best(self.headers.get("Accept", "*/*"))
         if kind is None:
-            self.send_error(HTTPStatus.NOT_ACCEPTABLE, f"there is {', '.join(_PAGES)}")
+            self.send_error(HTTPStatus.NOT_ACCEPTABLE, f"choose one of {', '.join(_PAGES)}")
         else:
             self._send(folder, _PAGES[kind], kind)
 
