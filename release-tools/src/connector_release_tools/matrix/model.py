@@ -107,8 +107,7 @@ class Spark(_Entry):
         java: The tested version of Java.
         pins: Additional requirements of an environment of this Spark line.
         works: Other versions that work, outside the matrix.
-        end_of_life: The day since which no connector is released for it; None while it is
-            supported.
+        end_of_life: The day on which support ended; None while it is supported.
     """
 
     pyspark: _Version
