@@ -246,7 +246,9 @@ def test_parsed_options_pickle_and_are_frozen() -> None:
 def test_the_table_for_the_documentation_has_a_row_per_option_in_order() -> None:
     rows = ALL.markdown().splitlines()
     assert len(rows) == 2 + len(ALL)
-    assert rows[2] == "| `topics` | list of string, not empty | **required** |  | Topics to read. |"
+    assert rows[2] == (
+        "| `topics` | list of strings, not empty | **required** |  | Topics to read. |"
+    )
     assert rows[3] == (
         "| `scan.startup.mode` | enum | `earliest-offset` | 1.0.0 | Where to begin \\| where none "
         "is stored. One of: earliest-offset, latest-offset. |"

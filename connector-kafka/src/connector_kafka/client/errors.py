@@ -166,7 +166,8 @@ def _shown(error: BaseException) -> str:
         return f"{error.message} ({error.errno}): {said}"
     if isinstance(error, ConnectorError):
         return error.message
-    return f"{type(error).__name__}: {error}"
+    kind, said = type(error).__name__, str(error)
+    return said if said.startswith(kind) else f"{kind}: {said}"  # kafka-python's include the class
 
 
 def _tls_refusal(error: BaseException) -> str | None:

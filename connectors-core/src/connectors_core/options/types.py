@@ -246,19 +246,19 @@ def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionTyp
                 try:
                     value = json.loads(text)
                 except ValueError:
-                    raise ValueError(f"a list of {inner.name}") from None
+                    raise ValueError(f"a list of {inner.name}s") from None
             else:
                 value = [part.strip() for part in between.split(text) if part.strip()]
         elif isinstance(value, os.PathLike | Enum):
             value = [value]
         if not isinstance(value, Iterable) or isinstance(value, bytes | Mapping):
-            raise ValueError(f"a list of {inner.name}, such as 'a{separator[0]} b'")
+            raise ValueError(f"a list of {inner.name}s, such as 'a{separator[0]} b'")
         return tuple(inner.parse(element) for element in value)
 
     def show(value: tuple[T, ...]) -> str:
         return f"{separator[0]} ".join(inner.show(element) for element in value)
 
-    return OptionType(f"list of {inner.name}", parse, show)
+    return OptionType(f"list of {inner.name}s", parse, show)
 
 
 def optional(kind: type[T] | OptionType[T], *, off: str | None = None) -> OptionType[T | None]:

@@ -87,6 +87,7 @@ def update(
     else:
         file_changes.apply(repository, changes)
         _written(repository, changes, name, commit=commit)
+        _say(f"next: release-tools release check {connector}")
 
 
 @release.command()
