@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets the tests of a folder import its helper modules."""
+"""Makes the helper modules of a folder importable in its tests."""
 
 import sys
 from pathlib import Path

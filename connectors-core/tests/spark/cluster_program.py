@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver on a standalone cluster: `cluster_program.py ROOT`, which runs until ROOT/stop exists.
 
-It reads the union of files that end and files that grow. It reads Spark's settings from
+It reads the union of bounded files and growing files. It reads Spark's settings from
 ROOT/spark.json.
 """
 

@@ -20,41 +20,41 @@ RIGHT_SCHEMA = pa.schema(
 
 
 def left_rows(numbers: pa.Array) -> pa.RecordBatch:
-    """Row i has the id i and is i seconds after the base."""
+    """Create rows with the id i at i seconds after the base."""
     times = pc.add(pc.multiply(numbers, 1_000_000), BASE).cast(pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays([numbers, times], schema=SCHEMA)
 
 
 def right_rows(numbers: pa.Array) -> pa.RecordBatch:
-    """Row i has the id 2i and the time of the left row of that id."""
+    """Create rows with the id 2i at the time of the left row with that id."""
     ids = pc.multiply(numbers, 2)
     times = pc.add(pc.multiply(ids, 1_000_000), BASE).cast(pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays([ids, times], schema=RIGHT_SCHEMA)
 
 
 def left_time(number: int) -> datetime:
-    """Time of a left row."""
+    """Return the time of a left row."""
     return datetime.fromtimestamp(BASE // 1_000_000 + number, UTC)
 
 
 def right_time(number: int) -> datetime:
-    """Time of a right row."""
+    """Return the time of a right row."""
     return left_time(2 * number)
 
 
 def number_right(rows: int) -> int:
-    """Return the number of rows in the right source. The last left rows find no partner."""
+    """Return the number of rows in the right source. The last left rows have no match."""
     return rows * 5 // 12
 
 
 def expected_pairs(rows: int) -> list[tuple[int, int | None]]:
-    """Return the expected rows of the outer join: (id, rid)."""
+    """Return the expected (id, rid) rows of the outer join."""
     matched = 2 * number_right(rows)
     return [(i, i if i % 2 == 0 and i < matched else None) for i in range(rows)]
 
 
 def expected_counts(rows: int) -> list[tuple[int, int]]:
-    """Return the expected windows: (start in seconds after the base, rows)."""
+    """Return the expected (start in seconds after the base, rows) of each window."""
     return [(start, min(600, rows - start)) for start in range(0, rows, 600)]
 
 
@@ -62,7 +62,7 @@ def session():  # type: ignore[no-untyped-def]
     """Create a minimal session with task retries."""
     from connectors_core.testing.spark_session import new_session
 
-    # No driver lives long enough to benefit from compiled code.
+    # No driver lives long enough to benefit from generated code.
     spark = new_session(
         {
             "spark.sql.codegen.wholeStage": "false",
@@ -74,10 +74,10 @@ def session():  # type: ignore[no-untyped-def]
 
 
 def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ignore[no-untyped-def]
-    """The pipeline of a scenario: its shape, `stateless` or `join`, and its sinks.
+    """Build the pipeline of a scenario: its shape, `stateless` or `join`, and its sinks.
 
-    These are `1`, `2`, `leased`: one that leases, and loses what it is told to, or `stateful`: one
-    whose writers number their rows.
+    The sinks are `1`, `2`, `leased` (a sink with leases that loses rows on request), or `stateful`
+    (a sink whose writers number their rows).
     """
     from pyspark.sql import functions as F
 

@@ -34,7 +34,7 @@ from connectors_core.testing.spark_session import new_session
 
 ROWS = 400
 KEYS = 40
-TABLE_ROWS = 60  # filled with rows without a key
+TABLE_ROWS = 60  # the rest has no key
 TABLE = pa.schema(
     [
         pa.field("key", pa.int64()),
@@ -46,7 +46,7 @@ ORDERS = EVENTS.append(pa.field("key", pa.int64()))
 
 
 def orders(numbers: pa.Array) -> pa.RecordBatch:
-    """Row n has the key n modulo 40, but every seventh row has none."""
+    """Create rows with the key n modulo 40. Every seventh row has no key."""
     keys = pc.subtract(numbers, pc.multiply(pc.divide(numbers, KEYS), KEYS))
     none = pc.equal(pc.subtract(numbers, pc.multiply(pc.divide(numbers, 7), 7)), 0)
     keys = pc.if_else(none, None, keys)
@@ -58,7 +58,7 @@ def order_source(rows: int = ROWS) -> DataGeneratorSource:
 
 
 def found(keys: pa.RecordBatch) -> pa.Table:
-    """Key k has k modulo 3 rows."""
+    """Return k modulo 3 rows for each key k."""
     rows = [
         {"key": key, "value": f"{key}.{number}"}
         for key in keys.column(0).to_pylist()
@@ -89,7 +89,7 @@ class Function(LookupFunction):
 
 @dataclass(frozen=True)
 class NotingFunction(LookupFunction):
-    """Writes a file for each request: the process, and the requested keys."""
+    """Writes a file for each request, with the process and the requested keys."""
 
     folder: Path
 
@@ -154,12 +154,12 @@ class JsonTable(LookupTableSource):
         self.file.write_text(json.dumps(table))
 
 
-# --- A table of one row, to see which version was read -------------------------------------------
+# --- A table of one row, which shows the version that was read -----------------------------------
 
 
 @dataclass(frozen=True)
 class OneRowTable(JsonTable):
-    """A join by `zero`, in which every row gets the value in the file."""
+    """A table that is joined by `zero`, so every row gets the value in the file."""
 
     reload_trigger: CacheReloadTrigger | None = None
 
@@ -215,7 +215,7 @@ def versioned(pipeline: Pipeline, rows: DataFrame, table: OneRowTable) -> DataFr
 
 
 def versioned_where_read(pipeline: Pipeline, rows: DataFrame, table: OneRowTable) -> DataFrame:
-    """Return the versions for the key 0, without Spark."""
+    """Return the versions of the value for key 0, without Spark."""
     return pipeline.lookup_join(rows, table, on=["key"], columns=["value"], uid="table")
 
 

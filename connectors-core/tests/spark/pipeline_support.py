@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from connectors_core import Pipeline
 
 DEADLINE = 60.0
-# What suites cannot show with sinks that derive from `DirectorySink`.
+# Capabilities that suites cannot show with sinks that derive from `DirectorySink`.
 CANNOT_IN_A_FOLDER = {
     Capability.LEASES: "everyone stages files of their own",
     Capability.REWRITING: "a staged file is not given up by itself",
@@ -74,7 +74,7 @@ def wait_until(
     *,
     seconds: float = DEADLINE,
 ) -> None:
-    """Wait for a condition with a deadline. A failure of the pipeline is raised."""
+    """Wait for a condition with a deadline, and raise if the pipeline fails first."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
@@ -91,12 +91,12 @@ def counts(sink: DirectorySink, column: str = "n") -> Counter[Any]:
 
 
 def once(values: Any) -> Counter[Any]:
-    """Check that each of these was committed exactly once."""
+    """Check that each of these values was committed exactly once."""
     return Counter(dict.fromkeys(values, 1))
 
 
 def event_rows(numbers: pa.Array) -> pa.RecordBatch:
-    """Row n is n seconds after the base."""
+    """Create row n at n seconds after the base."""
     times = pc.add(pc.multiply(numbers, SECOND), BASE).cast(EVENTS.field("ts").type)
     return pa.RecordBatch.from_arrays([numbers, times], schema=EVENTS)
 
@@ -121,7 +121,7 @@ class LogState:
 class LogSource(Source):
     """Reads lines `number seconds-after-the-base`. Any other line is a bad record.
 
-    A file `broken` makes every reader fail and a file `gate` makes it wait; each reader leaves a
+    A file `broken` makes every reader fail, and a file `gate` makes it wait. Each reader creates a
     file below `reads`.
     """
 
@@ -132,7 +132,7 @@ class LogSource(Source):
         (folder / "reads").mkdir(parents=True, exist_ok=True)
 
     def write(self, name: str, lines: Sequence[object]) -> None:
-        """Append lines. A plain number is its own time."""
+        """Append lines. A plain number is also its own time."""
         with open(self.folder / f"{name}.log", "a") as file:
             for line in lines:
                 file.write(f"{line} {line}\n" if isinstance(line, int) else f"{line}\n")
@@ -264,7 +264,7 @@ class _LogReader(SourceReader):
 
 
 class PickySink(DirectorySink):
-    """Rejects the rows whose number ends in 3."""
+    """Rejects rows whose number ends in 3."""
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
         return _PickyWriter(super().create_writer(context), context)
@@ -294,7 +294,7 @@ class _PickyWriter(CommittingSinkWriter):
         self.inner.close()
 
 
-# --- What a pipeline left in its state location ---------------------------------------------------
+# --- State of a pipeline -------------------------------------------------------------------------
 
 
 def query_store(checkpoint: Path, query: int = 0) -> StateStore:

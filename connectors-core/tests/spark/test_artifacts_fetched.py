@@ -16,7 +16,7 @@ import pytest
 from connectors_core.testing.servers import Artifact, PinnedArtifacts, ServerError, cache_folder
 from connectors_core.testing.servers.artifacts import REPOSITORY_VARIABLE
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # without Spark
 CONTENT = b"the content of a file"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 VARIABLE = "CONNECTORS_TEST_FILES"
@@ -69,7 +69,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         server.shutdown()
 
 
-def test_those_who_need_them_at_the_same_time_fetch_them_once(repository: Repository) -> None:
+def test_concurrent_callers_fetch_the_files_once(repository: Repository) -> None:
     repository.offer("one-1.0.jar", CONTENT)
     repository.offer("two-1.0.zip", CONTENT)
     with ThreadPoolExecutor(2) as both:
@@ -82,7 +82,7 @@ def test_those_who_need_them_at_the_same_time_fetch_them_once(repository: Reposi
     assert sorted(path.name for path in paths[0].parent.iterdir()) == [".lock", *names]
 
 
-def test_what_is_there_is_not_fetched_again(repository: Repository) -> None:
+def test_an_existing_file_is_not_fetched_again(repository: Repository) -> None:
     repository.offer("two-1.0.zip", CONTENT)
     folder = cache_folder() / "jars"
     folder.mkdir(parents=True)
@@ -91,7 +91,7 @@ def test_what_is_there_is_not_fetched_again(repository: Repository) -> None:
     assert not any("one-1.0" in asked for asked in repository.asked)
 
 
-def test_another_file_than_the_pinned_one_is_refused(repository: Repository) -> None:
+def test_a_file_other_than_the_pinned_one_is_refused(repository: Repository) -> None:
     repository.offer("one-1.0.jar", CONTENT)
     repository.offer("two-1.0.zip", b"something else")
     with pytest.raises(ServerError, match=r"not the one that is pinned(.|\n)*two-1\.0\.zip"):
@@ -99,7 +99,7 @@ def test_another_file_than_the_pinned_one_is_refused(repository: Repository) -> 
     assert not list(cache_folder().rglob("*-1.0.*"))
 
 
-def test_a_file_that_is_not_offered_is_named(repository: Repository) -> None:
+def test_a_file_that_the_repository_does_not_offer_is_named(repository: Repository) -> None:
     repository.offer("one-1.0.jar", CONTENT)
     with pytest.raises(ServerError) as error:
         BOTH.paths()

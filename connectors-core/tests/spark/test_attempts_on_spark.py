@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how often a task runs: once if it would fail again, else as often as Spark allows."""
+"""Tests how often a task runs: once if it would fail again, or else as often as Spark allows."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_row_that_a_sink_refuses_is_written_once(spark: SparkSession, tmp_path
     [(ZeroDivisionError("division by zero"), 1), (RuntimeError("no plane"), 2)],
     ids=["of-the-program", "unspecific"],
 )
-def test_user_code_that_raises_is_not_run_four_times(
+def test_user_code_that_would_fail_again_is_not_retried_to_the_limit(
     spark: SparkSession, tmp_path: Path, error: Exception, tried: int
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -91,7 +91,7 @@ def test_user_code_that_raises_is_not_run_four_times(
     assert attempts(noted.folder) == tried
 
 
-def test_what_may_pass_has_all_attempts_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_temporary_error_gets_all_attempts_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     log = LogSource(tmp_path / "log")
     log.write("a", range(4))
     noted = Noted(tmp_path / "tries", ConnectionResetError("away"), times=3)

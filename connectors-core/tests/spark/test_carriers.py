@@ -90,7 +90,7 @@ def numbers(source: str, start: int, stop: int) -> str:
 
 
 def number_reader(trace: str) -> Callable[[str], Iterator[pa.RecordBatch]]:
-    """Give the numbers of an entry in batches of two and note each call."""
+    """Return a reader of an entry's numbers, in batches of two, that records each call."""
 
     def read(entry: str) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -112,7 +112,7 @@ def number_reader(trace: str) -> Callable[[str], Iterator[pa.RecordBatch]]:
 
 
 class NotedReader:
-    """Notes the command line of each process that makes it from its pickled form."""
+    """Records the command line of each process that unpickles it."""
 
     def __init__(self, trace: str) -> None:
         self.trace = trace
@@ -144,7 +144,7 @@ def read_events(entry: str) -> Iterator[pa.RecordBatch]:
 
 
 def watermarked(df: DataFrame) -> DataFrame:
-    # The filter names the event time, else the optimiser puts it below the watermark.
+    # The filter names the event time. Otherwise, the optimizer moves it below the watermark.
     return df.withWatermark("ts", f"{DELAY.days} days").where(
         "NOT (_heartbeat AND ts >= TIMESTAMP '1900-01-01')"
     )
@@ -214,7 +214,7 @@ class Bench:
         carrier.feed(plan, entries)
 
     def resume(self) -> Resume:
-        """Return where the only source goes on."""
+        """Return the position from which the only source resumes."""
         return self.log.resume(["a"])["a"]
 
     def forget_commit(self, batch: int) -> None:
@@ -287,9 +287,9 @@ def test_entries_become_rows_plan_by_plan(bench: Bench) -> None:
 
     bench.give(carrier, 0, numbers("a", 0, 3), numbers("a", 3, 6), numbers("a", 6, 9))
     query.processAllAvailable()
-    bench.give(carrier, 1)  # a plan without entries moves the offset all the same
+    bench.give(carrier, 1)  # even a plan without entries advances the offset
     query.processAllAvailable()
-    # more entries than tasks, one of them without rows
+    # More entries than tasks, one of them without rows.
     bench.give(carrier, 2, numbers("a", 9, 9), *(numbers("a", i, i + 1) for i in range(9, 13)))
     query.processAllAvailable()
 
@@ -313,7 +313,7 @@ def test_entries_become_rows_plan_by_plan(bench: Bench) -> None:
     assert bench.resume() == Resume(2, 2)
 
 
-def test_columns_of_all_kinds_arrive_as_they_are(bench: Bench) -> None:
+def test_columns_of_all_types_arrive_unchanged(bench: Bench) -> None:
     nested = pa.struct([pa.field("n", pa.int32()), pa.field("s", pa.string(), nullable=False)])
     schema = pa.schema(
         [
@@ -392,7 +392,7 @@ def test_a_type_that_spark_would_change_is_refused(kind: pa.DataType) -> None:
         spark_schema(pa.schema([("c", kind)]))
 
 
-def test_a_later_batch_of_another_schema_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_later_batch_with_another_schema_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(spark, MemoryCarrier, tmp_path)
     schema = pa.schema([("x", pa.int64())])
 
@@ -411,7 +411,7 @@ def test_a_later_batch_of_another_schema_is_an_error(spark: SparkSession, tmp_pa
 # --- Restart --------------------------------------------------------------------------------------
 
 
-def test_restart_runs_the_uncommitted_plan_again(bench: Bench) -> None:
+def test_a_restart_runs_the_uncommitted_plan_again(bench: Bench) -> None:
     carrier = bench.carrier()
     carrier.restore(Resume(), -1)
     query = bench.start(carrier.dataframe())
@@ -434,7 +434,7 @@ def test_restart_runs_the_uncommitted_plan_again(bench: Bench) -> None:
     assert xs(bench.epochs[3]) == [30, 31, 32, 33]
     assert sorted(bench.epochs) == [2, 3]
 
-    query.stop()  # and once more on the same carrier, with everything committed
+    query.stop()  # again on the same carrier, with everything committed
     bench.epochs.clear()
     assert bench.resume() == Resume(3, 3)
     carrier.restore(bench.resume(), newest=3)
@@ -444,7 +444,7 @@ def test_restart_runs_the_uncommitted_plan_again(bench: Bench) -> None:
     assert {epoch: xs(rows) for epoch, rows in bench.epochs.items()} == {4: [40]}
 
 
-def test_restart_without_the_plan_is_refused(bench: Bench) -> None:
+def test_a_restart_without_the_plan_is_refused(bench: Bench) -> None:
     carrier = bench.carrier()
     carrier.restore(Resume(), -1)
     query = bench.start(carrier.dataframe())
@@ -464,7 +464,7 @@ def test_restart_without_the_plan_is_refused(bench: Bench) -> None:
     with pytest.raises(FileNotFoundError):
         carrier.restore(bench.resume(), newest=1)
 
-    # Even a runtime that starts the query all the same loses nothing: Spark cannot commit.
+    # Even if a runtime starts the query, no row is lost, because Spark cannot commit.
     bench.epochs.clear()
     failure(bench.start(carrier.dataframe()))
     assert bench.epochs == {}
@@ -483,7 +483,7 @@ def test_a_memory_carrier_cannot_run_before_restore(spark: SparkSession, tmp_pat
     assert bench.log.last_logged_batch() == -1
 
 
-def test_a_fresh_checkpoint_can_begin_behind_a_plan(bench: Bench) -> None:
+def test_a_new_checkpoint_can_start_after_a_plan(bench: Bench) -> None:
     carrier = bench.carrier(initial=5)
     bench.plans().write(5, [numbers("a", 50, 51)])
     carrier.restore(Resume(5, 5), newest=5)
@@ -498,7 +498,7 @@ def test_a_fresh_checkpoint_can_begin_behind_a_plan(bench: Bench) -> None:
     assert bench.log.resume(["a"], initial=5) == {"a": Resume(6, 6)}
 
 
-def test_swapped_sources_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
+def test_swapped_sources_are_detected(spark: SparkSession, tmp_path: Path) -> None:
     if not native_available(spark):
         pytest.skip("only offsets of the native carrier name their source")
     bench = Bench(spark, choose_carrier(spark), tmp_path)
@@ -515,7 +515,7 @@ def test_swapped_sources_are_noticed(spark: SparkSession, tmp_path: Path) -> Non
 # --- Several sources ------------------------------------------------------------------------------
 
 
-def test_two_sources_with_unequal_plans(bench: Bench) -> None:
+def test_two_sources_with_unequal_plans_are_read_together(bench: Bench) -> None:
     a, b = bench.carrier("a", max_entries=3), bench.carrier("b")
     query_df = a.dataframe().union(b.dataframe())
     for carrier in (a, b):
@@ -547,7 +547,7 @@ def test_two_sources_with_unequal_plans(bench: Bench) -> None:
     assert [row[:2] for row in bench.epochs[2]] == [("a", 5)]
 
 
-def test_a_source_read_by_two_branches(bench: Bench) -> None:
+def test_two_branches_can_read_one_source(bench: Bench) -> None:
     carrier = bench.carrier()
     df = carrier.dataframe()
     both = df.where("x % 2 = 0").union(df.where("x > 2"))
@@ -608,7 +608,7 @@ def _common_table(a: DataFrame, b: DataFrame) -> DataFrame:
 @pytest.mark.parametrize(
     "shape", [_union, _join, _join_of_unions, _self_join, _with_a_table, _common_table]
 )
-def test_sources_stand_in_the_order_of_the_offset_log(
+def test_sources_have_the_order_of_the_offset_log(
     bench: Bench, shape: Callable[[DataFrame, DataFrame], DataFrame]
 ) -> None:
     if bench.kind is not MemoryCarrier and shape not in (_self_join, _common_table):
@@ -623,11 +623,11 @@ def test_sources_stand_in_the_order_of_the_offset_log(
     query = bench.start(df)
     log = bench.log
     until(lambda: log.last_logged_batch() == 0, query)
-    # Before its first plan the memory carrier has no offset, and the native one has -1.
+    # Before its first plan, the memory carrier has no offset, and the native carrier has -1.
     assert log.offsets(0, sources) in ({"a": None, "b": 0}, {"a": -1, "b": 0})
 
 
-def test_other_streams_are_told_apart(bench: Bench) -> None:
+def test_streams_of_other_sources_are_distinguished(bench: Bench) -> None:
     a = bench.carrier("a").dataframe().select("x")
     rate = bench.spark.readStream.format("rate").load().selectExpr("value AS x")
     assert stream_leaves(rate.union(a)) == [None, "a"]
@@ -644,7 +644,8 @@ def test_heartbeats_drive_the_watermark(bench: Bench) -> None:
     carrier.restore(Resume(), -1)
     df = watermarked(carrier.dataframe()).groupBy("ts").count()
     query = bench.start(df)
-    # One split is ten hours ahead of the other: with a usual delay its rows would be late.
+    # One split is ten hours ahead of the other. With a common delay, the rows of the other are
+    # late.
     for plan in range(3):
         rows = [event("fast", BASE + (plan + 10) * HOUR), event("slow", BASE + plan * HOUR)]
         if plan:
@@ -681,7 +682,7 @@ def test_after_a_restart_every_source_must_send_its_heartbeat_again(bench: Bench
         plan = resumes["a"].end
         for rows in batches:
             plan += 1
-            # Durable and known to both sources before the query may look.
+            # Durable and known to both sources before the query may check.
             for carrier, entries in zip((a, b), rows, strict=True):
                 bench.give(carrier, plan, *entries)
             query.processAllAvailable()
@@ -698,7 +699,7 @@ def test_after_a_restart_every_source_must_send_its_heartbeat_again(bench: Bench
 # --- Failures and settings ------------------------------------------------------------------------
 
 
-def test_an_error_of_a_reader_surfaces_and_nothing_is_lost(bench: Bench) -> None:
+def test_an_error_of_a_reader_is_raised_and_no_row_is_lost(bench: Bench) -> None:
     attempts = bench.folder / "attempts"
     attempts_path = str(attempts)
 
@@ -721,7 +722,7 @@ def test_an_error_of_a_reader_surfaces_and_nothing_is_lost(bench: Bench) -> None
     assert attempts.read_text() == "x" * 4  # the attempts of local[2,4]
     carrier.stop()
 
-    # Same name, same session, other objects: the new ones count.
+    # The same name and session with other objects: the new objects count.
     carrier = bench.carrier()
     assert bench.resume() == Resume(-1, 0)
     carrier.restore(bench.resume(), newest=0)
@@ -730,7 +731,7 @@ def test_an_error_of_a_reader_surfaces_and_nothing_is_lost(bench: Bench) -> None
     assert xs(bench.epochs[0]) == [0, 1, 2]
 
 
-def test_a_failed_attempt_is_repeated(bench: Bench) -> None:
+def test_a_failed_attempt_is_retried(bench: Bench) -> None:
     marker = str(bench.folder / "failed-once")
 
     def flaky(entry: str) -> Iterator[pa.RecordBatch]:
@@ -763,7 +764,7 @@ def test_secrets_stay_out_of_plans(bench: Bench) -> None:
     assert password not in plan
 
 
-def test_only_tasks_make_the_objects_of_the_user(bench: Bench) -> None:
+def test_only_tasks_create_user_objects(bench: Bench) -> None:
     carrier = bench.carrier(read=NotedReader(str(bench.trace)))
     carrier.restore(Resume(), -1)
     query = bench.start(carrier.dataframe())
@@ -774,7 +775,7 @@ def test_only_tasks_make_the_objects_of_the_user(bench: Bench) -> None:
     assert made_in <= {"", "pyspark.worker"}
 
 
-def test_the_carrier_is_chosen_by_feature(
+def test_the_carrier_is_chosen_by_the_features_of_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(CARRIER_ENV, raising=False)
@@ -815,7 +816,7 @@ def test_a_foreign_memory_stream_is_refused(
 # --- Spark's logs ---------------------------------------------------------------------------------
 
 
-def test_the_second_log_format_is_read(bench: Bench) -> None:
+def test_the_second_version_of_the_log_format_is_read(bench: Bench) -> None:
     if bench.spark.version.startswith("3."):
         pytest.skip("this Spark has one log format")
     a, b = bench.carrier("a"), bench.carrier("b")

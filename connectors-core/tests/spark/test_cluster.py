@@ -72,14 +72,14 @@ def expected_rows() -> set[int]:
     }
 
 
-def test_the_first_attempts_of_tasks_are_slow_and_their_copies_win(
+def test_copies_of_slow_first_attempts_win_without_changing_rows(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     _, live = sources(tmp_path)
     sink, query = DirectorySink(tmp_path / "out"), tmp_path / "checkpoint" / "query-0"
     claimed = query / report_path(1, "live", 1)
     slow = [
-        # Rows of the first attempt have gone to the writer when the copy begins.
+        # The first attempt has passed rows to the writer when the copy starts.
         Fault(
             FaultPoint.READER_FETCHED,
             action=FaultAction.HANG,
@@ -87,7 +87,7 @@ def test_the_first_attempts_of_tasks_are_slow_and_their_copies_win(
             once=tmp_path / "slow-file",
             until=query / report_path(1, "files", 0),
         ),
-        # It has read less than the copy will, and claims its end after the copy has.
+        # It has read less than the copy will read, and claims its end after the copy.
         Fault(
             FaultPoint.BEFORE_REPORT,
             action=FaultAction.HANG,
@@ -95,7 +95,7 @@ def test_the_first_attempts_of_tasks_are_slow_and_their_copies_win(
             once=tmp_path / "slow-claim",
             until=query / report_path(2, "live", 1),
         ),
-        # It goes on to write when the epoch is decided without it.
+        # It continues to write when the epoch is decided without it.
         Fault(
             FaultPoint.WRITER_WROTE,
             action=FaultAction.HANG,
@@ -134,7 +134,7 @@ def test_the_first_attempts_of_tasks_are_slow_and_their_copies_win(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("while_it", ["reads", "writes"])
-def test_an_executor_dies(cluster: Cluster, tmp_path: Path, while_it: str) -> None:
+def test_a_killed_executor_changes_no_row(cluster: Cluster, tmp_path: Path, while_it: str) -> None:
     _, live = sources(tmp_path)
     sink = DirectorySink(tmp_path / "out")
     point, labels = (

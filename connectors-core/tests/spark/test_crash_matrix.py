@@ -50,7 +50,7 @@ ON_NEWEST = range(1, 14, 6)
 
 
 def chain(root: Path, part: Collection[int]) -> list[Fault]:
-    """Return one fault per run of the driver, each once."""
+    """Return one fault per run of the driver. Each fault occurs once."""
     points: list[tuple[str, FaultAction]] = [
         *((point, FaultAction.KILL) for point in DRIVER_POINTS),
         (COMMITTED_ONE_FILE, FaultAction.KILL),
@@ -70,7 +70,7 @@ def run(root: Path, scenario: str, *faults: Fault, rows: int) -> int:
 
 
 def assert_exact(root: Path, scenario: str, rows: int) -> None:
-    """Check that each sink has every row once, and that no staged data is left."""
+    """Check that each sink has every row once, and that no staged data remains."""
     shape, sinks = scenario.split("-")
     first, second = DirectorySink(root / "first"), DirectorySink(root / "second")
     found = first.read()
@@ -95,13 +95,13 @@ def assert_exact(root: Path, scenario: str, rows: int) -> None:
 
 
 def log_of(root: Path) -> str:
-    """Return the end of the drivers' output, for a failing assertion."""
+    """Return the end of the drivers' logs for a failing assertion."""
     return (root / "driver.log").read_text(errors="replace")[-6000:]
 
 
 def kill_at_each(root: Path, scenario: str, part: Collection[int] = ALL) -> int:
-    """Kill a driver at every point, then workers of the last one, and return the number of rows."""
-    rows = PLAN_ROWS * (len(part) + 4)  # every run makes a plan at most
+    """Kill a driver at each point, then workers of the last one, and return the number of rows."""
+    rows = PLAN_ROWS * (len(part) + 4)  # each run makes at most one plan
     for fault in chain(root, part):
         code = run(root, scenario, fault, rows=rows)
         assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(root)}"
@@ -116,7 +116,7 @@ def kill_at_each(root: Path, scenario: str, part: Collection[int] = ALL) -> int:
 
 
 @pytest.mark.timeout(1500)
-def test_drivers_and_workers_killed_at_point_after_point_lose_and_double_nothing(
+def test_killing_drivers_and_workers_at_consecutive_points_loses_and_duplicates_no_row(
     tmp_path: Path,
 ) -> None:
     """Each Spark line tests some points. `make test-full` tests all points on both."""
@@ -127,9 +127,11 @@ def test_drivers_and_workers_killed_at_point_after_point_lose_and_double_nothing
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("scenario", ["stateless-1", "stateless-2", "join-1", "join-2"])
-def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -> None:
+def test_a_driver_killed_at_every_point_in_turn_loses_and_duplicates_no_row(
+    tmp_path: Path, scenario: str
+) -> None:
     rows = kill_at_each(tmp_path, scenario)
-    # A finished one stays finished.
+    # A finished pipeline stays finished.
     assert run(tmp_path, scenario, rows=rows) == 0, log_of(tmp_path)
     assert_exact(tmp_path, scenario, rows)
 
@@ -137,8 +139,10 @@ def test_a_driver_killed_at_every_point_in_turn(tmp_path: Path, scenario: str) -
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", ["stateless-leased", "join-leased"])
-def test_a_driver_killed_while_lost_rows_are_written_again(tmp_path: Path, scenario: str) -> None:
-    """Every driver loses what it commits, and dies; what it loses is written by the next one."""
+def test_a_driver_killed_during_a_rewrite_of_lost_rows_is_recovered(
+    tmp_path: Path, scenario: str
+) -> None:
+    """Every driver loses its committed rows and dies. The next driver rewrites these rows."""
     points: list[str] = [*REWRITING_POINTS, FaultPoint.AFTER_DECISION, COMMITTED_ONE_FILE]
     rows = PLAN_ROWS * (len(points) + 3)
     sink = LeasedDirectorySink(tmp_path / "first")
@@ -159,7 +163,7 @@ def test_a_driver_killed_while_lost_rows_are_written_again(tmp_path: Path, scena
 def test_batches_that_spark_runs_again_are_not_written_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The last entries of Spark's commit log are removed, as by a crash of its storage."""
+    """Remove the last entries of Spark's commit log, as a crash of its storage does."""
     cloudpickle.register_pickle_by_value(crash_scenarios)
     with crash_scenarios.build(spark, tmp_path, "join-2", REPLAY_ROWS) as pipeline:
         pipeline.start()

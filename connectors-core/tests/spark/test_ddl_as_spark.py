@@ -94,7 +94,7 @@ $a INT
 5d INT
 """.splitlines()[1:]
 
-# Spark has these, in the newest line at least; Arrow, or an older line, has not.
+# Spark supports these types, at least in the newest line. Arrow or an older line does not.
 SPARK_ALONE = """
 a VARIANT
 a VOID
@@ -114,7 +114,7 @@ a STRUCT<b INT, B INT>
 
 
 def plain(kind: Any) -> Any:
-    """A type in Spark's JSON, without comments and lengths of texts."""
+    """Return a type in Spark's JSON, without comments and lengths of strings."""
     if isinstance(kind, str):
         return "string" if kind.startswith(("varchar", "char")) else kind
     if isinstance(kind, list):
@@ -130,7 +130,7 @@ def plain(kind: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def read_by_spark(spark: SparkSession) -> Read:
-    """Spark's parser, which reads `name: TYPE` in a struct only; pyspark then makes it one."""
+    """Return Spark's parser. It reads `name: TYPE` only in a struct, which pyspark then builds."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -161,20 +161,20 @@ def read_by_us(text: str) -> Columns | None:
 
 
 @pytest.mark.parametrize("text", READ)
-def test_both_read_the_same(read_by_spark: Read, text: str) -> None:
+def test_both_parsers_read_the_same_schema(read_by_spark: Read, text: str) -> None:
     columns = read_by_spark(text)
     assert columns is not None
     assert read_by_us(text) == columns
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_both_refuse(read_by_spark: Read, text: str) -> None:
+def test_both_parsers_refuse_the_text(read_by_spark: Read, text: str) -> None:
     assert read_by_spark(text) is None
     assert read_by_us(text) is None
 
 
 @pytest.mark.parametrize("text", SPARK_ALONE)
-def test_we_refuse(text: str) -> None:
+def test_our_parser_refuses_the_text(text: str) -> None:
     assert read_by_us(text) is None
 
 
@@ -219,7 +219,7 @@ TYPES = st.recursive(
 
 @settings(max_examples=60)
 @given(text=columns_of(TYPES))
-def test_both_read_any_schema_the_same(read_by_spark: Read, text: str) -> None:
+def test_both_parsers_read_any_valid_schema_the_same(read_by_spark: Read, text: str) -> None:
     assert read_by_us(text) == read_by_spark(text) is not None
 
 
@@ -239,7 +239,7 @@ NONSENSE = st.lists(
 
 @settings(max_examples=150)
 @given(words=NONSENSE)
-def test_what_spark_refuses_is_refused(read_by_spark: Read, words: list[str]) -> None:
+def test_text_that_spark_refuses_is_refused(read_by_spark: Read, words: list[str]) -> None:
     text = "a " + " ".join(words)
     columns = read_by_us(text)
     assert columns is None or columns == read_by_spark(text)

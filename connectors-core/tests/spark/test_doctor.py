@@ -66,7 +66,7 @@ def measured(monkeypatch):
     provider.shutdown()
 
 
-def test_doctor_looks_at_the_running_spark(spark, monkeypatch):
+def test_doctor_checks_the_running_spark(spark, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     result = CliRunner().invoke(app, ["doctor", "--json"])
     found = {each["check"]: each for each in orjson.loads(result.stdout)["findings"]}
@@ -75,10 +75,10 @@ def test_doctor_looks_at_the_running_spark(spark, monkeypatch):
     native = pyspark.__version__.startswith("4.")
     assert found["carrier"]["found"] == ("native" if native else "memory")
     assert (result.exit_code, [f for f in found.values() if f["level"] == "problem"]) == (0, [])
-    assert spark.range(3).count() == 3  # the session was not the doctor's to stop
+    assert spark.range(3).count() == 3  # doctor did not stop the session
 
 
-def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
+def test_a_streaming_pipeline_has_a_status_and_metrics(spark, tmp_path, measured):
     with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "ck"), streaming=True) as pipeline:
         assert pipeline.status().state is PipelineState.NOT_STARTED
         df = pipeline.from_source(numbers(), uid="in", limits=ReadLimits(rows=400))
@@ -91,7 +91,7 @@ def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
     (query,) = status.queries
     assert query.plan == query.batch
     (source,) = status.sources
-    # Two DataFrames are written: the source is read once per branch, and counts once.
+    # Two DataFrames are written. Each branch reads the source, but its rows count once.
     assert (source.rows, source.splits_finished, source.finished) == (1000, 10, True)
     rows = {sink.uid: sink.rows for sink in status.sinks}
     assert rows == {"all": 1000, "even": 500}
@@ -110,7 +110,7 @@ def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
     )
     assert numbers_seen["connectors.sink.committables.pending", "all", None] == 0
     assert numbers_seen["connectors.sink.write.duration", "all", None] > 0
-    assert measured.collect() == {}  # a stopped pipeline is not observed
+    assert measured.collect() == {}  # a stopped pipeline has no metrics
 
     view = view_state(StateStore(str(tmp_path / "ck")))
     assert view.pipeline_id == status.pipeline_id
@@ -119,7 +119,7 @@ def test_status_and_metrics_of_a_streaming_pipeline(spark, tmp_path, measured):
     assert view.lease.released
 
 
-def test_watermarks_while_it_runs(spark, tmp_path, measured):
+def test_the_status_shows_watermarks_during_the_run(spark, tmp_path, measured):
     long = DataGeneratorSource(_timed_batch, 1_000_000, TIMED, split_rows=1_000_000)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
     location = str(tmp_path / "ck")
@@ -143,14 +143,14 @@ def test_watermarks_while_it_runs(spark, tmp_path, measured):
     assert any(name == "connectors.split.watermark.timestamp" and split for name, _, split in seen)
 
 
-def test_a_pipeline_that_was_stopped(spark, tmp_path, measured):
+def test_a_stopped_pipeline_keeps_its_status(spark, tmp_path, measured):
     location = str(tmp_path / "ck")
     pipeline = Pipeline(
         spark,
         "p",
         checkpoint_location=location,
         streaming=True,
-        trigger_interval=timedelta(hours=1),  # one plan, and nothing is under way at the stop
+        trigger_interval=timedelta(hours=1),  # one plan, idle at the stop
     )
     df = pipeline.from_source(numbers(), uid="in", limits=ReadLimits(rows=100))
     pipeline.sink_to(df, DirectorySink(tmp_path / "out"), uid="out")
@@ -178,7 +178,7 @@ def test_a_second_driver_counts_from_zero(spark, tmp_path, measured):
     assert again.sources[0].finished
 
 
-def test_status_of_a_batch_pipeline(spark, tmp_path, measured):
+def test_a_batch_pipeline_has_a_status(spark, tmp_path, measured):
     with Pipeline(spark, "b", checkpoint_location=str(tmp_path / "ck")) as pipeline:
         df = pipeline.from_source(numbers(), uid="in")
         pipeline.sink_to(df.where("value < 10"), DirectorySink(tmp_path / "out"), uid="out")
@@ -196,7 +196,7 @@ def _broken_batch(indexes):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_failed_pipeline_says_why(spark, tmp_path, measured, streaming, monkeypatch):
+def test_a_failed_pipeline_shows_its_error(spark, tmp_path, measured, streaming, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr(progress, "Console", lambda: console)
     broken = DataGeneratorSource(_broken_batch, 10, TIMED)

@@ -63,7 +63,7 @@ def raised_by(pipeline: Pipeline) -> ConnectorError:
 
 
 @MODES
-def test_a_bad_record_is_told_with_its_place_and_the_next_run_continues(
+def test_a_bad_record_is_reported_with_its_position_and_the_next_run_continues(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -80,7 +80,7 @@ def test_a_bad_record_is_told_with_its_place_and_the_next_run_continues(
 
 
 @MODES
-def test_an_exception_of_the_users_code_is_told_in_its_own_words(
+def test_an_exception_in_user_code_is_reported_in_its_own_words(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
     def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,7 +99,7 @@ def test_an_exception_of_the_users_code_is_told_in_its_own_words(
 
 
 @MODES
-def test_an_error_of_the_jvm_is_told_by_its_first_line(
+def test_an_error_in_the_jvm_is_summarized_by_its_first_line(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
     from pyspark.sql import functions as F
@@ -114,7 +114,7 @@ def test_an_error_of_the_jvm_is_told_by_its_first_line(
     assert "no plane" in error.found
 
 
-def test_a_query_that_spark_refuses_is_a_matter_of_configuration(
+def test_a_query_that_spark_refuses_is_a_configuration_error(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -126,7 +126,7 @@ def test_a_query_that_spark_refuses_is_a_matter_of_configuration(
 # --- Workers without the packages -----------------------------------------------------------------
 
 
-def test_workers_that_differ_from_the_driver_are_compared_with_it(
+def test_differences_between_workers_and_the_driver_are_reported(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert workers.workers_differ(spark) is None
@@ -164,10 +164,10 @@ for streaming in (False, True):
 
 
 @pytest.mark.slow
-def test_a_worker_python_without_the_packages_is_reported_as_the_doctor_does(
+def test_a_worker_python_without_the_packages_is_reported_as_by_the_doctor(
     tmp_path: Path,
 ) -> None:
-    """The workers' Python is the default, which has no package of the driver's."""
+    """The workers use the default Python, which lacks the packages of the driver."""
     bare = Path(sys.base_prefix) / "bin" / "python3"
     if subprocess.run([bare, "-c", "import pyarrow"], capture_output=True).returncode == 0:
         pytest.skip("the Python that environments are made from has pyarrow itself")
@@ -191,7 +191,7 @@ def test_a_worker_python_without_the_packages_is_reported_as_the_doctor_does(
         assert f"export PYSPARK_PYTHON={sys.executable}" in shown
 
 
-# --- Before anything starts -----------------------------------------------------------------------
+# --- Checks before the start ---------------------------------------------------------------------
 
 
 class UnreachableSink(DirectorySink, SupportsConnectionCheck):
@@ -200,7 +200,7 @@ class UnreachableSink(DirectorySink, SupportsConnectionCheck):
 
 
 @MODES
-def test_a_system_that_does_not_answer_fails_the_start_and_leaves_nothing(
+def test_an_unresponsive_system_fails_the_start_and_leaves_no_files(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -223,13 +223,13 @@ def test_a_system_that_does_not_answer_fails_the_start_and_leaves_nothing(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that accepts connections but never responds: host and port."""
+    """Start a server that accepts connections but never responds, and yield its host and port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield "{}:{}".format(*server.getsockname())
 
 
 @MODES
-def test_a_state_location_that_never_answers_is_named_in_time(
+def test_a_state_location_that_never_responds_is_named_within_the_timeout(
     spark: SparkSession, tmp_path: Path, silent: str, streaming: bool
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -260,7 +260,7 @@ def with_checkpoint_at(spark: SparkSession, root: Path, url: str, **options: obj
     return made
 
 
-def test_a_checkpoint_location_that_never_answers_is_named_in_time(
+def test_a_checkpoint_location_that_never_responds_is_named_within_the_timeout(
     spark: SparkSession, tmp_path: Path, silent: str
 ) -> None:
     short = timedelta(seconds=0.2)
@@ -273,7 +273,7 @@ def test_a_checkpoint_location_that_never_answers_is_named_in_time(
     assert pipeline.status().state is PipelineState.NOT_STARTED
 
 
-def test_a_checkpoint_location_that_spark_does_not_know_is_refused(
+def test_a_checkpoint_location_with_a_scheme_unknown_to_spark_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     pipeline = with_checkpoint_at(spark, tmp_path, "nosuch://bucket/checkpoint")

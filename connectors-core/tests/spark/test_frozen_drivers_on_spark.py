@@ -48,7 +48,7 @@ travel_with_closures(crash_scenarios.__name__)
 
 SCENARIO = "join-2"
 ROWS = 600
-# Every point meets one thing that its successor does, and each of these several points.
+# Each freeze point is paired with one action of the successor. Each action has several points.
 MEETINGS = list(zip((*READING_FREEZES, *WRITING_FREEZES), list(SUCCESSORS) * 4, strict=False))
 ALWAYS = (
     (FaultPoint.BEFORE_DECISION, "decides") if NATIVE else (FaultPoint.AFTER_DECISION, "commits")
@@ -57,7 +57,7 @@ ALWAYS = (
 
 @dataclass(frozen=True)
 class Job:
-    """The pipeline of a scenario, for a driver of its own and for one in this process."""
+    """The pipeline of a scenario, for a separate driver and for one in this process."""
 
     root: Path
 
@@ -73,7 +73,7 @@ class Job:
     ("point", "successor"),
     [ALWAYS, *(pytest.param(*each, marks=pytest.mark.slow) for each in MEETINGS if each != ALWAYS)],
 )
-def test_a_driver_that_was_frozen_resumes_while_its_successor(
+def test_a_frozen_driver_resumes_next_to_its_successor(
     spark: SparkSession, tmp_path: Path, point: FaultPoint, successor: str
 ) -> None:
     trial, job, check = _trial(spark, tmp_path)
@@ -96,7 +96,7 @@ def test_a_successor_whose_batch_the_former_driver_commits_names_that_driver(
     check()
 
 
-def test_a_driver_that_waits_ends_when_another_has_taken_over(
+def test_a_waiting_driver_ends_when_another_driver_takes_over(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     assert_ends_when_taken_over_while_it_waits(LocalSpark(spark), tmp_path)
@@ -104,7 +104,7 @@ def test_a_driver_that_waits_ends_when_another_has_taken_over(
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A batch run, for a driver of its own and for one in this process."""
+    """A batch run, for a separate driver and for one in this process."""
 
     root: Path
 
@@ -143,7 +143,7 @@ FREEZES_OF_A_BATCH = (
         *(pytest.param(each, "has ended", marks=pytest.mark.slow) for each in FREEZES_OF_A_BATCH),
     ],
 )
-def test_a_batch_run_that_was_frozen_resumes_while_its_successor(
+def test_a_frozen_batch_run_resumes_next_to_its_successor(
     spark: SparkSession, tmp_path: Path, point: FaultPoint, successor: str
 ) -> None:
     trial, job = Trial(LocalSpark(spark), tmp_path, 0), BatchJob(tmp_path)
@@ -153,16 +153,16 @@ def test_a_batch_run_that_was_frozen_resumes_while_its_successor(
     with job.build(trial.environment) as next_run:
         assert next_run.run()
     job.assert_written(times=2)
-    # A task of the former driver may stage once more while its job ends; the next start sweeps it.
+    # A task of the former driver may stage rows while its job ends. The next start sweeps them.
     assert job.sink.staged() == []
 
 
-def test_a_batch_run_ends_when_another_driver_has_taken_over(
+def test_a_batch_run_ends_when_another_driver_takes_over(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log")
     log.write("a", range(30))
-    (log.folder / "gate").touch()  # its readers wait
+    (log.folder / "gate").touch()  # makes its readers wait
     pipeline = new_pipeline(spark, tmp_path, streaming=None, lease_expiry=timedelta(seconds=3))
     pipeline.sink_to(pipeline.from_source(log, uid="log"), BatchJob(tmp_path).sink, uid="out")
     with ThreadPoolExecutor(1) as pool, pipeline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that sinks can change between two starts while the positions of sources stay."""
+"""Tests that sinks can change between two starts while the positions of sources are kept."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stop_after_some_epochs(first: Pipeline, root: Path) -> None:
     first.stop()
 
 
-def test_a_sink_is_added_and_the_source_goes_on_where_it_was(
+def test_after_adding_a_sink_the_source_resumes_from_its_position(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     stop_after_some_epochs(pipeline(spark, tmp_path, "first"), tmp_path)
@@ -68,7 +68,9 @@ def test_a_sink_is_added_and_the_source_goes_on_where_it_was(
     assert len(second) == len(set(second)) == ROWS - before
 
 
-def test_a_changed_query_is_refused_unless_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_changed_query_is_refused_unless_it_is_allowed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     stop_after_some_epochs(pipeline(spark, tmp_path, "first"), tmp_path)
     changed = pipeline(spark, tmp_path, "first", "second", on_changed_query="refuse")
     with pytest.raises(IdentityError, match="new-generation"):

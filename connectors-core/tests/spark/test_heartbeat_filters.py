@@ -22,7 +22,7 @@ START = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp())
 
 
 def source(airport: str, hour: str) -> DataGeneratorSource:
-    """One row an hour; every column may be null, as in a file."""
+    """Create one row per hour. Every column is nullable, as in a file."""
     schema = pa.schema([(airport, pa.string()), (hour, pa.timestamp("us", tz="UTC"))])
 
     def rows(numbers: pa.Array) -> pa.RecordBatch:
@@ -53,7 +53,7 @@ def by_hour(df: DataFrame) -> DataFrame:
         "outer join",
     ],
 )
-def test_all_rows_come_out(spark: SparkSession, tmp_path: Path, shape: str) -> None:
+def test_all_rows_are_written(spark: SparkSession, tmp_path: Path, shape: str) -> None:
     from connectors_core import Pipeline
 
     with Pipeline(

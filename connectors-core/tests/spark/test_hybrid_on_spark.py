@@ -55,7 +55,7 @@ def definitions_travel() -> None:
 
 
 class GrowingLog(LogSource):
-    """Files that grow, each read to where it reached when a plan was made."""
+    """Growing files, each read up to its end at the time of the plan."""
 
     def __init__(self, folder: Path, first: datetime | None = None) -> None:
         super().__init__(folder, live=True)
@@ -138,7 +138,7 @@ class GrowingLogEnumerator(
         return LogState(tuple(sorted(self.assigned)))
 
 
-def test_files_then_a_log_over_restarts_before_at_and_after_the_switch(
+def test_files_and_a_log_are_read_over_restarts_before_at_and_after_the_switch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     files, topic = LogSource(tmp_path / "files"), GrowingLog(tmp_path / "topic")
@@ -199,7 +199,9 @@ def test_files_then_a_log_over_restarts_before_at_and_after_the_switch(
         assert sum(each.rows for each in read) <= 10
 
 
-def test_positions_are_told_when_spark_has_committed(spark: SparkSession, tmp_path: Path) -> None:
+def test_positions_are_reported_after_spark_has_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     topic = GrowingLog(tmp_path / "topic")
     topic.write("p0", range(25))
     sink = DirectorySink(tmp_path / "out")

@@ -37,7 +37,7 @@ EXPECTED = once([*range(ROWS["a"]), *range(-ROWS["b"], 0)])
 
 @dataclass(frozen=True)
 class Shape:
-    """How a pipeline is built; the default is as it was at its first start."""
+    """The parts of a pipeline. The default is the pipeline of the first start."""
 
     name: str = "p"
     sources: tuple[str, ...] = ("a", "b")
@@ -45,7 +45,7 @@ class Shape:
 
 
 def build(spark: SparkSession, root: Path, shape: Shape, rows: int | None = None) -> Pipeline:
-    """A union of two sources, of which the second is made negative, into one or more sinks."""
+    """Build a union of two sources, with the second one negated, into one or more sinks."""
     pipeline = new_pipeline(spark, root, shape.name, state_location=str(root / "state"))
     frames = []
     for uid in shape.sources:
@@ -62,7 +62,7 @@ def build(spark: SparkSession, root: Path, shape: Shape, rows: int | None = None
 
 @pytest.fixture(scope="module")
 def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline that was stopped on its way."""
+    """Create the state of a pipeline that was stopped before its end."""
     root = tmp_path_factory.mktemp("stopped")
     with build(spark, root, Shape(), rows=20) as pipeline:
         pipeline.start()
@@ -73,7 +73,7 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def nothing(root: Path) -> None:
-    """Leave all as it is."""
+    """Change no files."""
 
 
 def wipe(*folders: str) -> Callable[[Path], None]:
@@ -129,7 +129,7 @@ def wipe(*folders: str) -> Callable[[Path], None]:
         ),
     ],
 )
-def test_another_pipeline_is_refused_and_the_right_one_goes_on(
+def test_a_changed_pipeline_is_refused_and_the_original_one_resumes(
     spark: SparkSession,
     stopped: Path,
     tmp_path: Path,
@@ -142,7 +142,7 @@ def test_another_pipeline_is_refused_and_the_right_one_goes_on(
     shutil.copytree(stopped, root)
     before = {uid: counts(DirectorySink(root / uid)) for uid in Shape().sinks}
     damage(root)
-    for _ in range(2):  # to try again does not help
+    for _ in range(2):  # a retry does not help
         with build(spark, root, shape) as pipeline, pytest.raises(IdentityError) as refusal:
             pipeline.start()
         assert message in str(refusal.value)
@@ -150,7 +150,7 @@ def test_another_pipeline_is_refused_and_the_right_one_goes_on(
         assert all(way in str(refusal.value) for way in refusal.value.ways_out)
     assert {uid: counts(DirectorySink(root / uid)) for uid in Shape().sinks} == before
 
-    for folder in ("checkpoint", "state"):  # the first way out: put back what was there
+    for folder in ("checkpoint", "state"):  # the first way out: restore the files
         if damage is not nothing:
             shutil.copytree(stopped / folder, root / folder, dirs_exist_ok=True)
     with build(spark, root, Shape()) as pipeline:

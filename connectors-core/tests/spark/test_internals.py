@@ -113,21 +113,21 @@ def objects(spark: SparkSession) -> dict[str, Any]:
 
 
 def members(spark: Any, java_class: Any) -> set[str]:
-    """Names of methods and fields, by one call for each: there are hundreds."""
+    """Return names of methods and fields. One call per class is enough for hundreds of names."""
     show = spark._jvm.scala.runtime.ScalaRunTime.stringOf
     text = f"{show(java_class.getMethods())} {show(java_class.getFields())}"
     return set(re.findall(r"\.([\w$]+)(?=[(,) ]|$)", text))
 
 
 @pytest.mark.parametrize("owner", METHODS)
-def test_objects_of_the_jvm_have_the_methods(
+def test_jvm_objects_have_the_methods(
     spark: SparkSession, objects: dict[str, Any], owner: str
 ) -> None:
     assert METHODS[owner] <= members(spark, objects[owner].getClass())
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_classes_of_the_jvm_have_the_methods(spark: Any, name: str) -> None:
+def test_jvm_classes_have_the_methods(spark: Any, name: str) -> None:
     java_class = spark._jvm.org.apache.spark.util.Utils.classForName(name, True, True)
     assert CLASSES[name] <= members(spark, java_class)
 
@@ -167,7 +167,7 @@ def test_a_worker_reads_its_task_from_infile() -> None:
     assert "infile" in inspect.unwrap(worker.main).__code__.co_varnames
 
 
-def test_a_file_of_hadoop_that_is_missing_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_hadoop_file_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
     folder = HadoopFolder(spark, str(tmp_path / "missing"))
     assert folder.read("file") is None
     assert folder.listing("folder") == ""

@@ -85,7 +85,9 @@ def pipeline_of(spark: Any, tmp_path: Path, **arguments: Any) -> Pipeline:
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
 @pytest.mark.parametrize("kind", PROVIDERS)
-def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool) -> None:
+def test_rows_are_joined_with_every_kind_of_table(
+    spark: Any, tmp_path: Path, kind: str, streaming: bool
+) -> None:
     left, inner = DirectorySink(tmp_path / "left"), DirectorySink(tmp_path / "inner")
     with pipeline_of(spark, tmp_path, streaming=streaming) as pipeline:
         rows = pipeline.from_source(order_source(), uid="orders", limits=ReadLimits(rows=150))
@@ -116,7 +118,7 @@ def test_rows_are_joined(spark: Any, tmp_path: Path, kind: str, streaming: bool)
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
 @pytest.mark.parametrize("kind", PROVIDERS)
-def test_rows_that_no_one_else_looks_at_are_joined_where_they_are_read(
+def test_rows_without_another_reader_are_joined_where_they_are_read(
     spark: Any, tmp_path: Path, kind: str, streaming: bool
 ) -> None:
     sink = DirectorySink(tmp_path / "rows")
@@ -147,8 +149,8 @@ def sums_behind(df: DataFrame) -> DataFrame:
     return df.groupBy(F.window("ts", "100 seconds")).count().select("window.start", "count")
 
 
-def test_a_join_leaves_the_watermark_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    """Windows behind it are given when they are over, and no row is late."""
+def test_a_join_does_not_change_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    """Windows after the join are written when they close, and no row is late."""
     sink = DirectorySink(tmp_path / "sums")
     by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
     with pipeline_of(spark, tmp_path, streaming=True) as pipeline:
@@ -178,7 +180,7 @@ def test_a_join_leaves_the_watermark_as_it_is(spark: SparkSession, tmp_path: Pat
     ],
     ids=["aggregate", "deduplicate", "repartition", "sort", "limit", "join"],
 )
-def test_rows_are_not_moved_behind_a_lookup_by_key(
+def test_shuffling_after_a_lookup_by_key_is_refused(
     spark: SparkSession, tmp_path: Path, move: Callable[[DataFrame], DataFrame]
 ) -> None:
     pipeline = pipeline_of(spark, tmp_path)
@@ -192,7 +194,7 @@ def test_rows_are_not_moved_behind_a_lookup_by_key(
     assert refused.value.option == "allow_unstable"
 
 
-def test_a_sink_with_writers_of_its_own_moves_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sink_with_its_own_parallelism_shuffles_rows(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = pipeline_of(spark, tmp_path)
     rows = pipeline.from_source(order_source(), uid="orders")
     joined = pipeline.lookup_join(
@@ -204,7 +206,7 @@ def test_a_sink_with_writers_of_its_own_moves_rows(spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["full", "allowed"])
-def test_rows_may_be_moved_behind_what_is_stable_or_allowed(
+def test_shuffling_after_a_stable_or_explicitly_allowed_lookup_is_accepted(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     sink = DirectorySink(tmp_path / "rows")
@@ -219,7 +221,7 @@ def test_rows_may_be_moved_behind_what_is_stable_or_allowed(
     assert given(sink) == expected("left")
 
 
-def test_rows_may_be_moved_before_a_lookup_and_changed_behind_it(
+def test_rows_may_be_shuffled_before_a_lookup_and_transformed_after_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = DirectorySink(tmp_path / "rows")
@@ -234,9 +236,7 @@ def test_rows_may_be_moved_before_a_lookup_and_changed_behind_it(
     assert given(sink) == expected("left")
 
 
-def test_a_table_is_read_again_when_its_trigger_says_so(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_table_is_reloaded_on_its_trigger(spark: SparkSession, tmp_path: Path) -> None:
     trigger = ByHand()
     table = OneRowTable(tmp_path / "table.json", trigger)
     log = LogSource(tmp_path / "log", live=True)
@@ -258,7 +258,7 @@ def test_a_table_is_read_again_when_its_trigger_says_so(
         table.write("two")
         assert value_of(2) == "one"
         trigger.context.trigger_reload().result(60)
-        value_of(3)  # its batch may have begun before
+        value_of(3)  # this batch may be older than the reload
         assert value_of(4) == "two"
         table.file.write_text("not JSON")
         with pytest.raises(Exception, match="Expecting value"):
@@ -281,9 +281,7 @@ def test_a_table_is_read_again_when_its_trigger_says_so(
         assert not list((folder / "runs").rglob("*.json"))
 
 
-def test_stopping_does_not_wait_for_a_table_that_is_read_again(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_stopping_does_not_wait_for_a_reload(spark: SparkSession, tmp_path: Path) -> None:
     trigger = ByHand()
     table = SlowTable(tmp_path / "table.json", trigger)
     table.write("one")
@@ -308,7 +306,7 @@ def test_stopping_does_not_wait_for_a_table_that_is_read_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [versioned, versioned_where_read])
-def test_a_batch_that_runs_again_sees_the_version_that_it_saw(
+def test_a_batch_that_runs_again_sees_the_same_version(
     tmp_path: Path, shape: Callable[..., DataFrame]
 ) -> None:
     table = OneRowTable(tmp_path / "table.json")
@@ -327,7 +325,7 @@ def test_a_batch_that_runs_again_sees_the_version_that_it_saw(
     )
     assert run_driver(job, log) == 0, log.read_text()[-4000:]
     values = Counter(DirectorySink(tmp_path / "rows").read()["value"].to_pylist())
-    if shape is versioned_where_read:  # other keys find nothing
+    if shape is versioned_where_read:  # other keys have no match
         assert values.keys() == {"old", "new 1", None}
         assert values["old"] + values["new 1"] == sum(
             n % KEYS == 0 and n % 7 != 0 for n in range(ROWS)
@@ -338,7 +336,7 @@ def test_a_batch_that_runs_again_sees_the_version_that_it_saw(
     assert 0 < seen < ROWS
 
 
-def test_a_table_that_cannot_be_read_fails_the_first_start_and_no_later_one(
+def test_an_unreadable_table_fails_the_first_start_but_no_later_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = OneRowTable(tmp_path / "table.json")
@@ -364,7 +362,7 @@ def test_a_table_that_cannot_be_read_fails_the_first_start_and_no_later_one(
     assert set(sink.read()["value"].to_pylist()) == {"one"}
 
 
-def test_a_query_of_ones_own_sees_no_version(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_outside_the_pipeline_sees_no_version(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = pipeline_of(spark, tmp_path)
     rows = pipeline.from_source(order_source(), uid="orders")
     joined = pipeline.lookup_join(rows, table_of("full", tmp_path), on=["key"], columns=["value"])
@@ -373,7 +371,7 @@ def test_a_query_of_ones_own_sees_no_version(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize(("kind", "warned"), [("partial", True), ("full", False)])
-def test_it_is_said_where_a_partial_cache_keeps_nothing(
+def test_a_partial_cache_that_keeps_no_rows_is_warned_about(
     spark: SparkSession, tmp_path: Path, caplog: Any, kind: str, warned: bool
 ) -> None:
     interval = timedelta(minutes=2)
@@ -386,7 +384,7 @@ def test_it_is_said_where_a_partial_cache_keeps_nothing(
     assert ("the cache of lookup lookup-key" in caplog.text) == warned
 
 
-def test_names_are_given_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_lookup_name_can_be_used_only_once(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = pipeline_of(spark, tmp_path)
     rows = pipeline.from_source(order_source(), uid="orders")
     table = table_of("blocking", tmp_path)
@@ -397,7 +395,9 @@ def test_names_are_given_once(spark: SparkSession, tmp_path: Path) -> None:
         pipeline.lookup_join(rows, table, on=["key"], columns=["value"], uid="orders")
 
 
-def test_an_error_of_a_function_tells_its_cause(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_error_of_a_lookup_function_includes_its_cause(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with pipeline_of(spark, tmp_path) as pipeline:
         rows = pipeline.from_source(order_source(), uid="orders")
         table = Table(LookupFunctionProvider(BrokenFunction()))

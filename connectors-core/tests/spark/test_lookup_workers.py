@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the lifetime of a partial cache: what Spark's worker processes share, and their ends."""
+"""Tests how long a partial cache lives in Spark's worker processes, and what tasks share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ travel_with_closures(lookup_scenarios.__name__)
 SLOTS = 2
 PYTHON_STAGES = 3  # reader, lookup, writer
 KEYS = 2
-BATCHES = 2 * SLOTS * PYTHON_STAGES * KEYS  # more than all processes together have to ask for
+BATCHES = 2 * SLOTS * PYTHON_STAGES * KEYS  # more than all processes need to request
 
 
 def is_there(process: int) -> bool:
@@ -37,7 +37,7 @@ def is_there(process: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_cache_is_of_a_process_serves_its_later_tasks_and_ends_with_it(
+def test_a_cache_belongs_to_a_process_serves_its_later_tasks_and_ends_with_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
@@ -63,13 +63,13 @@ def test_a_cache_is_of_a_process_serves_its_later_tasks_and_ends_with_it(
             arrives(number)
         (status,) = pipeline.status().lookups
         asked = [key for path in notes.iterdir() for key in path.read_text().split()]
-        # Each process asked once for each key, however many batches it served.
+        # Each process requested each key once, however many batches it served.
         assert len(asked) <= KEYS * len(processes())
         assert 1 <= len(processes()) <= SLOTS * PYTHON_STAGES
         hits = status.counters[LookupMetric.HIT_COUNT]
         assert hits + len(asked) == status.counters[LookupMetric.NUM_LOOKUP_KEYS]
         assert hits > 0
-    began = time.monotonic()  # with nothing to do
+    began = time.monotonic()  # the workers are idle
     workers = processes()
     while any(map(is_there, workers)):
         assert time.monotonic() - began < 180, "idle workers stay"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what belongs to a pipeline: reads of sources, watermarks, and the end of a run."""
+"""Tests what a pipeline controls: reads of sources, watermarks, and the end of a run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def events(rows: int) -> DataGeneratorSource:
     return DataGeneratorSource(event_rows, rows, EVENTS, split_rows=rows, batch_rows=10)
 
 
-def test_a_query_of_ones_own_is_refused_and_does_no_harm(
+def test_a_query_outside_the_pipeline_is_refused_without_side_effects(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -76,7 +76,9 @@ def test_a_query_of_ones_own_is_refused_and_does_no_harm(
     assert values == once(range(len(values)))
 
 
-def test_a_watermark_of_ones_own_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_watermark_set_by_the_user_is_refused_if_the_source_has_a_strategy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with new_pipeline(spark, tmp_path) as pipeline:
         df = pipeline.from_source(events(20), uid="events", watermark_strategy=STRATEGY)
         late = df.withWatermark("ts", "1 minute").groupBy(F.window("ts", "5 seconds")).count()
@@ -85,7 +87,7 @@ def test_a_watermark_of_ones_own_is_refused(spark: SparkSession, tmp_path: Path)
             pipeline.run()
 
 
-def test_without_a_strategy_spark_s_watermark_is_the_user_s(
+def test_without_a_strategy_the_user_can_set_the_watermark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -96,7 +98,7 @@ def test_without_a_strategy_spark_s_watermark_is_the_user_s(
     assert counts(sink) == once(range(60))
 
 
-def test_update_mode_gives_aggregates_as_they_change(spark: SparkSession, tmp_path: Path) -> None:
+def test_update_mode_writes_aggregates_as_they_change(spark: SparkSession, tmp_path: Path) -> None:
     sink = DirectorySink(tmp_path / "out")
     with new_pipeline(spark, tmp_path, parallelism=1) as pipeline:
         df = pipeline.from_source(
@@ -112,7 +114,7 @@ def test_update_mode_gives_aggregates_as_they_change(spark: SparkSession, tmp_pa
     ("modes", "message"),
     [(("update", "append"), "the same output mode"), (("update", "update"), "a separate query")],
 )
-def test_update_mode_where_it_cannot_be(
+def test_update_mode_is_refused_where_it_is_not_supported(
     spark: SparkSession, tmp_path: Path, modes: tuple[str, str], message: str
 ) -> None:
     with new_pipeline(spark, tmp_path) as pipeline:
@@ -151,9 +153,7 @@ class _SlowToCommit(DirectorySink):
         return _NotYet(super().create_committer(context), self.path.with_name("not-yet"))
 
 
-def test_stop_does_not_wait_for_commits_that_are_tried_again(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_stop_does_not_wait_for_commit_retries(spark: SparkSession, tmp_path: Path) -> None:
     sink, gate = _SlowToCommit(tmp_path / "out"), tmp_path / "not-yet"
     retries = CommitRetries(initial_seconds=200, max_seconds=200)
 
@@ -198,7 +198,7 @@ class _LooseSink(DirectorySink):
     delivery_guarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
 
-def test_the_status_tells_the_guarantee_of_each_sink(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_status_shows_the_guarantee_of_each_sink(spark: SparkSession, tmp_path: Path) -> None:
     with new_pipeline(spark, tmp_path) as pipeline:
         df = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
         pipeline.sink_to(df, DirectorySink(tmp_path / "out"), uid="committed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that each row arrives once from sources to sinks, despite failures."""
+"""Tests that each row is written exactly once, despite failures."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def fails_once_at(point: FaultPoint) -> Fault:
 # --- Batch ----------------------------------------------------------------------------------------
 
 
-def test_a_batch_run_is_exact_and_each_further_run_is_a_new_one(
+def test_each_batch_run_is_exact_and_reads_everything_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -88,7 +88,7 @@ def test_a_batch_run_is_exact_and_each_further_run_is_a_new_one(
     for runs in (1, 2):
         assert run()
         assert counts(sink, "value") == Counter(dict.fromkeys(range(200), runs))
-    # The second run fences the first: epoch 1 is a fence.
+    # The second run fences the first, so epoch 1 is a fence.
     assert sorted(decisions_since(query_store(tmp_path / "checkpoint"), 0)) == [0, 2]
 
     with (
@@ -97,7 +97,7 @@ def test_a_batch_run_is_exact_and_each_further_run_is_a_new_one(
     ):
         run()
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 2))
-    assert run() is False  # finishes what was decided, and starts nothing new
+    assert run() is False  # finishes the decided run without starting a new one
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 3))
 
     with (
@@ -105,13 +105,13 @@ def test_a_batch_run_is_exact_and_each_further_run_is_a_new_one(
         pytest.raises(FatalError, match="FaultInjected"),
     ):
         run()
-    assert run()  # what was not decided is rolled back and read again
+    assert run()  # the undecided run is rolled back and read again
     assert counts(sink, "value") == Counter(dict.fromkeys(range(200), 4))
     assert sink.staged() == []
 
 
 @pytest.mark.parametrize("streaming", [True, None])
-def test_rows_that_are_written_as_they_are_do_not_enter_spark(
+def test_rows_that_are_written_unchanged_do_not_pass_through_spark(
     spark: SparkSession, tmp_path: Path, streaming: bool | None
 ) -> None:
     sinks = {uid: DirectorySink(tmp_path / uid) for uid in ("one", "two")}
@@ -124,14 +124,14 @@ def test_rows_that_are_written_as_they_are_do_not_enter_spark(
         assert pipeline.run()
         runs = (*pipeline._run.streams, pipeline._run.batch)
         (job,) = [run.job for run in runs if run is not None]
-        assert len(job.df.columns) == 1  # entries
+        assert len(job.df.columns) == 1  # only entries
     expected = pa.Table.from_batches([event_rows(pa.array(range(90)))])
     for sink in sinks.values():
         assert sink.read().sort_by("n").equals(expected)
 
 
 @pytest.mark.parametrize("streaming", [True, None])
-def test_a_source_that_no_sink_needs_is_not_read(
+def test_a_source_without_a_sink_is_not_read(
     spark: SparkSession, tmp_path: Path, streaming: bool | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -147,7 +147,7 @@ def fails(indices: pa.Array) -> pa.RecordBatch:
     raise ValueError(f"{len(indices)} rows that nobody wants")
 
 
-def test_dead_letters_and_the_end_by_a_record_in_a_batch_run(
+def test_a_batch_run_writes_dead_letters_and_can_end_at_a_record(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -176,7 +176,9 @@ def test_dead_letters_and_the_end_by_a_record_in_a_batch_run(
 # --- Streaming ------------------------------------------------------------------------------------
 
 
-def test_a_stream_to_its_end_with_sinks_of_all_kinds(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_bounded_stream_is_written_to_sinks_of_all_kinds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log = LogSource(tmp_path / "log")
     log.write("a", range(100))
     log.write("b", range(100, 180))
@@ -194,7 +196,7 @@ def test_a_stream_to_its_end_with_sinks_of_all_kinds(spark: SparkSession, tmp_pa
     assert counts(sinks["thirds"]) == once(range(0, 180, 3))
     assert counts(sinks["numbers"], "value") == once(range(60))
     assert all(sink.staged() == [] for sink in sinks.values())
-    # Sinks on different DataFrames are a tagged union; what shares no source is a query of its own.
+    # Sinks on different DataFrames form a tagged union. Sinks that share no source are two queries.
     queries = identity(tmp_path / "checkpoint").queries
     assert [query.sources for query in queries] == [("log", "log"), ("numbers",)]
     assert [query.sinks for query in queries] == [("all", "copy", "thirds"), ("numbers-out",)]
@@ -223,7 +225,7 @@ def test_sinks_on_one_dataframe_share_its_rows(spark: SparkSession, tmp_path: Pa
     assert log.reads == sum(bool(entry.splits) for entry in entries)
 
 
-def test_another_parallelism_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_parallelism_can_change_at_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     log = LogSource(tmp_path / "log", live=True)
     for name in range(5):
         log.write(f"f{name}", range(10_000 + name * 1000, 10_000 + name * 1000 + 40))
@@ -245,14 +247,14 @@ def test_another_parallelism_after_a_restart(spark: SparkSession, tmp_path: Path
 
     run(2, 100)
     run(5, 350)
-    log.write("f0", range(20_000, 20_010))  # goes on where it was, with another reader
+    log.write("f0", range(20_000, 20_010))  # resumes in another reader
     expected |= set(range(20_000, 20_010))
     run(1, len(expected))
     assert counts(sink) == once(expected)
     assert sink.staged() == []
 
 
-def test_an_endless_source_with_a_rate(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_endless_source_respects_its_rate(spark: SparkSession, tmp_path: Path) -> None:
     sink = DirectorySink(tmp_path / "out")
     rate, burst = 60, 30
 
@@ -311,7 +313,7 @@ def test_stop_lets_the_running_micro_batch_end(spark: SparkSession, tmp_path: Pa
     (log.folder / "gate").unlink()
     stopper.join(30)
     assert not stopper.is_alive()
-    assert pipeline.await_termination()  # to stop is no failure
+    assert pipeline.await_termination()  # a stop is not a failure
     assert pipeline.status().state is PipelineState.STOPPED
     assert counts(sink) == once(range(30))
     with build() as pipeline:
@@ -319,7 +321,7 @@ def test_stop_lets_the_running_micro_batch_end(spark: SparkSession, tmp_path: Pa
     assert counts(sink) == once(range(50))
 
 
-def test_a_failure_stops_all_queries_and_a_restart_goes_on(
+def test_a_failure_stops_all_queries_and_a_restart_resumes_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log", live=True)
@@ -363,7 +365,7 @@ def test_a_failure_stops_all_queries_and_a_restart_goes_on(
     assert max(counts(endless).values()) == 1
 
 
-def test_what_a_limit_leaves_unread_is_read_for_its_report(
+def test_rows_that_a_limit_leaves_unread_are_read_for_their_report(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unread: list[int] = []
@@ -374,7 +376,7 @@ def test_what_a_limit_leaves_unread_is_read_for_its_report(
         lambda self, entries: unread.append(len(entries)) or read_missing(self, entries),
     )
     sink = DirectorySink(tmp_path / "out")
-    rows = 8_000_000  # more than the sockets between Python and the JVM hold
+    rows = 8_000_000  # more than the socket buffers between Python and the JVM hold
     with new_pipeline(spark, tmp_path) as pipeline:
         source = NumberSequenceSource(0, rows - 1, split_rows=rows // 4, batch_rows=100_000)
         df = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=rows // 2))
@@ -392,7 +394,7 @@ def test_what_a_limit_leaves_unread_is_read_for_its_report(
 # --- Bad records ----------------------------------------------------------------------------------
 
 
-def test_dead_letters_arrive_once_also_when_their_epoch_is_run_again(
+def test_dead_letters_are_written_once_even_if_their_epoch_runs_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -428,7 +430,7 @@ def test_dead_letters_arrive_once_also_when_their_epoch_is_run_again(
     assert counts(unwritten, "raw") == once(b"%d" % n for n in good if n % 10 == 3)
 
     def nothing_is_staged() -> bool:
-        # A task that Spark kills can stage a file after the sweeps: the next start removes it.
+        # A task that Spark kills can stage a file after the sweeps. The next start removes it.
         run()
         return not any(sink.staged() for sink in (out, unread, unwritten))
 
@@ -436,7 +438,7 @@ def test_dead_letters_arrive_once_also_when_their_epoch_is_run_again(
     assert set(unread.read()["split_id"].to_pylist()) == {"a", "b"}
 
 
-def test_skipped_records_are_limited_over_all_readers_and_plans(
+def test_the_limit_of_skipped_records_applies_to_all_readers_and_plans_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log", batch_rows=5)
@@ -461,14 +463,14 @@ def test_skipped_records_are_limited_over_all_readers_and_plans(
     assert isinstance(failure.value, BadRecordLimitError) or "than allowed" in str(failure.value)
     committed = sum(counts(sink).values())
     assert committed < 54
-    pipeline = run(6)  # all bad records, those from before the restart included
+    pipeline = run(6)  # all bad records, also those before the restart
     assert counts(sink) == once(n for n in range(60) if n % 10)
     decisions = decisions_since(query_store(tmp_path / "checkpoint"), 0).values()
     assert sum(decision.skipped for decision in decisions) == 6
     assert pipeline.status().state is PipelineState.FINISHED
 
 
-def test_a_record_ends_its_split(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_matching_record_ends_its_split(spark: SparkSession, tmp_path: Path) -> None:
     sink = DirectorySink(tmp_path / "out")
     with new_pipeline(spark, tmp_path) as pipeline:
         df = pipeline.from_source(
@@ -486,7 +488,7 @@ def ends_in_42(batch: pa.RecordBatch) -> pa.Array:
     return pa.array([n % 100 == 42 for n in batch.column("value").to_pylist()])
 
 
-# --- What is refused ------------------------------------------------------------------------------
+# --- Refused pipelines ---------------------------------------------------------------------------
 
 
 class PostCommitOnly(Sink, SupportsPostCommitTopology):
@@ -554,7 +556,7 @@ def _foreign_table(pipeline: Pipeline, spark: SparkSession) -> None:
         (_foreign_table, None, "no source of this pipeline"),
     ],
 )
-def test_a_pipeline_that_cannot_be_is_refused(
+def test_an_invalid_pipeline_is_refused(
     spark: SparkSession,
     tmp_path: Path,
     build: Callable[[Pipeline, SparkSession], None],
@@ -564,11 +566,11 @@ def test_a_pipeline_that_cannot_be_is_refused(
     pipeline = new_pipeline(spark, tmp_path, streaming=streaming)
     with pytest.raises((ConfigurationError, UnsupportedError), match=message):
         build(pipeline, spark)
-    new_pipeline(spark, tmp_path)  # and holds no lease
+    new_pipeline(spark, tmp_path)  # the refused pipeline holds no lease
     assert not (tmp_path / "checkpoint" / "query-0").exists()
 
 
-def test_batch_and_streaming_sources_do_not_mix(spark: SparkSession, tmp_path: Path) -> None:
+def test_batch_and_streaming_sources_cannot_be_mixed(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = new_pipeline(spark, tmp_path, streaming=None)
     batch = pipeline.from_source(numbers(1), uid="batch")
     stream = pipeline.from_source(DataGeneratorSource(event_rows, None, EVENTS), uid="stream")
@@ -637,6 +639,6 @@ def test_a_second_driver_is_refused(spark: SparkSession, tmp_path: Path) -> None
         assert f"pid {os.getpid()}" in second.stderr
         log.write("a", range(10, 20))
         wait_until(lambda: sum(counts(sink).values()) == 20, "the first goes on", pipeline)
-    with build() as pipeline:  # given back, it can be had
+    with build() as pipeline:  # the released lease is free
         pipeline.start()
     assert counts(sink) == once(range(20))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that obsolete state is removed, and that a restart finds all that it needs."""
+"""Tests that obsolete state is removed, and that a restart finds all state that it needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pipeline(spark: SparkSession, root: Path) -> Pipeline:
     return pipeline
 
 
-def test_old_plans_reports_and_decisions_are_removed_and_a_restart_goes_on(
+def test_old_plans_reports_and_decisions_are_removed_and_a_restart_resumes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming_run, "PURGE_EVERY_BATCHES", 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that Spark rewrites rows that a sink lost after the decision, in stream and batch."""
+"""Tests that Spark rewrites rows that a sink lost after the decision, in streaming and batch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lower_bound(number: int) -> datetime:
 
 
 class Shape:
-    """A pipeline in one of the ways in which rows come to a sink."""
+    """A pipeline with one of the ways in which rows reach a sink."""
 
     def __init__(self, spark: SparkSession, root: Path, shape: str) -> None:
         self.spark, self.root, self.shape = spark, root, shape
@@ -119,13 +119,13 @@ class Shape:
         "stateful",
     ],
 )
-def test_lost_rows_of_a_stream_are_written_again(
+def test_lost_rows_of_a_stream_are_rewritten(
     spark: SparkSession, tmp_path: Path, shape: str
 ) -> None:
-    """Live at first, then by the replay of an epoch whose staged rows are gone."""
+    """The running driver rewrites rows. Later, a replay rewrites an epoch without staged rows."""
     pipeline = Shape(spark, tmp_path, shape)
     pipeline.sink.lose()
-    # The first epoch with rows is committed twice, as it loses some; a window closes later.
+    # The first epoch with rows loses some, so it is committed twice. A window closes later.
     second = Fault(
         FaultPoint.BEFORE_COMMIT,
         action=FaultAction.RAISE,
@@ -151,7 +151,7 @@ def test_lost_rows_of_a_stream_are_written_again(
 
 
 @pytest.mark.parametrize("shape", ["batch", "batch with a shuffle"])
-def test_lost_rows_of_a_batch_run_are_written_again(
+def test_lost_rows_of_a_batch_run_are_rewritten(
     spark: SparkSession, tmp_path: Path, shape: str
 ) -> None:
     pipeline = Shape(spark, tmp_path, shape)
@@ -163,7 +163,7 @@ def test_lost_rows_of_a_batch_run_are_written_again(
     for path in pipeline.sink.staged():
         path.unlink()
     with pipeline.build() as finishing:
-        assert finishing.run() is False  # the run that was begun; nothing new
+        assert finishing.run() is False  # finishes the earlier run only
     pipeline.assert_complete()
     assert [len(each) for each in pipeline.rewritten().values()] == [2]
     assert list((tmp_path / "checkpoint" / "runs").iterdir()) == []
@@ -171,7 +171,7 @@ def test_lost_rows_of_a_batch_run_are_written_again(
     assert all(count == 2 for count in pipeline.found().values())
 
 
-def test_attempts_of_a_task_take_slots_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_attempts_of_a_task_take_separate_slots(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = Shape(spark, tmp_path, "direct")
     faults = [
         Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, once=tmp_path / str(number))
@@ -182,10 +182,10 @@ def test_attempts_of_a_task_take_slots_of_their_own(spark: SparkSession, tmp_pat
     pipeline.assert_complete()
 
 
-def test_the_partitions_of_awith_fixed_partitions_dataframe_do_not_change(
+def test_the_partitions_of_a_dataframe_with_fixed_partitions_do_not_change(
     spark: SparkSession,
 ) -> None:
-    """Adaptive execution would make one of ten."""
+    """Adaptive execution would coalesce ten partitions into one."""
     df = spark.range(100).withColumn("k", F.col("id") % 7).groupBy("k").count()
     planned, partitions = with_fixed_partitions(df)
     assert planned.rdd.getNumPartitions() == partitions

@@ -74,7 +74,7 @@ def values(sink: DirectorySink, epochs: range) -> Counter[Any]:
 @pytest.mark.parametrize(
     "stateful", [PLAIN, pytest.param(STATEFUL, marks=pytest.mark.slow)], ids=["plain", "stateful"]
 )
-def test_a_pipeline_continues_from_a_copy_that_was_taken_while_it_ran(
+def test_a_pipeline_resumes_from_a_backup_that_was_taken_during_its_run(
     spark: SparkSession, tmp_path: Path, stateful: bool
 ) -> None:
     before, after = DirectorySink(tmp_path / "before"), DirectorySink(tmp_path / "after")
@@ -95,7 +95,7 @@ def test_a_pipeline_continues_from_a_copy_that_was_taken_while_it_ran(
         result = CliRunner().invoke(app, ["state", "rewind", str(restored), "--to-start", "--yes"])
         assert (result.exit_code, "Spark state" in result.output) == (2, True)
         return
-    # Back to where the copy was taken: all that came after it is read and written again.
+    # Rewind to the time of the backup. All later rows are read and written again.
     first_restored = counts(after, "value")
     epochs = decisions_since(StateStore(str(restored)).child("query-0"), 0)
     done("rewind", restored, max(epoch for epoch in epochs if epoch <= cut.epoch), "--yes")
@@ -104,7 +104,7 @@ def test_a_pipeline_continues_from_a_copy_that_was_taken_while_it_ran(
 
 
 @pytest.mark.slow
-def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_copy(
+def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_backup(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -129,7 +129,7 @@ def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_copy(
 @pytest.mark.parametrize(
     "stateful", [PLAIN, pytest.param(STATEFUL, marks=pytest.mark.slow)], ids=["plain", "stateful"]
 )
-def test_the_decision_on_rows_of_which_none_was_written_is_missed(
+def test_a_missing_decision_without_written_rows_is_detected(
     spark: SparkSession, tmp_path: Path, stateful: bool
 ) -> None:
     state, sink = tmp_path / "state", DirectorySink(tmp_path / "out")
@@ -149,7 +149,7 @@ def test_the_decision_on_rows_of_which_none_was_written_is_missed(
     run()
 
 
-def test_a_batch_run_that_was_cut_off_is_finished_from_a_copy_or_given_up(
+def test_an_interrupted_batch_run_is_finished_from_a_backup_or_given_up(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     state, sink = tmp_path / "state", DirectorySink(tmp_path / "out")
@@ -190,7 +190,7 @@ def test_a_batch_run_that_was_cut_off_is_finished_from_a_copy_or_given_up(
 
     store = StateStore(str(state)).child("query-0")
     epoch = newest_decision(store)
-    for gone in (epoch - 1, epoch):  # with the fence before it, or its number would be fenced off
+    for gone in (epoch - 1, epoch):  # also the fence, or the epoch number stays fenced
         store.delete(decision_path(gone))
     store.delete_tree(f"done/{epoch:010d}")
     with pytest.raises(StateCorruptedError, match=f"decision {epoch} is missing"):

@@ -43,7 +43,7 @@ KILLED_AT = [
 
 
 def states(root: Path) -> list[Chain]:
-    """Those of the newest decision."""
+    """Return the states of the newest decision."""
     newest = list(decisions_since(query_store(root / "checkpoint"), 0).values())[-1]
     (sink,) = (each for each in newest.sinks.values() if each.writer_states)
     serializer = JsonDataclassSerializer(Chain)
@@ -51,10 +51,10 @@ def states(root: Path) -> list[Chain]:
 
 
 @pytest.mark.parametrize("streaming", [True, None])
-def test_writers_go_on_from_their_states(
+def test_writers_resume_from_their_states(
     spark: SparkSession, tmp_path: Path, streaming: bool | None
 ) -> None:
-    """Each run of a batch is an epoch; the second run here has more writers, the third fewer."""
+    """Each batch run is an epoch. The second run has more writers, and the third has fewer."""
     sink = NumberingDirectorySink(tmp_path / "out")
     other = DirectorySink(tmp_path / "other")
     runs = (2, 3, 1) if streaming is None else (2,)
@@ -69,8 +69,10 @@ def test_writers_go_on_from_their_states(
     assert other.read().num_rows == ROWS * len(runs) // 2
 
 
-def test_a_stream_goes_on_with_other_writers(spark: SparkSession, tmp_path: Path) -> None:
-    """The batches of the second run have windows, some without a row."""
+def test_a_stream_resumes_with_another_number_of_writers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The batches of the second run have windows, some of them without rows."""
     sink = NumberingDirectorySink(tmp_path / "out")
     seen = 0
     for last, writers in ((ROWS // 2, 3), (ROWS, 2)):
@@ -98,7 +100,7 @@ def test_a_number_of_writers_that_is_not_fixed_is_refused(
 
 
 def kill_at(root: Path, points: list[tuple[FaultPoint, FaultAction]]) -> None:
-    """Kill a driver at each point in turn, and let the last one end."""
+    """Kill a driver at each point in turn, and run the last one to its end."""
     rows = 150 * (len(points) + 3)
     for number, (point, action) in enumerate(points):
         fault = Fault(point, action=action, nth=2, once=root / f"fault-{number}")
@@ -116,13 +118,13 @@ def kill_at(root: Path, points: list[tuple[FaultPoint, FaultAction]]) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_states_outlive_drivers_that_are_killed_around_the_decision(tmp_path: Path) -> None:
+def test_states_survive_drivers_that_are_killed_around_the_decision(tmp_path: Path) -> None:
     kill_at(tmp_path, KILLED_AT[2:4])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_states_outlive_drivers_that_are_killed_at_point_after_point(tmp_path: Path) -> None:
+def test_states_survive_drivers_that_are_killed_at_every_point(tmp_path: Path) -> None:
     kill_at(tmp_path, KILLED_AT)
 
 

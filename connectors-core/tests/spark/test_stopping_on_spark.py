@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 travel_with_closures(__name__)
 
 
-def test_a_batch_run_that_is_stopped_writes_nothing_and_the_next_one_all(
+def test_a_stopped_batch_run_writes_no_rows_and_the_next_run_writes_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogSource(tmp_path / "log")
@@ -66,7 +66,7 @@ def test_a_batch_run_that_is_stopped_writes_nothing_and_the_next_one_all(
 def end_by_sigterm(
     process: subprocess.Popen[str], is_at_work: Callable[[], bool], what: str
 ) -> None:
-    """End a program that runs a pipeline, once it is at work; its pipeline must be stopped."""
+    """Send SIGTERM to a program whose pipeline is running, and check that the pipeline stops."""
     try:
         wait_until(
             lambda: is_at_work() or process.poll() is not None,
@@ -124,11 +124,11 @@ def test_sigterm_stops_a_pipeline_after_its_micro_batch_and_ends_the_process(
     assert set(rows.values()) == {1}
     assert len(rows) % 50 == 0
     assert not sink.staged()
-    Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it
+    Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # no one holds the lease
 
 
 @pytest.mark.line("4.3")
-def test_sigterm_stops_a_batch_run_which_writes_nothing_and_the_next_one_all(
+def test_sigterm_stops_a_batch_run_without_writes_and_the_next_run_writes_all_rows(
     tmp_path: Path,
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -140,7 +140,7 @@ def test_sigterm_stops_a_batch_run_which_writes_nothing_and_the_next_one_all(
     )
     assert not counts(sink, "value")
     assert not sink.staged()
-    Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # nobody holds it
+    Lease.acquire(StateStore(str(tmp_path / "checkpoint"))).release()  # no one holds the lease
     process = program(tmp_path, "0, 99, split_rows=100")
     shown, _ = process.communicate(timeout=180)
     assert (process.returncode, "finally finished" in shown) == (0, True)

@@ -20,7 +20,7 @@ NewTrial = Callable[[type[DirectorySink]], SinkTrial]
 
 @pytest.fixture
 def trial_of(spark_environment: LocalSpark, tmp_path: Path) -> NewTrial:
-    """One case at work with a sink of a kind."""
+    """Return a function that creates a trial of one case with a kind of sink."""
 
     def trial(kind: type[DirectorySink]) -> SinkTrial:
         def context(name: str) -> Sorted:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 
 
-def test_a_sink_with_topologies_works_beside_a_plain_one(
+def test_a_sink_with_topologies_works_next_to_a_plain_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     plain, sorting = DirectorySink(tmp_path / "plain"), SortingDirectorySink(tmp_path / "sorting")
@@ -41,7 +41,7 @@ def test_a_sink_with_topologies_works_beside_a_plain_one(
         assert sorted(sink.read()["value"].to_pylist()) == list(range(100))
         assert not sink.staged()
     files = sorted(path.name for path in sorting.path.glob("*.arrow"))
-    assert len({name.split("-")[0] for name in files}) == len(files)  # one for each epoch
+    assert len({name.split("-")[0] for name in files}) == len(files)  # one file per epoch
     assert sorting.index() == files
     with pytest.raises(AssertionError):
         sorting.assert_indexed([])
@@ -114,7 +114,7 @@ class TestInProcess(SortingSuite):
 
 
 @pytest.mark.slow
-def test_a_pre_write_topology_that_changes_the_rows_is_named(pytester: pytest.Pytester) -> None:
+def test_a_pre_write_topology_that_changes_rows_is_reported(pytester: pytest.Pytester) -> None:
     module = BROKEN.format(tests=str(Path(__file__).parent))
     found = results(pytester, module, pytester.runpytest_subprocess)
     for suite in ("TestLoses", "TestDoubles", "TestInProcess"):

@@ -17,7 +17,7 @@ COLUMNS = "pid long, callbacks long, frozen long, kept boolean"
 
 
 def as_it_was_kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The worker's number, and what its last task left behind; imports a module, as users do."""
+    """Return the worker's process ID and the objects left by its last task, and import a module."""
     import gc
     import os
     import sys
@@ -47,7 +47,7 @@ def as_it_was_kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def used_again(spark: SparkSession) -> dict[int, list[Any]]:
-    """What was found in workers that had run a task before."""
+    """Return the reports of workers that had run an earlier task."""
     reports: dict[int, list[Any]] = defaultdict(list)
     for _ in range(JOBS):
         (row,) = spark.range(0, 1, 1, 1).mapInArrow(as_it_was_kept, COLUMNS).collect()
@@ -57,7 +57,7 @@ def used_again(spark: SparkSession) -> dict[int, list[Any]]:
     return again
 
 
-def test_a_worker_is_warmed_in_its_first_task_and_then_left_alone(spark: SparkSession) -> None:
+def test_a_worker_is_warmed_only_in_its_first_task(spark: SparkSession) -> None:
     environment = spark.sparkContext.environment
     environment["WORKERS_OF"] = "this test"
     try:
@@ -71,8 +71,8 @@ def test_a_worker_is_warmed_in_its_first_task_and_then_left_alone(spark: SparkSe
         assert frozen == sorted(frozen, reverse=True)  # nothing is added to it
 
 
-def test_a_worker_is_left_alone_where_that_is_turned_off(spark: SparkSession) -> None:
-    environment = spark.sparkContext.environment  # what spark.executorEnv.* is put into
+def test_a_worker_is_not_changed_if_warming_is_disabled(spark: SparkSession) -> None:
+    environment = spark.sparkContext.environment  # target of spark.executorEnv.*
     environment[SETTING] = "off"
     try:
         again = used_again(spark)

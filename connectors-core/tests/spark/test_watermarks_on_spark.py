@@ -50,7 +50,7 @@ MINUTE = 60 * SECOND
 
 
 def backlog_rows(numbers: pa.Array) -> pa.RecordBatch:
-    """Two splits of a row a minute; the first is ten hours ahead of the second."""
+    """Create two splits with one row per minute. The first is ten hours ahead of the second."""
     ahead = pc.less(numbers, BACKLOG)
     minutes = pc.subtract(numbers, pc.if_else(ahead, 0, BACKLOG))
     start = pc.if_else(ahead, BASE + 10 * HOUR, BASE)
@@ -59,7 +59,7 @@ def backlog_rows(numbers: pa.Array) -> pa.RecordBatch:
 
 
 def minute_rows(numbers: pa.Array) -> pa.RecordBatch:
-    """Row n is n minutes after the base."""
+    """Create row n at n minutes after the base."""
     times = pc.add(pc.multiply(numbers, MINUTE), BASE).cast(EVENTS.field("ts").type)
     return pa.RecordBatch.from_arrays([numbers, times], schema=EVENTS)
 
@@ -74,7 +74,7 @@ def hourly(df: DataFrame) -> DataFrame:
 
 
 def progress_of(pipeline: Pipeline, query: int = 0) -> list[dict[str, Any]]:
-    """Spark's progress of every micro-batch that ran, as plain JSON."""
+    """Return Spark's progress of every executed micro-batch as plain JSON."""
     running = pipeline._run.streams[query]._query
     assert running is not None
     events = [p if type(p) is dict else json.loads(p.json) for p in running.recentProgress]
@@ -90,12 +90,12 @@ def dropped(progress: list[dict[str, Any]]) -> int:
 
 
 def milliseconds(event: dict[str, Any]) -> int:
-    """Spark's watermark in a micro-batch."""
+    """Return Spark's watermark in a micro-batch, in milliseconds."""
     moment = datetime.fromisoformat(event["eventTime"]["watermark"].replace("Z", "+00:00"))
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def test_spark_has_our_watermark_in_every_epoch_and_loses_no_row_of_a_skewed_backlog(
+def test_spark_has_our_watermark_in_every_epoch_and_drops_no_row_of_a_skewed_backlog(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -143,15 +143,15 @@ def test_spark_has_our_watermark_in_every_epoch_and_loses_no_row_of_a_skewed_bac
         batch = event["batchId"]
         before = log.plans_of(batch, query.sources)["backlog"].start
         ours = max((mark for number, mark in marks.items() if number < before), default=0)
-        # Windows alone look at it: Spark's is the first event time that is still to come.
+        # Only windows use the watermark. Spark's watermark is the first event time still to come.
         assert milliseconds(event) == (ours + 1 if ours else 0) // 1000, (
             f"batch {batch}, plans before {before}"
         )
         seen.add(ours)
-    assert len(seen) > 3  # and it moved
+    assert len(seen) > 3  # the watermark advanced
 
 
-def test_the_usual_watermark_loses_rows_of_the_same_backlog(
+def test_a_common_watermark_drops_rows_of_the_same_backlog(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = DirectorySink(tmp_path / "out")
@@ -166,7 +166,7 @@ def test_the_usual_watermark_loses_rows_of_the_same_backlog(
 
 
 def plain(spark: SparkSession, root: Path, build: Any, batches: Sequence[Any]) -> Counter[Any]:
-    """What Spark's own `withWatermark` gives: rows `(n, seconds)`, a micro-batch of each batch."""
+    """Return the result of Spark's own `withWatermark`, with one micro-batch per batch of rows."""
     folder = root / "plain"
     folder.mkdir()
     df = spark.readStream.schema("n long, ts timestamp").option("maxFilesPerTrigger", 1)
@@ -190,13 +190,13 @@ def plain(spark: SparkSession, root: Path, build: Any, batches: Sequence[Any]) -
 
 WINDOWS = [
     [(1, 10)],
-    [(2, 3900)],  # closes the first window: no row before its end is expected any more
-    [(3, 3600), (4, 3599)],  # just on time, and late
+    [(2, 3900)],  # closes the first window, because no earlier row is expected
+    [(3, 3600), (4, 3599)],  # one on time, one late
     [(5, 7500)],
 ]
 
 
-def test_a_window_closes_with_the_row_that_closes_it_in_plain_spark(
+def test_a_window_closes_at_the_same_row_as_in_plain_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def build(df: DataFrame) -> DataFrame:
@@ -215,7 +215,7 @@ def test_a_window_closes_with_the_row_that_closes_it_in_plain_spark(
     strategy = bounded_by(timedelta(minutes=5)).with_idleness(timedelta(seconds=0.5))
     with new_pipeline(spark, tmp_path) as pipeline:
         busy = pipeline.from_source(source, uid="busy", watermark_strategy=strategy)
-        quiet = LogSource(tmp_path / "none", live=True)  # has no split, and holds nothing back
+        quiet = LogSource(tmp_path / "none", live=True)  # without splits, so it holds nothing back
         empty = pipeline.from_source(quiet, uid="quiet", watermark_strategy=strategy)
         pipeline.sink_to(build(busy.unionByName(empty)), sink, uid="out")
         write(WINDOWS[:2])
@@ -229,14 +229,14 @@ def test_a_window_closes_with_the_row_that_closes_it_in_plain_spark(
     assert dropped(progress_of(pipeline)) == 1
 
 
-def test_what_is_no_window_loses_no_row_on_time_as_it_does_in_plain_spark(
+def test_operators_without_windows_drop_no_row_that_is_on_time_unlike_plain_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def build(df: DataFrame) -> DataFrame:
         return df.dropDuplicates(["n", "ts"]).select("n")
 
     batches = [[(1, 3900)], [(2, 3600), (3, 3601)]]
-    # Five minutes after the row at 3600 is no later than the bound, and Spark drops it.
+    # The row at 3600 is exactly five minutes late. Plain Spark drops it.
     assert plain(spark, tmp_path, build, batches) == once([(1,), (3,)])
 
     source = LogSource(tmp_path / "log", live=True)
@@ -259,7 +259,7 @@ def test_what_is_no_window_loses_no_row_on_time_as_it_does_in_plain_spark(
     assert dropped(progress_of(pipeline)) == 0
 
 
-def test_it_is_known_of_every_operator_what_it_compares_with_the_watermark(
+def test_every_operator_has_a_known_comparison_with_the_watermark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     df = spark.readStream.schema("n long, ts timestamp").json(str(tmp_path))
@@ -293,7 +293,7 @@ def test_it_is_known_of_every_operator_what_it_compares_with_the_watermark(
     assert [only_windows_compare(each) for each in others] == [False] * len(others)
 
 
-def test_a_finished_source_and_an_idle_split_hold_no_outer_join(
+def test_a_finished_source_and_an_idle_split_do_not_hold_back_an_outer_join(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     left = LogSource(tmp_path / "log", live=True, batch_rows=50)
@@ -311,7 +311,7 @@ def test_a_finished_source_and_an_idle_split_hold_no_outer_join(
         joined = lefts.join(rights, F.expr("n = rid AND ts = rts"), "left").select("n", "rid")
         pipeline.sink_to(joined, sink, uid="out")
         pipeline.start()
-        # The newest row is at minute 59, so all before minute 54 are out.
+        # The newest row is at minute 59, so all rows before minute 54 are written.
         wait_until(lambda: 53 in counts(sink), "rows of no match come out", pipeline)
     found = sink.read()
     pairs = Counter(zip(found["n"].to_pylist(), found["rid"].to_pylist(), strict=True))
@@ -347,7 +347,7 @@ def test_alignment_bounds_the_drift_of_a_fast_source(
         assert pipeline.run()
     assert counts(sinks[0]) + counts(sinks[1]) == Counter(dict.fromkeys(range(80), 2))
 
-    # When a plan of the fast source was made, the slow one had reported what is older than it.
+    # The reports of the slow source that are older than a plan of the fast source limit this plan.
     slow_query = queries - 1
     slow_root = checkpoint / f"query-{slow_query}"
     reached: list[tuple[int, int]] = []

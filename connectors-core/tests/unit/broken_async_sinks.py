@@ -216,7 +216,7 @@ ASYNC_SINKS = {
 
 
 def async_sink_suite(broken):
-    """The suite of a broken sink, or of one with a broken writer."""
+    """Return the suite of a broken sink, or of a sink with a broken writer."""
     sink = broken
     if issubclass(broken, ServiceWriter):
         sink = type(f"{broken.__name__}Sink", (ServiceSink,), {"writer": broken})

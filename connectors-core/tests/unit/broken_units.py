@@ -65,7 +65,7 @@ CAN = frozenset(
         Capability.SECRETS,
     }
 )
-# Only outage cases judge parts that are broken in an outage.
+# Only outage cases test parts that are broken during an outage.
 ON_A_SURE_DISK = {"capabilities": Capabilities(can=CAN, cannot=NO_OUTAGES)}
 ON_A_DISK = {"capabilities": Capabilities(can=CAN | NO_OUTAGES.keys()), "system": Disk()}
 TICK = timedelta(seconds=1)
@@ -119,7 +119,7 @@ class EndsOnce(LogReader):
 
 
 class StaysWhereItWas(LogReader):
-    """Returns the position before the batch, so rows of a cut batch repeat."""
+    """Returns the position before the batch, so the rows of a cut batch are repeated."""
 
     def __init__(self, source, context):
         super().__init__(source, context)
@@ -281,7 +281,7 @@ class ForgetsTheSizeOfABadLine(LogReader):
 
 
 class MeetsABadRecordAgain(LogReader):
-    """Resumes before a bad line that was the last of a batch."""
+    """Resumes before a bad line at the end of a batch."""
 
     def snapshot_state(self):
         return [self.before(split) for split in super().snapshot_state()]
@@ -496,7 +496,7 @@ class LooksOnce(LogEnumerator):
 
 
 class ForgetsWhatCameBack(LogEnumerator):
-    """Assigns returned splits, which are missing in earlier snapshots."""
+    """Assigns returned splits that are missing in earlier snapshots."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -512,7 +512,7 @@ class ForgetsWhatCameBack(LogEnumerator):
 
 
 class ForgetsWhatCameBackAlone(ForgetsWhatCameBack):
-    """Where others wait, it does not forget."""
+    """Keeps returned splits while other splits are waiting."""
 
     def add_splits_back(self, splits, subtask_id):
         if self.waiting:
@@ -580,7 +580,7 @@ ENUMERATORS = {
     EndsOnlyAfterItsStart: "test_an_enumerator_that_never_started_can_be_closed",
 }
 
-# --- Serialisers --------------------------------------------------------------------------------
+# --- Serializers --------------------------------------------------------------------------------
 
 
 class LosesAField(JsonDataclassSerializer):
@@ -873,7 +873,7 @@ class _Renaming(JsonDataclassSerializer):
 
 
 class SlotOfItsNumber(LeasedTokenSink):
-    """An attempt takes the slot of its task and number."""
+    """Stages into a slot that is derived from the task and the attempt number."""
 
     def create_writer(self, context):
         return WriterInASlotOfItsNumber(self.path, context)
@@ -893,7 +893,7 @@ class OneGeneration(LeasedTokenSink):
 
 
 class LateWriter(LeasedWriter):
-    """Its file is in its place when it is complete."""
+    """Publishes a complete file directly in its final place."""
 
     def __init__(self, path, context):
         super().__init__(path, context)
@@ -912,7 +912,7 @@ class LateWriter(LeasedWriter):
 
 
 class KnowsCommitsOfItsLease(_LeasedCommitter):
-    """Takes for lost what it does not find and did not commit under this lease."""
+    """Counts a committable as lost if it is missing and was not committed under this lease."""
 
     def lease(self, checkpoint_id, number_of_writers):
         (self._path / "leased").write_text("again")
@@ -1125,7 +1125,7 @@ SEEN_BY = {
 }
 
 
-# --- The suites on them, for the run that the test starts ---------------------------------------
+# --- Suites for these parts, in the separate run that the test starts ---------------------------
 
 
 def source_suite(suite, broken):
@@ -1242,7 +1242,7 @@ def suite_of(broken):
 
 
 def suites():
-    """A suite for each, by name."""
+    """Create a suite for each part, by name."""
     found = {}
     for broken in BROKEN:
         base, members = suite_of(broken)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table in memory for lookup tests, and functions that request it."""
+"""An in-memory table for lookup tests, and functions that request it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows_of(keys: Sequence[int | None], first: int = 0) -> pa.RecordBatch:
 
 
 def found(keys: pa.RecordBatch) -> pa.Table:
-    """A key has as many rows as it says, up to two; negative ones have none."""
+    """Return `key` rows for each key, but at most two, and none for a negative key."""
     rows = [
         {"key": key, "value": f"{key}.{number}"}
         for key in keys.column("key").to_pylist()
@@ -51,7 +51,7 @@ def expected(batches: Sequence[pa.RecordBatch], how: str = "left") -> list[dict[
 
 @dataclass
 class Asked(LookupFunction):
-    """Records its requests, and fails as often as configured."""
+    """Records its requests and fails as often as configured."""
 
     failures: list[Exception] = field(default_factory=list)
     asked: list[list[int]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Asked(LookupFunction):
 
 
 class AskedLater(AsyncLookupFunction):
-    """Answers when it is let: requests by their number, from nought."""
+    """Answers when the test allows it. Requests are numbered from zero."""
 
     def __init__(self, waits: Callable[[int], asyncio.Future | None] | None = None):
         self.waits = waits

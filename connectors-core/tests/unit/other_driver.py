@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another driver does to the pipeline of a test."""
+"""A second driver that takes over the pipeline of a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS: Final = 60.0
 
 
 class HeldBy:
-    """A lease of an incarnation, as far as fences and coordinators look at it."""
+    """A lease of an incarnation, reduced to what fences and coordinators use."""
 
     def __init__(self, incarnation: int, newest: int | None = None) -> None:
         self.incarnation = incarnation
@@ -33,14 +33,14 @@ class HeldBy:
 
 
 def take_lease(store: StateStore, incarnation: int) -> None:
-    """Take a pipeline over, as from a driver without heartbeats."""
+    """Take over a pipeline, as from a driver without heartbeats."""
     owner = asdict(LeaseOwner.current("another driver"))
     claim = {"claimed_at": 0.0, "incarnation": incarnation, "nonce": "another", "owner": owner}
     assert store.create(f"lease/{incarnation:010d}.json", documents.encode("lease", claim))
 
 
 def assert_ends_when_taken_over_while_it_waits(environment: TestEnvironment, root: Path) -> None:
-    """A driver that has nothing to do ends with the error of its lease."""
+    """Check that an idle driver ends with the error of its lease."""
     location = root / "checkpoint"
     often, never = timedelta(seconds=3), timedelta(hours=1)
     pipeline: Any = environment.pipeline(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service that throttles, reorders, and fails in part, and a sink for it."""
+"""A service that throttles, reorders, and partially fails, and a sink for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A row. Two with the same content are two."""
+    """A row. Two entries with the same content are different."""
 
     number: int
     key: int
@@ -37,7 +37,7 @@ class Entry:
 
 
 class Rows(ElementConverter[Entry]):
-    """An entry of each row."""
+    """Makes one entry of each row."""
 
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> Iterable[Entry]:
         return [Entry(**row) for row in batch.to_pylist()]
@@ -45,12 +45,12 @@ class Rows(ElementConverter[Entry]):
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What happens to a request.
+    """The handling of a request.
 
     Attributes:
-        turns: How often the loop goes round before the answer.
-        refused: Shares of a thousand, by which entries are to be sent again.
-        error: Whether the whole request is.
+        turns: The number of event loop turns before the response.
+        refused: Positions in the request, in thousandths, of the entries to return for a retry.
+        error: Whether the whole request fails.
     """
 
     turns: int = 0
@@ -60,7 +60,7 @@ class Behaviour:
 
 @dataclass
 class Service:
-    """Counts what comes; follows its behaviours, then accepts everything."""
+    """Records requests, follows its behaviours, and then accepts everything."""
 
     behaviours: Sequence[Behaviour] = ()
     accepted: list[Entry] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Service:
 
 
 class ServiceWriter(AsyncSinkWriter[Entry]):
-    """Sends to a simulated service; in order of keys where it is told to, but for the key 0."""
+    """Sends to a simulated service. If ordered, it uses the keys; the key 0 means no key."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class ServiceWriter(AsyncSinkWriter[Entry]):
 
 
 class EntriesAsColumns(ElementConverter[bytes]):
-    """The entries as columns: each as many bytes as its row says, if it has room for the row."""
+    """Entries as columns. Each entry has the size that its row states, if it fits."""
 
     def __init__(self, *, ordered: bool) -> None:
         self.ordered = ordered
@@ -147,7 +147,7 @@ class EntriesAsColumns(ElementConverter[bytes]):
 
 
 class ColumnsWriter(ServiceWriter):
-    """The same with entries that stay columns."""
+    """The same writer with entries that stay in columns."""
 
     def __init__(self, *arguments: Any, ordered: bool = False, **named: Any) -> None:
         super().__init__(*arguments, ordered=ordered, **named)
@@ -163,7 +163,7 @@ class ColumnsWriter(ServiceWriter):
 
 
 def rows(numbers: Iterable[int], *, keys: int = 1, size: int = 1) -> pa.RecordBatch:
-    """A batch of rows with numbers."""
+    """Return a batch of numbered rows."""
     found: list[dict[str, Any]] = [
         {"number": number, "key": number % keys + 1, "size": size} for number in numbers
     ]

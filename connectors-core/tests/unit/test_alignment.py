@@ -56,11 +56,11 @@ def mark(previous, *splits, highest_finished=None, finished=False, discovered=Tr
     [
         (mark(None, read(5), read(3)), 3),
         (mark(4, read(5), read(3)), 4),  # never falls
-        (mark(None, read(5), split(lower_bound=4)), 3),  # rows at the bound are to come
+        (mark(None, read(5), split(lower_bound=4)), 3),  # rows at the bound are still expected
         (mark(None, read(5), split(lower_bound=9)), 5),
-        (mark(None, read(5, lower_bound=9)), 8),  # nothing below the bound is left
-        (mark(2, read(5), split()), 2),  # unread, nothing known
-        (mark(2, read(5), read()), 2),  # read, but without an event time so far
+        (mark(None, read(5, lower_bound=9)), 8),  # no rows below the bound remain
+        (mark(2, read(5), split()), 2),  # unread: no known times
+        (mark(2, read(5), read()), 2),  # read: no event time so far
         (mark(None, read(5), split()), None),
         (mark(None, read(5), read(3, idle=True)), 5),
         (mark(None, read(5), read(3, head=30, idle=True)), 3),  # held: not idle
@@ -78,11 +78,11 @@ def mark(previous, *splits, highest_finished=None, finished=False, discovered=Tr
         (mark(None, finished=True, discovered=False), END_OF_TIME),
     ],
 )
-def test_source_watermark(actual, expected):
+def test_the_watermark_of_a_source_follows_its_splits(actual, expected):
     assert actual == expected
 
 
-def test_who_became_idle_first_makes_no_difference():
+def test_the_order_in_which_splits_become_idle_does_not_matter():
     slow, fast = read(3), read(7)
     slow_idle, fast_idle = read(3, idle=True), read(7, idle=True)
     one = mark(mark(mark(None, slow, fast), slow_idle, fast), slow_idle, fast_idle)
@@ -90,11 +90,11 @@ def test_who_became_idle_first_makes_no_difference():
     assert one == other == 7
 
 
-def test_idle_then_active_again():
+def test_a_split_that_becomes_active_again_does_not_lower_the_watermark():
     watermark = mark(None, read(50), read(20, idle=True))
     assert watermark == 50
     watermark = mark(watermark, read(60), read(25))
-    assert watermark == 50  # its rows up to 50 are late; the watermark waits, it does not fall
+    assert watermark == 50  # its rows up to 50 are late; the watermark does not fall
     assert mark(watermark, read(60), read(55)) == 55
 
 
@@ -115,13 +115,13 @@ def test_idle_then_active_again():
         ([read(3, head=30, idle=True)], 30),
     ],
 )
-def test_minimum_of_a_source(splits, expected):
+def test_the_minimum_of_a_source(splits, expected):
     assert alignment_minimum(splits, finished=False, discovered=True) == expected
     assert alignment_minimum(splits, finished=False, discovered=False) == MIN_WATERMARK
     assert alignment_minimum(splits, finished=True, discovered=False) == MAX_WATERMARK
 
 
-def test_a_group_from_its_first_source_to_its_last():
+def test_a_group_exists_from_its_first_source_to_its_last():
     group = AlignmentGroup(DRIFT)
     assert group.max_allowed_watermark() == NO_LIMIT
     group.join("slow")
@@ -135,7 +135,7 @@ def test_a_group_from_its_first_source_to_its_last():
     assert group.max_allowed_watermark() == LOWEST
     group.update("slow", [read(40)], finished=False, discovered=True)
     assert group.max_allowed_watermark() == MaxWatermark(50)
-    group.join("slow")  # again: changes nothing
+    group.join("slow")  # repeated: changes nothing
     assert group.minimum == 40
     group.update("slow", [read(40, idle=True)], finished=False, discovered=True)
     assert group.max_allowed_watermark() == MaxWatermark(110)
@@ -150,21 +150,21 @@ def test_a_group_from_its_first_source_to_its_last():
     assert group.max_allowed_watermark() == MaxWatermark(110)
 
 
-def test_a_split_removed_while_it_is_held_frees_the_group():
+def test_removing_a_held_split_frees_the_group():
     group = AlignmentGroup(DRIFT)
     held, slow = split("a", watermark=9, head=300, read=True), split("b", watermark=5, read=True)
     group.update("s", [held, slow], finished=False, discovered=True)
     assert group.max_allowed_watermark() == MaxWatermark(15)
     assert not group.max_allowed_watermark().admits(held.mark)
-    group.update("s", [held], finished=False, discovered=True)  # "b" was taken away
+    group.update("s", [held], finished=False, discovered=True)  # "b" was removed
     assert group.max_allowed_watermark().admits(held.mark)
     group.update("s", [], finished=False, discovered=True)
     assert group.max_allowed_watermark() == NO_LIMIT
 
 
-def test_no_limit_and_lowest_are_no_numbers_to_calculate_with():
+def test_no_limit_and_the_lowest_watermark_survive_arithmetic():
     assert LOWEST < MaxWatermark(0) < NO_LIMIT
-    assert LOWEST.admits(None)  # nothing known: must be read to be known
+    assert LOWEST.admits(None)  # unknown: must be read
     assert LOWEST.admits(MIN_WATERMARK)
     assert not LOWEST.admits(0)
     assert NO_LIMIT.admits(END_OF_TIME)
@@ -175,7 +175,7 @@ def test_no_limit_and_lowest_are_no_numbers_to_calculate_with():
     assert group.max_allowed_watermark() == NO_LIMIT
 
 
-def test_the_update_interval_delays_steps_upwards_only():
+def test_the_update_interval_delays_only_increases():
     now = 0.0
     store = CoordinatorStore(clock=lambda: now)
     group = store.group(WatermarkAlignment("g", 10 * US, timedelta(seconds=2)))
@@ -195,7 +195,7 @@ def test_the_update_interval_delays_steps_upwards_only():
     assert group.max_allowed_watermark(now=100).micros == 19
 
 
-def test_a_group_is_shared_by_name_and_has_one_drift():
+def test_a_group_is_shared_by_name_and_has_a_single_drift():
     store = CoordinatorStore()
     assert store.group(DRIFT) is store.group(WatermarkAlignment("g", 10 * US))
     assert store.group(WatermarkAlignment("h", 2 * US)) is not store.group(DRIFT)
@@ -210,24 +210,24 @@ def test_a_group_is_shared_by_name_and_has_one_drift():
 # --- idleness ------------------------------------------------------------------------------------
 
 
-def test_only_time_in_which_a_split_was_asked_in_vain_counts():
+def test_only_time_in_which_a_split_was_polled_without_rows_counts_as_idle():
     clock = IdlenessClock(timedelta(seconds=10))
     clock.observe("a", asked=True, rows=0, seconds=6)
-    clock.observe("a", asked=False, rows=0, seconds=100)  # held, limited, not assigned
+    clock.observe("a", asked=False, rows=0, seconds=100)  # held, limited, or unassigned
     assert not clock.idle("a")
     clock.observe("a", asked=True, rows=0, seconds=4)
     assert clock.idle("a")
     assert not clock.idle("b")
-    clock.observe("a", asked=True, rows=1, seconds=4)  # a row starts anew
+    clock.observe("a", asked=True, rows=1, seconds=4)  # a row resets the clock
     assert not clock.idle("a")
     clock.observe("a", asked=True, rows=0, seconds=9.9)
     assert not clock.idle("a")
-    clock.observe("a", asked=False, rows=2, seconds=1)  # rows it had, all of them held
+    clock.observe("a", asked=False, rows=2, seconds=1)  # its rows, all held back
     clock.observe("a", asked=True, rows=0, seconds=9.9)
     assert not clock.idle("a")
 
 
-def test_the_clock_can_measure_by_itself_across_plans():
+def test_the_clock_can_measure_the_time_between_plans():
     now = 0.0
     clock = IdlenessClock(timedelta(seconds=10), clock=lambda: now)
 
@@ -237,13 +237,13 @@ def test_the_clock_can_measure_by_itself_across_plans():
         clock.observe("a", asked, rows)
         return clock.idle("a")
 
-    assert not observe(100)  # never asked before
+    assert not observe(100)  # never polled before
     assert not observe(109)
     assert observe(110)
     assert not observe(111, rows=3)
     assert not observe(120)
     assert not observe(200, asked=False)
-    assert not observe(300)  # was not asked since 120
+    assert not observe(300)  # not polled since 120
     assert observe(301)
     clock.forget("a")
     clock.forget("a")
@@ -251,13 +251,13 @@ def test_the_clock_can_measure_by_itself_across_plans():
     assert not observe(400)
 
 
-def test_without_idleness_nothing_is_idle():
+def test_without_an_idle_timeout_no_split_is_idle():
     clock = IdlenessClock(None)
     clock.observe("a", asked=True, rows=0, seconds=1e9)
     assert not clock.idle("a")
 
 
-def test_a_split_that_never_had_a_row_holds_the_group_until_it_is_idle():
+def test_a_split_without_rows_holds_the_group_until_it_is_idle():
     clock, group = IdlenessClock(timedelta(seconds=10)), AlignmentGroup(DRIFT)
     watermark = None
     for plan in range(3):
@@ -277,7 +277,7 @@ def test_a_split_that_never_had_a_row_holds_the_group_until_it_is_idle():
 
 @dataclass
 class SimSplit:
-    """A split that ends, as it is stored between plans."""
+    """A bounded split, as it is stored between plans."""
 
     name: str
     times: list[int]
@@ -302,7 +302,7 @@ class SimSplit:
 
 @dataclass
 class SimSource:
-    """A source with its enumerator, coordinator and readers, as the runtime has them."""
+    """A source with its enumerator, coordinator, and readers, as in the runtime."""
 
     uid: str
     bound: int
@@ -329,7 +329,7 @@ class SimSource:
         return sorted(own, key=lambda s: s.progress().mark)
 
     def assign(self, allowed):
-        """On request, in the order of lower bounds, as far as they are known."""
+        """Assign splits on request, by lower bound where it is known."""
         if not self.discovered:
             return
         for reader in range(self.readers):
@@ -340,7 +340,7 @@ class SimSource:
                 min(waiting, key=lambda s: s.progress().mark).reader = reader
 
     def known(self):
-        """What the coordinator can know of."""
+        """Return the progress that the coordinator can know."""
         if not self.discovered:
             return []
         return [s.progress() for s in self.splits if s.reader is not None or self.tells_unassigned]
@@ -395,7 +395,7 @@ class SimSource:
         ]
 
 
-# Rows go on by small steps or jump over gaps far longer than any drift; 0 is no event time.
+# Times advance in small steps or jump over gaps much larger than any drift; 0 is no event time.
 gaps = st.one_of(st.integers(0, 3), st.integers(0, 3), st.integers(20, 100_000))
 
 
@@ -445,9 +445,11 @@ def test_no_deadlock_and_no_row_beyond_the_drift(data, count, drift):
             source.read(allowed, emitted)
         for source, event_time, watermark_before, watermark in emitted:
             if event_time:
-                # The bound that alignment promises; nothing timed passes while nothing is known.
+                # Alignment guarantees this bound: while the minimum is unknown, no timed row
+                # passes.
                 assert minimum == MAX_WATERMARK or watermark <= minimum + drift
-                # What its split calls on time is not late for the source, hence not for Spark.
+                # A row that is on time in its split is not late for the source, and so not for
+                # Spark.
                 if source.tells_unassigned and event_time > (watermark_before or 0):
                     assert event_time > planned[source.uid]
         every_row += ((source.uid, event_time) for source, event_time, *_ in emitted)
@@ -459,7 +461,7 @@ def test_no_deadlock_and_no_row_beyond_the_drift(data, count, drift):
     assert group.max_allowed_watermark() == NO_LIMIT
 
 
-def test_a_gap_that_all_splits_have_stops_nobody():
+def test_a_gap_in_all_splits_blocks_no_source():
     def gap(name):
         return SimSplit(name, [5, 6, 9_000_000, 9_000_001], knows_bound=False)
 
@@ -471,5 +473,5 @@ def test_a_gap_that_all_splits_have_stops_nobody():
         source.prepare(group)
         source.read(group.max_allowed_watermark(), [])
         plans += 1
-    # Heads, rows up to the gap, and over it.
+    # The first rows, the rows up to the gap, and the rows after it.
     assert plans == 3

@@ -18,13 +18,13 @@ DIGEST = hashlib.sha256(b"content").hexdigest()
 
 @pytest.fixture
 def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PinnedArtifacts:
-    """A list of one jar, which a folder is to hold."""
+    """A list of one jar, for a folder that a test fills."""
     (tmp_path / "list.txt").write_text(f"# a comment\norg.example:one:1.0 sha256:{DIGEST}\n")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     return PinnedArtifacts.read(tmp_path / "list.txt", folder_variable=VARIABLE)
 
 
-def test_a_file_of_the_named_folder_is_taken_as_it_is(
+def test_a_matching_file_in_the_configured_folder_is_used(
     pinned: PinnedArtifacts, tmp_path: Path
 ) -> None:
     (tmp_path / "one-1.0.jar").write_bytes(b"content")
@@ -33,7 +33,7 @@ def test_a_file_of_the_named_folder_is_taken_as_it_is(
 
 
 @pytest.mark.parametrize("content", [b"other", b"", None])
-def test_a_file_that_is_not_the_pinned_one_is_refused(
+def test_a_file_that_differs_from_the_pinned_one_is_refused(
     pinned: PinnedArtifacts, tmp_path: Path, content: bytes | None
 ) -> None:
     if content is not None:
@@ -44,13 +44,13 @@ def test_a_file_that_is_not_the_pinned_one_is_refused(
     assert "one-1.0.jar" in str(error.value)
 
 
-def test_a_line_names_another_extension_than_jar() -> None:
+def test_a_line_can_name_an_extension_other_than_jar() -> None:
     found = Artifact.parse(f"org.example:one:1.0@zip sha256:{DIGEST}\n")
     assert found == Artifact("org.example", "one", "1.0", DIGEST, extension="zip")
     assert found.file_name == "one-1.0.zip"
 
 
-def test_pyspark_is_found_and_not_imported() -> None:
+def test_pyspark_is_found_without_an_import() -> None:
     program = (
         "import sys; from connectors_core.testing.servers import artifacts; "
         "assert artifacts._ivy().exists(); assert 'pyspark' not in sys.modules"
@@ -58,7 +58,7 @@ def test_pyspark_is_found_and_not_imported() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_java_that_is_new_enough_is_found_beside_one_that_is_not(
+def test_a_recent_java_is_found_next_to_an_older_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = find_java()

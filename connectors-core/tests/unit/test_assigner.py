@@ -42,13 +42,13 @@ def assigner_of(parts, event_time_order):
 
 
 @given(parts)
-def test_without_event_time_the_heaviest_goes_first_then_the_first_found(parts):
+def test_without_event_time_the_heaviest_split_goes_first_then_discovery_order_decides(parts):
     expected = sorted(parts, key=lambda part: -part.size)  # sorting is stable
     assert drain(assigner_of(parts, event_time_order=False)) == expected
 
 
 @given(parts)
-def test_by_event_time_unknown_bounds_go_first_as_found_then_the_lowest_bound(parts):
+def test_with_event_time_unknown_bounds_go_first_in_discovery_order_then_the_lowest_bound(parts):
     unknown = [part for part in parts if part.bound is None]
     known = sorted(
         (part for part in parts if part.bound is not None), key=lambda p: (p.bound, -p.size)
@@ -57,7 +57,7 @@ def test_by_event_time_unknown_bounds_go_first_as_found_then_the_lowest_bound(pa
 
 
 @given(parts, st.booleans(), st.data())
-def test_pending_is_what_will_be_handed_out_and_restores_the_order(parts, event_time, data):
+def test_pending_splits_are_listed_and_restored_in_their_order(parts, event_time, data):
     assigner = assigner_of(parts, event_time)
     taken = data.draw(st.integers(0, len(parts)))
     had = [assigner.next() for _ in range(taken)]
@@ -69,7 +69,7 @@ def test_pending_is_what_will_be_handed_out_and_restores_the_order(parts, event_
 
 
 @given(parts, st.booleans(), st.integers(1, 5))
-def test_finding_again_what_waits_changes_nothing(parts, event_time, pieces):
+def test_discovering_a_pending_split_again_changes_nothing(parts, event_time, pieces):
     once = assigner_of(parts, event_time)
     again = SplitAssigner(event_time)
     for at in range(0, len(parts), pieces):
@@ -78,14 +78,14 @@ def test_finding_again_what_waits_changes_nothing(parts, event_time, pieces):
     assert again.pending() == once.pending()
 
 
-def test_what_came_back_goes_before_equal_splits_in_its_order():
+def test_returned_splits_go_before_equal_splits_in_their_order():
     assigner = assigner_of([Part("a"), Part("b"), Part("c")], event_time_order=True)
     a, b = assigner.next(), assigner.next()
     assigner.add_back([a, b])
     assert [part.split_id for part in drain(assigner)] == ["a", "b", "c"]
 
 
-def test_a_split_that_was_handed_out_may_come_again():
+def test_an_assigned_split_can_be_returned():
     assigner = assigner_of([Part("a")], event_time_order=False)
     assert assigner.next() == Part("a")
     assigner.add([Part("a", size=2)])

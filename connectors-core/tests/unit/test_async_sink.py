@@ -55,7 +55,7 @@ DEADLINE = 20.0
 
 
 def configuration(**changes: Any) -> AsyncSinkWriterConfiguration:
-    """Bounds that are reached soon, and no pauses."""
+    """Limits that are reached soon, without pauses between retries."""
     bounds: dict[str, Any] = {
         "max_batch_size": 5,
         "max_in_flight_requests": 3,
@@ -70,7 +70,7 @@ def configuration(**changes: Any) -> AsyncSinkWriterConfiguration:
 
 
 class Open(RateLimitingStrategy):
-    """Allows everything: the bounds of the writer hold without it."""
+    """Allows everything, so only the limits of the writer apply."""
 
     @property
     def max_batch_size(self) -> int:
@@ -115,7 +115,7 @@ BEHAVIOURS = st.lists(
         }
     ),
 )
-def test_nothing_is_lost_or_doubled_and_no_bound_is_exceeded(
+def test_no_entry_is_lost_or_duplicated_and_no_limit_is_exceeded(
     behaviours: list[Behaviour],
     batches: list[list[tuple[int, int]]],
     ordered: bool,
@@ -153,7 +153,7 @@ def test_nothing_is_lost_or_doubled_and_no_bound_is_exceeded(
 
 @contextmanager
 def writing(service: Service, **changes: Any) -> Iterator[ServiceWriter]:
-    """A writer that is closed at the end, whatever happens."""
+    """Yield a writer and close it at the end, even after an error."""
     named = {
         name: changes.pop(name)
         for name in ("ordered", "policy", "strategy", "uid")
@@ -163,7 +163,7 @@ def writing(service: Service, **changes: Any) -> Iterator[ServiceWriter]:
         yield writer
 
 
-def test_entries_of_one_key_are_sent_one_after_the_other_past_failures() -> None:
+def test_entries_with_one_key_are_sent_in_order_despite_failures() -> None:
     service = Service([Behaviour(turns=5, refused=(0,)), Behaviour(error=True)])
     with writing(service, ordered=True) as writer:
         writer.write(rows(range(12), keys=3))
@@ -173,7 +173,7 @@ def test_entries_of_one_key_are_sent_one_after_the_other_past_failures() -> None
         assert accepted == sorted(accepted)
 
 
-def test_a_full_request_is_sent_without_a_flush_and_a_part_of_one_is_not() -> None:
+def test_a_full_request_is_sent_without_a_flush_and_a_partial_one_is_not() -> None:
     service = Service()
     sent = threading.Event()
     service.on_request = sent.set
@@ -185,7 +185,7 @@ def test_a_full_request_is_sent_without_a_flush_and_a_part_of_one_is_not() -> No
     assert [len(request) for request in service.requests] == [5, 2]
 
 
-def test_an_entry_waits_no_longer_than_its_time_in_the_buffer() -> None:
+def test_an_entry_is_buffered_no_longer_than_the_configured_time() -> None:
     service = Service()
     sent = threading.Event()
     service.on_request = sent.set
@@ -194,7 +194,7 @@ def test_an_entry_waits_no_longer_than_its_time_in_the_buffer() -> None:
         assert sent.wait(DEADLINE)
 
 
-def test_only_what_was_refused_is_sent_again() -> None:
+def test_only_refused_entries_are_sent_again() -> None:
     service = Service([Behaviour(refused=(0, 400))])
     with writing(service) as writer:
         writer.write(rows(range(5)))
@@ -208,8 +208,8 @@ def test_only_what_was_refused_is_sent_again() -> None:
     assert counters[SinkMetric.NUM_RETRIES] == 2
 
 
-def test_what_is_sent_again_takes_nothing_new_along() -> None:
-    """Beside something new it might be refused for ever: a service may take the same part first."""
+def test_a_retry_contains_no_new_entries() -> None:
+    """Otherwise a service that always accepts the same part could refuse these entries forever."""
     service = Service([Behaviour(refused=(0, 400))])
     with writing(service, max_in_flight_requests=1, max_batch_size=5) as writer:
         writer.write(rows(range(15)))
@@ -218,7 +218,9 @@ def test_what_is_sent_again_takes_nothing_new_along() -> None:
     assert sorted(requests) == [[0, 1, 2, 3, 4], [0, 2], [5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]
 
 
-def test_pauses_grow_only_while_the_service_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_grow_only_while_the_service_accepts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     attempts: list[int] = []
 
     def pause(_: RetryPolicy, tries: int, *__: object) -> float:
@@ -234,7 +236,7 @@ def test_pauses_grow_only_while_the_service_takes_nothing(monkeypatch: pytest.Mo
     assert attempts == [1, 1, 1, 1, 2, 3]
 
 
-def test_one_object_given_twice_is_two_entries() -> None:
+def test_one_object_submitted_twice_is_two_entries() -> None:
     class Same(ServiceWriter):
         async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
             taken = await self.service.request(entries)
@@ -266,14 +268,14 @@ def test_a_poisoned_entry_goes_to_the_record_policy_and_is_not_sent_again() -> N
     assert len(service.requests) == 1
 
 
-def test_a_poisoned_entry_ends_the_attempt_where_the_policy_is_to_fail() -> None:
+def test_a_poisoned_entry_ends_the_attempt_if_the_policy_is_fail() -> None:
     with writing(Service()) as writer:
         writer.write(rows([POISON]))
         with pytest.raises(BadRecordError, match="poison"):
             writer.flush()
 
 
-def test_an_entry_over_the_limit_is_a_bad_record_and_is_never_sent() -> None:
+def test_an_entry_above_the_size_limit_is_a_bad_record_and_is_never_sent() -> None:
     service = Service()
     with writing(service, policy=RecordPolicy.skip()) as writer:
         writer.write(rows([1], size=51))
@@ -294,7 +296,7 @@ class _Failing(ServiceWriter):
         raise self.error
 
 
-def test_an_error_that_the_connector_calls_fatal_ends_the_attempt_at_once() -> None:
+def test_an_error_that_the_connector_marks_as_fatal_ends_the_attempt_at_once() -> None:
     with closing(_Failing(FatalError("no such index"))) as writer:
         writer.write(rows([1]))
         with pytest.raises(FatalError, match="no such index"):
@@ -304,7 +306,7 @@ def test_an_error_that_the_connector_calls_fatal_ends_the_attempt_at_once() -> N
             writer.write(rows([2]))
 
 
-def test_an_error_that_the_connector_does_not_know_is_its_fault_and_keeps_the_cause() -> None:
+def test_an_unknown_exception_is_reported_as_a_bug_of_the_connector_with_its_cause() -> None:
     with closing(_Failing(KeyError("items"))) as writer:
         writer.write(rows([1]))
         with pytest.raises(FatalError, match="unexpected error") as caught:
@@ -312,7 +314,7 @@ def test_an_error_that_the_connector_does_not_know_is_its_fault_and_keeps_the_ca
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_a_service_that_stays_busy_ends_the_attempt_when_its_time_is_over() -> None:
+def test_a_service_that_stays_busy_ends_the_attempt_after_the_retry_timeout() -> None:
     busy = RetryableError("busy", retry_after=0.001)
     with closing(_Failing(busy, retry_timeout=timedelta(milliseconds=20))) as writer:
         writer.write(rows([1]))
@@ -323,7 +325,7 @@ def test_a_service_that_stays_busy_ends_the_attempt_when_its_time_is_over() -> N
 
 
 class _Refusing(ServiceWriter):
-    """Returns every entry, and says why."""
+    """Returns every entry and gives a reason."""
 
     async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         self.explain_retry("the disk is full")
@@ -342,7 +344,7 @@ FULL = RetryableError("busy", found="the disk is full")
     ],
     ids=["some entries", "whole requests"],
 )
-def test_the_error_of_a_service_that_stays_busy_says_why(
+def test_the_error_for_a_service_that_stays_busy_gives_the_reason(
     make: Callable[[], ServiceWriter],
 ) -> None:
     with closing(make()) as writer:
@@ -352,7 +354,7 @@ def test_the_error_of_a_service_that_stays_busy_says_why(
     assert "the disk is full" in (caught.value.found or "")
 
 
-def test_a_service_that_asks_for_more_time_than_there_is_gets_a_last_chance_at_the_end() -> None:
+def test_a_requested_pause_beyond_the_timeout_leads_to_a_last_attempt_at_the_deadline() -> None:
     for_an_hour = RetryableError("busy", retry_after=3600.0)
     with closing(_Failing(for_an_hour, retry_timeout=SHORT)) as writer:
         writer.write(rows([1]))
@@ -375,7 +377,7 @@ def test_entries_of_a_request_that_its_client_cancels_are_sent_again() -> None:
         assert sorted(entry.number for entry in writer.service.accepted) == list(range(5))
 
 
-def test_a_request_that_does_not_end_when_it_is_cancelled_is_left_alone(
+def test_a_request_that_ignores_its_cancellation_is_abandoned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Stubborn(ServiceWriter):
@@ -394,7 +396,7 @@ def test_a_request_that_does_not_end_when_it_is_cancelled_is_left_alone(
         assert len(writer.service.requests) == 2
 
 
-def test_a_request_without_an_answer_is_sent_again() -> None:
+def test_a_request_without_a_response_is_sent_again() -> None:
     class Forgetful(ServiceWriter):
         async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
             if not self.service.requests:
@@ -409,7 +411,7 @@ def test_a_request_without_an_answer_is_sent_again() -> None:
     assert [entry.number for entry in service.accepted] == [1]
 
 
-def test_an_entry_that_was_not_given_is_a_fault_of_the_connector() -> None:
+def test_an_unknown_entry_in_a_response_is_reported_as_a_bug_of_the_connector() -> None:
     class Confused(ServiceWriter):
         async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
             return [Entry(7, 7, 7)]
@@ -420,7 +422,7 @@ def test_an_entry_that_was_not_given_is_a_fault_of_the_connector() -> None:
             writer.flush()
 
 
-def test_to_close_gives_up_what_is_on_its_way_and_closes_the_client() -> None:
+def test_close_abandons_requests_in_flight_and_closes_the_client() -> None:
     class Hanging(ServiceWriter):
         given_up = False
 
@@ -439,10 +441,10 @@ def test_to_close_gives_up_what_is_on_its_way_and_closes_the_client() -> None:
     writer.close()
     assert writer.given_up
     assert writer.closed
-    assert capacity.seen("pipeline", writer.context.sink_uid) == 15  # nothing was refused
+    assert capacity.seen("pipeline", writer.context.sink_uid) == 15  # no entry was refused
 
 
-def test_a_strategy_of_ones_own_that_blocks_is_asked_again() -> None:
+def test_a_custom_strategy_that_blocks_is_asked_again() -> None:
     class Doors(RateLimitingStrategy):
         asked = 0
 
@@ -473,7 +475,7 @@ def test_a_strategy_of_ones_own_that_blocks_is_asked_again() -> None:
 
 
 class Faulty(Open):
-    """Fails when it is asked for the second time."""
+    """Fails the second time it is asked."""
 
     asked = 0
 
@@ -485,7 +487,7 @@ class Faulty(Open):
 
 
 class AnswersToAFlush(ServiceWriter):
-    """Its request is answered while a flush waits; one of its entries is to be sent again."""
+    """Responds to its request while a flush waits, and returns one entry for a retry."""
 
     async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         while not self._sending._draining:
@@ -493,8 +495,8 @@ class AnswersToAFlush(ServiceWriter):
         return entries[:1]
 
 
-def test_a_strategy_that_fails_ends_the_attempt_wherever_it_is_asked() -> None:
-    """Here by the timer of what is to be sent again, while nothing else happens."""
+def test_a_strategy_that_fails_ends_the_attempt_wherever_it_is_called() -> None:
+    """Here the retry timer calls it while the writer is otherwise idle."""
     with closing(AnswersToAFlush(Service(), configuration(), strategy=Faulty())) as writer:
         writer.write(rows(range(5)))
         with pytest.raises(FatalError, match="the rate limiting strategy of sink") as caught:
@@ -507,18 +509,18 @@ class FaultyAnswers(Open):
         raise ZeroDivisionError
 
 
-def test_a_strategy_that_fails_with_an_answer_ends_the_attempt() -> None:
+def test_a_strategy_that_fails_on_a_response_ends_the_attempt() -> None:
     with writing(Service(), strategy=FaultyAnswers()) as writer:
         writer.write(rows(range(5)))
         with pytest.raises(FatalError, match="unexpected error"):
             writer.flush()
 
 
-# --- What is known of a service -------------------------------------------------------------------
+# --- Remembered limits of a service --------------------------------------------------------------
 
 
 def sizes_of_an_epoch(uid: str, behaviours: Sequence[Behaviour] = ()) -> list[int]:
-    """Sizes of the requests of a writer of fifteen rows."""
+    """Return the sizes of the requests for fifteen rows."""
     service = Service(behaviours)
     with writing(service, uid=uid) as writer:
         writer.write(rows(range(15)))
@@ -526,7 +528,7 @@ def sizes_of_an_epoch(uid: str, behaviours: Sequence[Behaviour] = ()) -> list[in
     return [len(request) for request in service.requests]
 
 
-def test_the_next_writer_of_a_sink_begins_with_what_the_service_took() -> None:
+def test_the_next_writer_of_a_sink_starts_with_the_limit_that_the_service_accepted() -> None:
     busy = [Behaviour(error=True)] * 3
     assert sizes_of_an_epoch("busy", busy)[0] == 5
     assert sizes_of_an_epoch("other")[0] == 5
@@ -537,7 +539,7 @@ def test_the_next_writer_of_a_sink_begins_with_what_the_service_took() -> None:
     assert sizes_of_an_epoch("busy")[0] == 5  # ten more with every success
 
 
-def test_a_writer_that_fails_leaves_what_it_saw() -> None:
+def test_a_failed_writer_passes_on_the_limit_that_it_observed() -> None:
     class AlwaysBusy(ServiceWriter):
         async def submit_request_entries(self, entries: Sequence[Entry]) -> Sequence[Entry]:
             raise RetryableError("busy")
@@ -552,14 +554,14 @@ def test_a_writer_that_fails_leaves_what_it_saw() -> None:
     assert learnt < 15
 
 
-def test_a_strategy_of_ones_own_is_not_remembered() -> None:
+def test_a_custom_strategy_is_not_remembered() -> None:
     with writing(Service(), strategy=Open(), uid="own") as writer:
         writer.write(rows(range(5)))
         writer.flush()
     assert capacity.seen("pipeline", "own") is None
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_limits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "_seen", OrderedDict())
     for number in range(1_000):
         capacity.remember("pipeline", str(number), number)
@@ -569,7 +571,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert capacity.seen("pipeline", "999") == 999
 
 
-def test_a_fixed_strategy_never_has_more_requests_on_their_way() -> None:
+def test_a_fixed_strategy_never_exceeds_its_number_of_requests_in_flight() -> None:
     service = Service([Behaviour(turns=20)] * 10)
     strategy = FixedRateLimitingStrategy(max_in_flight_requests=1, max_batch_size=2)
     with writing(service, strategy=strategy) as writer:
@@ -601,7 +603,7 @@ def test_a_configuration_names_the_strategy() -> None:
         ({"request_timeout": timedelta(0)}, "request_timeout"),
     ],
 )
-def test_bounds_that_cannot_be_kept_are_refused(changes: dict[str, Any], option: str) -> None:
+def test_inconsistent_limits_are_refused(changes: dict[str, Any], option: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         configuration(**changes)
     assert caught.value.keyword == option

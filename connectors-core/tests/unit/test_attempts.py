@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests which failures of a task its next attempt would repeat."""
+"""Tests which task failures the next attempt would repeat."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fetched(cause: Exception) -> FetchError:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_data_or_options_are_wrong_for_fails_again(error: Exception) -> None:
+def test_an_error_caused_by_data_or_options_fails_again(error: Exception) -> None:
     assert fails_again(error)
 
 
@@ -71,7 +71,7 @@ def test_what_data_or_options_are_wrong_for_fails_again(error: Exception) -> Non
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_a_temporary_error_is_retried(error: Exception) -> None:
     assert not fails_again(error)
 
 
@@ -106,11 +106,13 @@ def python(shown: str, *, file: str = "/app/job.py") -> str:
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", False),
     ],
 )
-def test_the_text_of_a_failed_task_tells(text: str, again: bool) -> None:
+def test_the_text_of_a_failed_task_shows_whether_it_would_fail_again(
+    text: str, again: bool
+) -> None:
     assert recurs(task(text), [task(text)]) is again
 
 
-def test_an_unspecific_exception_is_an_answer_when_the_same_task_gives_it_twice() -> None:
+def test_an_unspecific_exception_recurs_if_the_same_task_raises_it_twice() -> None:
     text, other = python("RuntimeError: no plane"), python("RuntimeError: no gate")
     first = task(text)
     assert not recurs(first, [first])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of faults that suites once missed, with at least three broken connectors each."""
+"""Tests that each kind of fault that suites once missed has several broken connectors."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ BY_KIND = {
         broken_units.BeginsAPausedSplitAgain,
     },
 }
-# Each of these is run, and fails the case that is meant to see it.
+# Each of these connectors is run and fails the intended case.
 RUN = {*broken_sinks.BROKEN, *broken_sources.BROKEN, *broken_units.BROKEN}
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
-def test_three_broken_connectors_or_more_are_seen_for_each_kind(kind):
+def test_each_kind_of_fault_has_at_least_three_broken_connectors(kind):
     assert len(BY_KIND[kind]) >= 3
     assert BY_KIND[kind] <= RUN

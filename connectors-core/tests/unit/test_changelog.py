@@ -12,7 +12,7 @@ KINDS = ["+I", "-U", "+U", "-D", "+D", None]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_each_kind_says_one_thing(kind: pa.DataType) -> None:
+def test_each_row_kind_has_exactly_one_meaning(kind: pa.DataType) -> None:
     kinds = pa.array(KINDS, kind)
     assert is_update_before(kinds).to_pylist() == [False, True, False, False, False, False]
     assert is_deletion(kinds).to_pylist() == [False, False, False, True, False, False]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the first attempt of a job that claims a name gets it."""
+"""Tests that only the first attempt of a job that claims a name gets it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def store(request, tmp_path):
     return fresh_store() if request.param == "memory" else StateStore(str(tmp_path))
 
 
-def test_a_name_is_given_once_and_never_again(store):
+def test_a_name_is_claimed_only_once(store):
     claims = claims_of(store)
     assert claims("tx-0")
     assert not claims("tx-0")
@@ -32,13 +32,13 @@ def test_a_name_is_given_once_and_never_again(store):
     assert claims("tx-1")
 
 
-def test_of_many_attempts_at_once_one_gets_it(store):
+def test_exactly_one_of_many_concurrent_attempts_gets_a_name(store):
     with ThreadPoolExecutor(8) as pool:
         given = list(pool.map(lambda _: claims_of(store)("tx-0"), range(32)))
     assert given.count(True) == 1
 
 
-def test_another_job_sink_or_epoch_has_names_of_its_own(store):
+def test_names_of_other_jobs_sinks_and_epochs_are_separate(store):
     assert claims_of(store)("tx-0")
     assert claims_of(store, job="other")("tx-0")
     assert claims_of(store, sink="other")("tx-0")
@@ -48,13 +48,13 @@ def test_another_job_sink_or_epoch_has_names_of_its_own(store):
 @pytest.mark.parametrize(
     "name", ["", ".", "..", ".a", "a/b", "../a", "a\\b", "a\0", "ü", "a" * 201]
 )
-def test_what_is_no_plain_name_is_refused(store, name):
+def test_an_invalid_name_is_refused(store, name):
     with pytest.raises(ConfigurationError, match="cannot be claimed"):
         claims_of(store)(name)
 
 
-def test_an_answer_that_came_late_does_not_lose_the_name(store, monkeypatch):
-    """The client of an object store repeats a request, and finds what the first one created."""
+def test_a_lost_response_does_not_lose_the_claim(store, monkeypatch):
+    """The object store client repeats the request and finds the object of the first attempt."""
 
     def create(self, path, data, *, durable):
         real(self, path, data, durable=durable)

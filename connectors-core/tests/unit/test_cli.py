@@ -66,13 +66,13 @@ def run(*arguments):
 # --- the application ------------------------------------------------------------------------------
 
 
-def test_version():
+def test_version_is_printed():
     result = run("--version")
     assert result.exit_code == 0
     assert result.stdout == f"connectors-core {importlib.metadata.version('connectors-core')}\n"
 
 
-def test_help_names_the_commands():
+def test_help_lists_the_commands():
     assert {"doctor", "state"} <= set(run("--help").stdout.split())
 
 
@@ -107,13 +107,13 @@ def plugins(monkeypatch):
     monkeypatch.setattr(main, "command_plugins", lambda: points)
 
 
-def test_a_connector_adds_commands(plugins):
+def test_a_connector_can_add_commands(plugins):
     assert "Look after Kafka" in run("--help").stdout
     result = run("kafka", "transactions")
     assert (result.exit_code, result.stdout) == (0, "none open\n")
 
 
-def test_a_broken_connector_says_so_and_leaves_the_others_alone(plugins):
+def test_a_broken_connector_is_reported_and_does_not_affect_the_others(plugins):
     assert "Cannot be loaded" in run("--help").stdout
     result = run("lost", "anything", "--at-all")
     assert result.exit_code == 2
@@ -123,7 +123,7 @@ def test_a_broken_connector_says_so_and_leaves_the_others_alone(plugins):
     assert run("kafka", "transactions").exit_code == 0
 
 
-def test_errors_come_without_traceback_and_secrets(plugins):
+def test_errors_are_printed_without_traceback_and_secrets(plugins):
     result = run("kafka", "fail")
     assert result.exit_code == 2
     assert "start one" in result.stderr
@@ -131,7 +131,7 @@ def test_errors_come_without_traceback_and_secrets(plugins):
     assert "Traceback" not in result.output
 
 
-def test_traceback_on_request(plugins):
+def test_a_traceback_is_printed_on_request(plugins):
     assert isinstance(run("--traceback", "kafka", "fail").exception, ConfigurationError)
 
 
@@ -177,7 +177,7 @@ def problems(findings):
         ({"numpy": "2.0.0"}, "4.3", {"pyarrow": "pip install pyarrow 'pyspark==4.3.*'"}),
     ],
 )
-def test_library_pairs(versions, line, expected):
+def test_incompatible_library_versions_are_reported_with_a_fix(versions, line, expected):
     found = problems(library_findings(installed(**versions), line))
     assert {check: finding.fix for check, finding in found.items()} == expected
 
@@ -192,17 +192,17 @@ def test_library_pairs(versions, line, expected):
         (None, "4.3", Level.PROBLEM),
     ],
 )
-def test_java(version, line, level):
+def test_the_java_version_must_fit_the_spark_line(version, line, level):
     finding = java_finding(version, line)
     assert finding.level is level
     assert (finding.fix is None) == (level is Level.OK)
 
 
-def test_java_major():
+def test_the_java_major_version_is_parsed():
     assert [java_major(v) for v in ("1.8.0_402", "17.0.15", "21", "25-ea")] == [8, 17, 21, 25]
 
 
-def test_spark_lines():
+def test_the_spark_line_is_found_and_judged():
     assert line_of("3.5.9") == "3.5"
     assert spark_finding("4.3.0").level is Level.OK
     assert spark_finding("4.0.1").level is Level.WARNING
@@ -210,7 +210,7 @@ def test_spark_lines():
     assert "pip install 'pyspark==" in spark_finding(None).fix
 
 
-def test_the_workers_python():
+def test_the_python_of_the_workers_is_checked():
     assert worker_python_finding(sys.executable).level is Level.OK
     missing = worker_python_finding("/no/such/python")
     assert (missing.level, missing.fix) == (
@@ -224,13 +224,13 @@ def connector(version="3.1.2.3.5", pyspark=">=3.5,<3.6", core=">=1.0,<2"):
     return InstalledConnector(name="connector-kafka", version=version, requires=requires)
 
 
-def test_a_connector_that_fits_is_shown_by_its_release_name():
+def test_a_compatible_connector_is_shown_with_its_release_name():
     versions = installed(pyspark="3.5.9", connectors_core="1.2.0")
     (finding,) = connector_findings([connector()], versions)
     assert (finding.level, finding.found) == (Level.OK, "3.1.2-3.5")
 
 
-def test_a_connector_for_another_spark():
+def test_a_connector_for_another_spark_is_reported():
     versions = installed(pyspark="4.3.0", connectors_core="1.2.0")
     (finding,) = connector_findings([connector()], versions)
     assert "built for Spark 3.5" in finding.problem
@@ -239,7 +239,7 @@ def test_a_connector_for_another_spark():
     )
 
 
-def test_a_connector_for_another_core():
+def test_a_connector_for_another_core_is_reported():
     versions = installed(pyspark="3.5.9", connectors_core="2.0.0")
     (finding,) = connector_findings([connector()], versions)
     assert finding.fix == "pip install 'connectors-core>=1.0,<2' 'pyspark==3.5.*'"
@@ -267,11 +267,11 @@ def test_a_development_version_fits_every_spark():
         ("1.0", "===weird", True),
     ],
 )
-def test_specifiers(version, specifier, expected):
+def test_version_specifiers_are_evaluated(version, specifier, expected):
     assert fits(version, specifier) is expected
 
 
-def test_requirements():
+def test_requirements_are_split_into_name_and_specifier():
     assert split_requirement("pyspark<3.6,>=3.5") == ("pyspark", "<3.6,>=3.5")
     assert split_requirement("connectors_core[test]>=1.0") == ("connectors-core", ">=1.0")
     assert split_requirement("docker>=7; extra == 'test'") == ("docker", "")
@@ -293,7 +293,7 @@ def running(**fields):
 VERSIONS = installed(pyspark=None, pyarrow="26.0.1")
 
 
-def test_a_running_spark_that_fits():
+def test_a_running_spark_without_problems_is_reported_as_ok():
     spark = running()
     spark.worker["pyspark"] = "4.3.0"
     findings = list(running_findings(spark, installed(pyspark="4.3.0", pyarrow="26.0.1")))
@@ -301,7 +301,7 @@ def test_a_running_spark_that_fits():
     assert ("carrier", "native") in {(finding.check, finding.found) for finding in findings}
 
 
-def test_a_worker_with_other_packages():
+def test_a_worker_with_other_packages_is_reported():
     spark = running(worker={"python": "3.9.1", "executable": "/x/python3", "pyarrow": None})
     finding = problems(running_findings(spark, VERSIONS))["python (worker)"]
     assert "Python 3.9.1" in finding.problem
@@ -309,7 +309,7 @@ def test_a_worker_with_other_packages():
     assert finding.fix == f"export PYSPARK_PYTHON={sys.executable}"
 
 
-def test_what_else_a_running_spark_may_say():
+def test_other_problems_of_a_running_spark_are_reported():
     spark = running(
         version="3.5.9",
         carrier=None,
@@ -323,7 +323,7 @@ def test_what_else_a_running_spark_may_say():
     assert [f.check for f in findings if f.level is Level.WARNING] == ["worker reuse"]
 
 
-def test_doctor_exits_with_1_when_something_does_not_fit(monkeypatch):
+def test_doctor_exits_with_1_if_it_finds_a_problem(monkeypatch):
     fault = doctor.java_finding(None, "4.3")
     monkeypatch.setattr(doctor, "installation_findings", lambda: iter([fault]))
     result = run("doctor", "--no-spark")
@@ -332,7 +332,7 @@ def test_doctor_exits_with_1_when_something_does_not_fit(monkeypatch):
     assert fault.problem in result.stdout
 
 
-def test_doctor_as_json(monkeypatch):
+def test_doctor_prints_json(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     result = run("doctor", "--no-spark", "--json")
     found = orjson.loads(result.stdout)
@@ -374,7 +374,7 @@ def split_report(name, position, *, finished=False, watermark=None):
 
 @pytest.fixture
 def location(tmp_path):
-    """Two plans: the first decided and half committed, the second half reported."""
+    """A location with two plans: the first decided and half committed, the second half reported."""
     root = StateStore(str(tmp_path / "state"))
     query = QueryIdentity(
         folder="query-0", sources=("in",), sinks=("out", "log"), spark_query_id="spark-query"
@@ -449,7 +449,7 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_state_show_follows_plans_and_reports(location):
+def test_state_show_reports_plans_reports_and_decisions_without_changing_files(location):
     before = files(location)
     result = run("state", "show", location, "--json")
     assert result.exit_code == 0
@@ -472,7 +472,7 @@ def test_state_show_follows_plans_and_reports(location):
     assert decision["rewritten"] == {}
 
 
-def test_state_show_for_people(location):
+def test_state_show_prints_readable_text(location):
     text = run("state", "show", location).stdout
     for part in (
         "flights",
@@ -486,7 +486,7 @@ def test_state_show_for_people(location):
         assert part in text
 
 
-def test_rows_that_were_written_again_are_shown(location):
+def test_rewritten_rows_are_shown(location):
     store = StateStore(str(location / "query-0"))
     again = SinkRewrite(subtasks=(0,), committables=())
     rewrite = Rewrite(pipeline_id="p-1", epoch=0, number=0, incarnation=1, sinks={"out": again})
@@ -498,8 +498,8 @@ def test_rows_that_were_written_again_are_shown(location):
     assert "committed, rewritten" in run("state", "show", location).stdout
 
 
-def test_states_of_writers_are_those_of_the_newest_decision(location):
-    """Whether or not decisions are shown; what is no JSON is not shown, nor is a secret."""
+def test_writer_states_of_the_newest_decision_are_shown(location):
+    """The view is the same with and without decisions. It hides secrets and non-JSON states."""
     store = StateStore(str(location / "query-0"))
 
     def decided(epoch, *states):
@@ -555,7 +555,7 @@ def test_secrets_in_a_position_are_masked(location):
         assert "hunter2" not in run("state", "show", location, *extra).stdout
 
 
-def test_no_pipeline_there(tmp_path):
+def test_a_location_without_a_pipeline_is_reported(tmp_path):
     result = run("state", "show", tmp_path / "nothing")
     assert result.exit_code == 2
     assert "there is no pipeline" in result.stderr
@@ -570,7 +570,7 @@ def test_a_damaged_document_is_named(location):
     assert plan_path(1) in result.stderr
 
 
-def test_storage_options(location):
+def test_storage_options_are_passed_to_the_filesystem(location):
     result = run("state", "show", f"file://{location}", "--storage-option", "auto_mkdir=false")
     assert result.exit_code == 0
     assert run("state", "show", location, "--storage-option", "auto_mkdir").exit_code == 2
@@ -587,11 +587,11 @@ def test_help_shows_types_as_words(command):
     assert "<" not in shown_help(*command)
 
 
-def test_an_option_that_takes_a_text_says_so():
+def test_an_option_that_takes_text_is_shown_as_text():
     assert re.search(r"--spark-master +text ", shown_help("doctor"))
 
 
-def test_a_shell_completes_commands_of_the_core_and_of_connectors():
+def test_shell_completion_offers_the_commands_of_the_core_and_of_connectors():
     env = {"_CONNECTORS_COMPLETE": "complete_bash", "COMP_WORDS": "connectors ", "COMP_CWORD": "1"}
     result = CliRunner().invoke(app, [], env=env, prog_name="connectors")
     assert {"doctor", "state", "kafka"} <= set(result.output.split())

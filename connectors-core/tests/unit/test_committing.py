@@ -47,7 +47,7 @@ class Part:
 
 
 class Target(TwoPhaseCommittingSink, SupportsPostCommitTopology):
-    """`script`: what the committer does at its first, second ... call; then it commits."""
+    """A sink whose committer follows a script for its first calls and then commits."""
 
     def __init__(self, *script, parallelism=1):
         self.script = list(script)
@@ -128,7 +128,7 @@ def decision(epoch, **sinks):
 
 
 class HeldLease:
-    """What a committer asks of the lease of its driver."""
+    """A lease, reduced to what a committer uses."""
 
     incarnation = 1
     held = True
@@ -168,20 +168,20 @@ def test_an_epoch_is_committed_then_marked_then_swept():
     assert committer.committers["a"].metrics.counters["successfulCommittables"] == 2
 
 
-def test_only_what_asks_for_it_is_tried_again():
+def test_only_committables_that_ask_for_a_retry_are_retried():
     target = Target(lambda requests: requests[1].retry_later())
     committer_of(a=target).commit(decision(0, a=sink_decision("x", "y", "z")))
     assert target.of("commit") == [[("x", 0), ("y", 0), ("z", 0)], [("y", 1)]]
     assert target.committed == {"x": 1, "y": 1, "z": 1}
 
 
-def test_what_is_left_of_a_committable_is_tried_again():
+def test_an_updated_committable_is_retried_with_its_new_content():
     target = Target(lambda requests: requests[0].update_and_retry_later(Part("rest of x")))
     committer_of(a=target).commit(decision(0, a=sink_decision("x")))
     assert target.of("commit") == [[("x", 0)], [("rest of x", 1)]]
 
 
-def test_what_is_there_already_is_counted_as_such():
+def test_already_committed_committables_are_counted_separately():
     target = Target(lambda requests: requests[0].signal_already_committed())
     committer = committer_of(a=target)
     committer.commit(decision(0, a=sink_decision("x", "y")))
@@ -190,7 +190,7 @@ def test_what_is_there_already_is_counted_as_such():
     assert counters["successfulCommittables"] == 1
 
 
-def test_what_can_never_be_committed_fails_with_its_cause_and_stays_undone():
+def test_a_committable_that_can_never_be_committed_fails_the_epoch_with_its_cause():
     cause, store = DataLossError("staged file is gone"), fresh_store()
     target = Target(lambda requests: requests[1].signal_failed(cause))
     committer = committer_of(store, a=target)
@@ -198,12 +198,12 @@ def test_what_can_never_be_committed_fails_with_its_cause_and_stays_undone():
         committer.commit(decision(0, a=sink_decision("x", "y")))
     assert caught.value.__cause__ is cause
     assert not is_done(store, 0, "a")
-    assert target.of("sweep") == []  # what was staged may still be mended
+    assert target.of("sweep") == []  # the staged data may still be repaired
     counters = committer.committers["a"].metrics.counters
     assert (counters["failedCommittables"], counters["successfulCommittables"]) == (1, 1)
 
 
-def test_after_a_retryable_error_all_are_tried_again_whatever_was_said_on_them():
+def test_after_a_retryable_error_all_committables_are_retried_regardless_of_signals():
     def half_said(requests):
         requests[0].signal_already_committed()
         requests[1].retry_later()
@@ -219,7 +219,7 @@ def test_after_a_retryable_error_all_are_tried_again_whatever_was_said_on_them()
     }
 
 
-def test_retries_end_in_an_error_that_names_the_cause():
+def test_exhausted_retries_raise_an_error_that_names_the_cause():
     def busy(requests):
         raise RetryableError("busy")
 
@@ -240,7 +240,7 @@ def test_an_error_that_is_not_retryable_is_not_retried():
     assert len(target.of("commit")) == 1
 
 
-def test_committers_side_by_side_share_the_committables():
+def test_parallel_committers_share_the_committables():
     together = threading.Barrier(3)
 
     def meet(requests):
@@ -254,7 +254,7 @@ def test_committers_side_by_side_share_the_committables():
     assert committer.committers["a"].metrics.counters["successfulCommittables"] == 7
 
 
-def test_of_committers_side_by_side_one_failure_fails_the_epoch():
+def test_a_failure_of_one_parallel_committer_fails_the_epoch():
     def fail(requests):
         raise PermissionError("no")
 
@@ -264,7 +264,7 @@ def test_of_committers_side_by_side_one_failure_fails_the_epoch():
     assert not is_done(store, 0, "a")
 
 
-def test_a_stop_ends_the_wait_and_commits_no_more():
+def test_a_stop_ends_the_wait_for_a_retry_and_commits_nothing_more():
     waiting = threading.Event()
 
     def busy(requests):
@@ -293,7 +293,7 @@ def test_a_stop_ends_the_wait_and_commits_no_more():
     assert target.log[-1] == ("close", None)
 
 
-def test_a_driver_that_was_taken_over_tries_no_commit_again():
+def test_a_driver_that_was_taken_over_does_not_retry_a_commit():
     lease = HeldLease()
 
     def busy(requests):
@@ -307,7 +307,7 @@ def test_a_driver_that_was_taken_over_tries_no_commit_again():
 
 
 class Expiring(Target):
-    """The lease of its driver expires at a sweep."""
+    """A sink during whose sweep the driver's lease expires."""
 
     def __init__(self, lease, at):
         super().__init__()
@@ -327,7 +327,7 @@ class ExpiringCommitter(TargetCommitter, SupportsLeases):
         self.target.lease.held = checkpoint_id != self.target.at
 
 
-def test_a_lease_that_expires_at_a_sweep_stops_the_next_one():
+def test_a_lease_that_expires_during_a_sweep_prevents_the_next_sweep():
     lease = HeldLease()
     first, second = Expiring(lease, at=3), Target()
     committer = committer_of(lease=lease, a=first, b=second)
@@ -337,14 +337,14 @@ def test_a_lease_that_expires_at_a_sweep_stops_the_next_one():
     assert second.committed == {"y": 1}
 
 
-def test_a_lease_that_expires_at_a_roll_back_keeps_it_from_what_is_shared():
+def test_a_lease_that_expires_during_a_rollback_prevents_sweeps_of_shared_data():
     lease = HeldLease()
     first, shared, own = Expiring(lease, at=4), Expiring(lease, at=4), Target()
     committer_of(lease=lease, a=first, b=shared, c=own).roll_back(4)
     assert [each.of("sweep") for each in (first, shared, own)] == [[4], [], [4]]
 
 
-def test_committables_whose_sink_is_gone_are_refused_and_not_forgotten():
+def test_committables_of_a_removed_sink_are_refused_and_kept():
     store = fresh_store()
     with pytest.raises(CommitError, match="no committer"):
         committer_of(store).commit(decision(0, a=sink_decision("x")))
@@ -361,7 +361,7 @@ def test_a_sink_without_two_phases_has_nothing_to_commit():
     assert is_done(store, 0, "a")
 
 
-def test_the_epochs_before_are_swept_again_now_and_then():
+def test_earlier_epochs_are_swept_again_at_intervals():
     target = Target()
     committer = committer_of(a=target)
     for epoch in range(17):
@@ -369,13 +369,13 @@ def test_the_epochs_before_are_swept_again_now_and_then():
         committed = {int(name[1:]) for name in target.committed}
         assert set(target.of("sweep")) <= committed
     swept = Counter(target.of("sweep"))
-    assert swept[5] == 3  # its own, and those of epochs 8 and 16
+    assert swept[5] == 3  # its own sweep, and those of epochs 8 and 16
     committer.roll_back(17)
     assert target.of("sweep")[-1] == 17
 
 
 class Killed(Exception):
-    """The driver dies here."""
+    """The driver dies."""
 
 
 @given(
@@ -383,8 +383,8 @@ class Killed(Exception):
     crashes=st.lists(st.integers(0, 12), max_size=4),
 )
 @settings(deadline=None)
-def test_after_any_crash_rolling_forward_commits_each_sink_of_each_epoch(epochs, crashes):
-    """A committer is idempotent, as it must be; a sink that is marked is never asked again."""
+def test_rolling_forward_after_any_crash_commits_each_sink_of_each_epoch(epochs, crashes):
+    """Committers are idempotent, as required. A sink that is marked as done is not called again."""
     store = fresh_store()
     first, second = Target(), Target()
     decisions = [
@@ -417,12 +417,12 @@ def test_after_any_crash_rolling_forward_commits_each_sink_of_each_epoch(epochs,
                     if kind == "commit":
                         names = {int(name.split("-")[0]) for name, _ in tries}
                         assert not names & {e for e, of in before if of == uid}
-        assert first.log[-1] == ("recover", last)  # all winners are in, all losers out
+        assert first.log[-1] == ("recover", last)  # winners in, losers out
     assert first.committed == {f"{e}-{i}": 1 for e, n in enumerate(epochs) for i in range(n)}
     assert second.committed == {f"{e}": 1 for e in range(len(epochs))}
 
 
-def test_committers_that_were_made_are_closed_where_one_cannot_be_made():
+def test_created_committers_are_closed_if_another_one_cannot_be_created():
     class Unmade(Target):
         def create_committer(self, context):
             if context.trigger_interval == 2.5 and "created" in self.log:

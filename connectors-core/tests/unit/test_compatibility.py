@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the import of a connector checks whether its build fits the Spark and Python."""
+"""Tests that the import of a connector checks whether its build fits Spark and Python."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LINES = {
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts a connector, or the files of pyspark, before what this environment has."""
+    """Installs a connector, or the files of pyspark, ahead of this environment's packages."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     monkeypatch.setattr(compatibility, "LINES", LINES)
 
     def installed(name: str, version: str, **files: str) -> Path:
-        if name == "pyspark":  # as a platform brings it: nothing that installers know of
+        if name == "pyspark":  # as a platform provides it, without metadata
             package = tmp_path / "pyspark"
             package.mkdir()
             (package / "__init__.py").touch()
@@ -68,7 +68,7 @@ def test_a_build_for_another_spark_is_refused_with_the_command_that_installs_the
     ]
 
 
-def test_the_command_is_that_of_the_first_install(install):
+def test_the_suggested_command_repeats_the_installer_and_location_of_the_first_install(install):
     url = {"url": "file:///my%20wheels/connector_kafka-3.1.2.3.5-py3-none-any.whl"}
     install("connector-kafka", "3.1.2.3.5", INSTALLER="uv\n", direct_url_json=json.dumps(url))
     install("pyspark", "4.3.0")
@@ -78,13 +78,13 @@ def test_the_command_is_that_of_the_first_install(install):
     )
 
 
-def test_a_spark_that_works_outside_of_the_matrix_gets_the_build_of_its_line(install):
+def test_a_working_spark_outside_the_matrix_gets_the_build_of_its_line(install):
     install("connector-kafka", "3.1.2.3.5")
     install("pyspark", "4.2.1")
     assert "connector-kafka==3.1.2.4.3" in refused()[3]
 
 
-def test_a_spark_without_a_build_is_refused_with_those_that_have_one(install):
+def test_a_spark_without_a_build_is_refused_with_the_supported_versions(install):
     install("connector-kafka", "3.1.2.4.3")
     install("pyspark", "5.0.0")
     assert refused()[-1] == "  hint: no build is for Spark 5.0; use Spark 3.5 or 4.3 or 4.2 or 4.10"
@@ -96,10 +96,10 @@ def test_a_spark_without_a_build_is_refused_with_those_that_have_one(install):
         ("3.1.2.3.5", "3.5.9"),
         ("3.1.2.3.5", "3.5.10.dev0"),
         ("3.1.2.4.10", "4.10.1"),
-        ("3.1.2", "5.0.0"),  # a checkout is for every line
+        ("3.1.2", "5.0.0"),  # a checkout fits every line
     ],
 )
-def test_a_build_for_the_installed_spark_is_taken(install, version, pyspark):
+def test_a_build_for_the_installed_spark_is_accepted(install, version, pyspark):
     install("connector-kafka", version)
     install("pyspark", pyspark)
     with warnings.catch_warnings():
@@ -107,17 +107,17 @@ def test_a_build_for_the_installed_spark_is_taken(install, version, pyspark):
         check_spark("connector-kafka")
 
 
-def test_lines_are_compared_as_a_whole(install):
+def test_spark_lines_are_compared_as_a_whole_and_not_by_prefix(install):
     install("connector-kafka", "3.1.2.4.3")
     install("pyspark", "4.30.1")
     assert "no build is for Spark 4.30" in refused()[-1]
 
 
-def test_what_works_outside_of_the_matrix_is_said_once(install, monkeypatch, recwarn):
+def test_a_working_spark_outside_the_matrix_is_warned_about_once(install, monkeypatch, recwarn):
     install("connector-kafka", "3.1.2.4.3")
     install("connector-elasticsearch", "2.0.0.4.3")
     install("pyspark", "4.2.1")
-    warnings.simplefilter("default")  # as Python starts
+    warnings.simplefilter("default")  # the default when Python starts
     monkeypatch.setattr(compatibility, "__warningregistry__", {}, raising=False)
     for _ in range(2):
         check_spark("connector-kafka")
@@ -137,7 +137,7 @@ def test_workers_do_not_repeat_the_warning(install, monkeypatch, recwarn):
     assert not recwarn
 
 
-def test_a_python_that_fails_is_refused(install, monkeypatch):
+def test_a_python_version_that_does_not_work_is_refused(install, monkeypatch):
     install("connector-kafka", "3.1.2.4.3")
     install("pyspark", "4.3.0")
     works = {"4.3": {"spark": ["4.3"], "python": ["3.10"]}}
@@ -147,11 +147,11 @@ def test_a_python_that_fails_is_refused(install, monkeypatch):
     assert caught.value.hint == "use an environment of Python 3.10"
 
 
-def test_without_metadata_nothing_is_checked():
+def test_a_connector_without_metadata_is_not_checked():
     check_spark("connector-nobody-has-installed")
 
 
-def test_the_metadata_count_where_pyspark_has_no_file_of_its_version(install):
+def test_metadata_is_used_if_pyspark_has_no_version_file(install):
     (install("pyspark", "5.0.0") / "version.py").unlink()
     assert installed_spark() is not None
     assert installed_spark() != "5.0.0"

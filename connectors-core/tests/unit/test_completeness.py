@@ -22,7 +22,7 @@ ROWS = 60
 
 
 class Setup:
-    """A pipeline that ended, with six plans and epochs of ten rows each."""
+    """A finished pipeline with six plans and epochs of ten rows each."""
 
     def __init__(self, root):
         self.root = root
@@ -38,7 +38,7 @@ class Setup:
             assert pipeline.run(timeout=SECONDS)
 
     def files(self):
-        """All files but those of the lease, which every start takes."""
+        """Return all files except those of the lease, which every start takes."""
         found = (path for path in (self.root / "state").rglob("*") if path.is_file())
         return sorted(path for path in found if path.parent.name != "lease")
 
@@ -78,19 +78,19 @@ def test_complete_state_is_accepted(setup):
 
 
 @pytest.mark.parametrize("position", [1, 3, -1])
-def test_a_decision_that_is_gone_is_missed(setup, position):
+def test_a_missing_decision_is_detected(setup, position):
     gone = setup.numbered("decisions")[position]
     remove(gone)
     assert_refused(setup, f"decision {int(gone.stem)} is missing")
 
 
-def test_all_decisions_that_are_gone_are_missed(setup):
+def test_the_loss_of_all_decisions_is_detected(setup):
     remove(setup.state / "decisions")
     assert_refused(setup, "decision 0 is missing", "no decision")
 
 
-def test_decisions_of_an_older_copy_than_the_plans_are_missed(setup):
-    setup.run()  # the plans now say what was decided when it began
+def test_decisions_from_an_older_backup_than_the_plans_are_detected(setup):
+    setup.run()  # the plans now record the newest decision at their start
     for folder in ("decisions", "done"):
         for gone in setup.numbered(folder)[4:]:
             remove(gone)
@@ -98,7 +98,7 @@ def test_decisions_of_an_older_copy_than_the_plans_are_missed(setup):
 
 
 def rewrite_plans(setup, decided):
-    """Change what plans say of the newest decision at their time."""
+    """Change the newest decision that each plan records."""
     store = StateStore(str(setup.state))
     for path in setup.numbered("plans"):
         plan = PLANS.read(store, f"plans/{path.name}")
@@ -113,21 +113,21 @@ def remove_the_newest_decisions(setup, count):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_newest_decisions_are_missed_with_their_done_marks(setup, count):
-    # A plan that is made late knows of a newer decision: here none knows of those that go.
+def test_missing_newest_decisions_are_detected_even_without_their_done_marks(setup, count):
+    # A late plan records a newer decision. Here no plan records any of the removed decisions.
     rewrite_plans(setup, lambda plan: min(plan.decided, 5 - count))
     remove_the_newest_decisions(setup, count)
     assert_refused(setup, f"decision {6 - count} is missing", "which Spark has finished")
 
 
-def test_plans_of_early_releases_do_not_presuppose_a_decision(setup):
+def test_plans_of_early_releases_do_not_require_a_decision(setup):
     rewrite_plans(setup, lambda plan: None)
     remove_the_newest_decisions(setup, 1)
     setup.run()
     assert setup.values() == list(range(ROWS))
 
 
-def test_the_decision_that_a_batch_run_has_marked_is_missed(setup):
+def test_a_missing_decision_that_a_batch_run_marked_is_detected(setup):
     store = StateStore(str(setup.state))
     for epoch in (3, 5):
         mark_decided(store, epoch)
@@ -140,7 +140,7 @@ def test_the_decision_that_a_batch_run_has_marked_is_missed(setup):
     assert_refused(setup, "decision 5 is missing", "the mark of a batch run")
 
 
-def test_decisions_and_done_marks_that_are_gone_leave_a_gap(setup):
+def test_missing_decisions_with_their_done_marks_leave_a_detectable_gap(setup):
     for folder in ("decisions", "done"):
         for gone in setup.numbered(folder)[2:4]:
             remove(gone)
@@ -148,13 +148,13 @@ def test_decisions_and_done_marks_that_are_gone_leave_a_gap(setup):
 
 
 @pytest.mark.parametrize("position", [2, -1])
-def test_a_plan_that_is_gone_is_missed(setup, position):
+def test_a_missing_plan_is_detected(setup, position):
     gone = setup.numbered("plans")[position]
     remove(gone)
     assert_refused(setup, f"plan {int(gone.stem)} is missing")
 
 
-def test_plans_and_reports_that_are_gone_at_the_end_are_missed(setup):
+def test_missing_plans_and_reports_at_the_end_are_detected(setup):
     decided = len(setup.numbered("decisions")) - 1
     for folder in ("plans", "reports"):
         for gone in setup.numbered(folder)[decided:]:
@@ -162,7 +162,7 @@ def test_plans_and_reports_that_are_gone_at_the_end_are_missed(setup):
     assert_refused(setup, f"plan {decided} is missing", f"epoch {decided} holds")
 
 
-def test_a_report_of_a_decided_plan_that_is_gone_is_missed(setup):
+def test_a_missing_report_of_a_decided_plan_is_detected(setup):
     decided = len(setup.numbered("decisions"))
     for gone in setup.numbered("plans")[decided:]:
         remove(gone)
@@ -171,7 +171,7 @@ def test_a_report_of_a_decided_plan_that_is_gone_is_missed(setup):
     assert_refused(setup, f"a report of plan {decided - 1} is missing")
 
 
-def test_a_log_of_batches_that_is_older_than_the_decisions_is_refused(setup):
+def test_a_batch_log_that_is_older_than_the_decisions_is_refused(setup):
     for folder in ("offsets", "commits"):
         files = (setup.state / "spark-0" / folder).iterdir()
         for gone in sorted(files, key=lambda path: int(path.name))[-3:]:
@@ -179,14 +179,14 @@ def test_a_log_of_batches_that_is_older_than_the_decisions_is_refused(setup):
     assert_refused(setup, "checkpoint is older")
 
 
-def test_plans_that_are_older_than_the_log_of_batches_are_refused(setup):
+def test_plans_that_are_older_than_the_batch_log_are_refused(setup):
     for folder in ("plans", "reports", "decisions", "done"):
         for gone in setup.numbered(folder)[-2:]:
             remove(gone)
     assert_refused(setup, "plan 5 is missing", "log reads")
 
 
-def test_an_identity_that_is_gone_is_missed(setup):
+def test_a_missing_identity_is_detected(setup):
     remove(setup.root / "state" / "pipeline")
     assert_refused(setup, "which pipeline")
 
@@ -199,14 +199,14 @@ def test_the_state_of_another_pipeline_is_refused(setup, tmp_path):
     assert_refused(setup, "belongs to another pipeline")
 
 
-def test_what_an_interrupted_purge_leaves_is_complete(setup):
+def test_the_state_after_an_interrupted_purge_is_complete(setup):
     for path in setup.numbered("decisions")[:2]:
         remove(path)
     setup.run()
     assert setup.values() == list(range(ROWS))
 
 
-def test_files_that_are_not_the_pipelines_are_passed_over_and_named(setup, caplog):
+def test_unrelated_files_in_the_state_are_ignored_and_named(setup, caplog):
     for folder in ("plans", "decisions", "reports", "done", "lease"):
         (setup.state.parent if folder == "lease" else setup.state).joinpath(folder).joinpath(
             ".DS_Store"

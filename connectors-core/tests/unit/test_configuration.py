@@ -107,7 +107,7 @@ class Pump(
         return self.declared_schema
 
 
-def test_a_keyword_is_parsed_and_an_attribute_gives_the_canonical_value() -> None:
+def test_a_keyword_is_parsed_and_an_attribute_returns_the_canonical_value() -> None:
     pump = Pump("a, b", level="read-committed", schema="x INT", look_interval="5 s")
     assert (pump.servers, pump.level, pump.schema()) == (("a", "b"), Level.COMMITTED, "x INT")
     assert pump.look_interval == timedelta(seconds=5)
@@ -126,7 +126,7 @@ def test_a_keyword_is_parsed_and_an_attribute_gives_the_canonical_value() -> Non
     size=st.integers(1, 1 << 40),
     password=st.none() | st.text(),
 )
-def test_keywords_and_keys_make_the_same(
+def test_keywords_and_keys_produce_equal_configurations(
     servers: list[str],
     level: Level,
     seconds: int,
@@ -167,14 +167,14 @@ def test_defaults_are_canonical(made: type[Configured]) -> None:
             assert each.parse(each.show(each.default)) == each.default
 
 
-def test_a_copy_has_other_values() -> None:
+def test_a_copy_can_change_values() -> None:
     pump = Pump("a", schema="x INT", password=PASSWORD)
     copy = pump.replaced(servers="b", look_interval=None)
     assert (copy.servers, copy.look_interval, copy.schema()) == (("b",), None, "x INT")
     assert copy.replaced(servers="a", look_interval="5 min") == pump
 
 
-def test_a_part_is_made_of_its_options() -> None:
+def test_a_configuration_is_created_from_its_options() -> None:
     pump = Pump.from_options(
         {"properties.servers": "a", "start.mode": "time", "start.time": "5", "rolling.rows": "3"}
     )
@@ -182,7 +182,7 @@ def test_a_part_is_made_of_its_options() -> None:
     assert Pump.from_options({"properties.servers": "a"}).start == "earliest"
 
 
-def test_it_shows_what_was_given_without_secrets() -> None:
+def test_repr_shows_the_given_values_without_secrets() -> None:
     pump = Pump(
         "a", password=PASSWORD, properties={"ssl.password": PASSWORD}, level=Level.COMMITTED
     )
@@ -205,14 +205,14 @@ def test_it_shows_what_was_given_without_secrets() -> None:
         (lambda: Pump.from_options({"properties.servers": "a", "scan.level": "x"}), "scan.level"),
     ],
 )
-def test_an_error_names_the_setting_as_it_was_given(make: Any, shown: str) -> None:
+def test_an_error_names_the_setting_as_the_caller_spelled_it(make: Any, shown: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         make()
     assert shown in str(refused.value)
     assert refused.value.expected or "looks" in str(refused.value)
 
 
-def test_what_is_missing_or_unknown_is_named() -> None:
+def test_missing_and_unknown_settings_are_named() -> None:
     with pytest.raises(TypeError, match=r"Pump\(\) missing a required argument: 'servers'"):
         Pump()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="did you mean 'look_interval'"):
@@ -229,7 +229,7 @@ def test_what_is_missing_or_unknown_is_named() -> None:
         Pump.from_options({"properties.servers": "a", "kafka.acks": "1"})
 
 
-def test_help_and_table_follow_from_the_declarations() -> None:
+def test_help_and_tables_derive_from_the_declarations() -> None:
     text = inspect.getdoc(Pump) or ""
     assert "    level: What is read, see `look_interval`.\n" in text
     assert text.index("Args:") < text.index("Raises:")

@@ -39,7 +39,7 @@ class Part(SupportsConnectionCheck):
         return "Part('localhost:9')"
 
 
-def test_every_part_with_the_ability_is_asked() -> None:
+def test_every_part_that_supports_a_check_is_checked() -> None:
     first, second = Part(), Part()
     check_connections({"source 'a'": first, "sink 'b'": second, "sink 'c'": object()}, 3.0)
     assert (first.timeout, second.timeout) == (3.0, 3.0)
@@ -54,7 +54,7 @@ def test_every_part_with_the_ability_is_asked() -> None:
         (OSError(111, "refused"), FatalError),
     ],
 )
-def test_the_part_its_address_and_the_cause_are_named(
+def test_an_error_names_the_part_its_address_and_the_cause(
     error: Exception, kind: type[ConnectorError]
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -70,7 +70,7 @@ def test_the_part_its_address_and_the_cause_are_named(
         assert "refused" in str(raised.value.found)
 
 
-def test_a_check_that_does_not_return_is_not_waited_for() -> None:
+def test_a_check_that_does_not_return_is_abandoned_at_the_timeout() -> None:
     ended = threading.Event()
 
     class Hangs(Part):
@@ -87,7 +87,7 @@ def test_a_check_that_does_not_return_is_not_waited_for() -> None:
     assert time.monotonic() - began < 10
 
 
-def test_parts_are_asked_at_the_same_time() -> None:
+def test_parts_are_checked_concurrently() -> None:
     together = threading.Barrier(3)
 
     class Meets(Part):
@@ -97,7 +97,7 @@ def test_parts_are_asked_at_the_same_time() -> None:
     check_connections({str(number): Meets() for number in range(3)}, 20.0)
 
 
-def test_a_hybrid_source_asks_for_those_it_is_made_of() -> None:
+def test_a_hybrid_source_checks_its_members() -> None:
     class Numbers(NumberSequenceSource, SupportsConnectionCheck):
         def check_connection(self, timeout: float) -> None:
             asked.append(timeout)
@@ -109,7 +109,7 @@ def test_a_hybrid_source_asks_for_those_it_is_made_of() -> None:
 
 
 @pytest.mark.parametrize("timeout", [None, 20.0])
-def test_a_state_location_says_itself_why_it_cannot_be_used(
+def test_an_unusable_state_location_raises_its_own_error(
     tmp_path: Path, timeout: float | None
 ) -> None:
     check_state_location(StateStore(str(tmp_path / "state")), timeout)
@@ -120,7 +120,7 @@ def test_a_state_location_says_itself_why_it_cannot_be_used(
     assert str(unusable) in str(raised.value)
 
 
-def test_a_state_location_that_does_not_return_is_not_waited_for(
+def test_a_state_location_that_does_not_respond_is_abandoned_at_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()

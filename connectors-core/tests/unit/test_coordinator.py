@@ -73,15 +73,13 @@ def rows_per_plan(driver):
     return [totals.get(plan, 0) for plan in sorted(driver.plans)]
 
 
-# --- a whole source -------------------------------------------------------------------------------
+# --- a whole source ------------------------------------------------------------------------------
 
 
 @EVERY_ENUMERATOR
 @pytest.mark.parametrize("strategy", [None, MONOTONOUS, aligned(5)])
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_bounded_source_is_read_once_and_then_the_query_is_told(
-    enumerator, strategy, parallelism
-):
+def test_a_bounded_source_is_read_once_and_then_the_query_ends(enumerator, strategy, parallelism):
     driver = driver_of(source_of(7, 0, 12, 1, 30, enumerator=enumerator), strategy=strategy).start(
         parallelism
     )
@@ -110,7 +108,7 @@ def test_a_restart_near_the_end_still_ends(enumerator):
     driver.assert_exactly_once()
 
 
-def test_nothing_is_planned_while_a_report_is_missing():
+def test_no_plan_is_made_while_a_report_is_missing():
     driver = driver_of(source_of(9, 9, 9, 9), limits=ReadLimits(rows=4)).start(2)
     driver.mailbox.run()
     first, *others = driver.entries(driver.newest)
@@ -120,12 +118,12 @@ def test_nothing_is_planned_while_a_report_is_missing():
     for entry in others:
         driver.read(entry)
     driver.coordinator.reports_durable(0)
-    driver.coordinator.reports_durable(0)  # a batch that Spark runs again
+    driver.coordinator.reports_durable(0)  # Spark runs a batch again
     driver.mailbox.run()
     assert [plan.number for plan in driver.fed] == [0, 1]
 
 
-def test_reports_that_come_before_the_restored_coordinator_began_are_not_missed():
+def test_reports_that_arrive_before_a_restored_coordinator_starts_are_counted():
     driver = driver_of(source_of(9), limits=ReadLimits(rows=4)).start()
     driver.mailbox.run()
     driver.crash()
@@ -137,7 +135,7 @@ def test_reports_that_come_before_the_restored_coordinator_began_are_not_missed(
     driver.assert_exactly_once()
 
 
-def test_plans_keep_the_trigger_interval():
+def test_plans_respect_the_trigger_interval():
     driver = driver_of(source_of(6), limits=ReadLimits(rows=2), trigger_interval=10.0).start()
     times = []
     while driver.step():
@@ -146,7 +144,7 @@ def test_plans_keep_the_trigger_interval():
     assert [later - earlier for earlier, later in itertools.pairwise(times)] == [10.0, 10.0]
 
 
-def test_a_live_source_without_rows_is_asked_at_its_pace_and_not_in_a_loop():
+def test_a_live_source_without_rows_is_polled_at_intervals_and_not_in_a_loop():
     source = source_of(50, traits=LIVE, bounded=False, behaviour=Behaviour(visible={"s00": 0}))
     driver = driver_of(source).start()
     before = driver.clock()
@@ -158,13 +156,13 @@ def test_a_live_source_without_rows_is_asked_at_its_pace_and_not_in_a_loop():
     driver.run_until(lambda: len(driver.emitted("s").get("s00", [])) == 50)
 
 
-def test_an_enumerator_that_answers_in_vain_is_not_asked_in_a_loop():
+def test_an_enumerator_that_assigns_nothing_new_is_not_asked_in_a_loop():
     class Stubborn(OnRequest):
         asked = 0
 
         def handle_split_request(self, subtask_id):
             self.asked += 1
-            for split_id in self.source.rows:  # again and again: it was assigned before
+            for split_id in self.source.rows:  # already assigned
                 self.context.assign_split(self.source.split(split_id), 0)
             self.context.set_reader_limit(0, ReadLimits(rows=3))
 
@@ -190,7 +188,9 @@ def test_an_enumerator_that_answers_in_vain_is_not_asked_in_a_loop():
     live=st.booleans(),
 )
 @settings(deadline=None)
-def test_limits_below_the_number_of_readers_starve_none(limits, parallelism, enumerator, live):
+def test_a_limit_below_the_number_of_readers_starves_no_reader(
+    limits, parallelism, enumerator, live
+):
     source = source_of(
         *[5] * 6, enumerator=enumerator, traits=SplitTraits(end=not live), bounded=not live
     )
@@ -204,7 +204,7 @@ def test_limits_below_the_number_of_readers_starve_none(limits, parallelism, enu
             assert sum(len(e.splits) for e in driver.entries(plan)) <= limits.splits
 
 
-def test_live_splits_behind_a_limit_take_turns():
+def test_live_splits_under_a_limit_take_turns():
     source = source_of(100, 100, 100, traits=SplitTraits(end=False, ordered=True), bounded=False)
     driver = driver_of(source, limits=ReadLimits(rows=5)).start(1)
     driver.run_until(lambda: len(driver.plans) == 9)
@@ -213,7 +213,7 @@ def test_live_splits_behind_a_limit_take_turns():
     assert max(sizes) - min(sizes) <= 5
 
 
-def test_the_enumerator_limits_a_single_reader():
+def test_the_enumerator_can_limit_a_single_reader():
     class Throttling(Pushing):
         def start(self):
             super().start()
@@ -232,7 +232,7 @@ def test_the_enumerator_limits_a_single_reader():
     assert max(by_reader[0].values()) == 10
 
 
-def test_a_reader_whose_limit_is_nought_takes_no_share_of_the_others():
+def test_a_reader_with_a_limit_of_zero_takes_no_share_from_the_others():
     class Pausing(Pushing):
         def start(self):
             super().start()
@@ -268,15 +268,15 @@ def test_a_rate_limit_spreads_rows_over_time_and_a_restart_owes_nothing():
     again = driver.clock()
     read = sum(rows_per_plan(driver))
     driver.run()
-    # A fresh burst at once, the rest at its rate; what the earlier life read is not paid again.
+    # A full burst is read at once, and the rest at the rate. The restart owes no earlier rows.
     assert driver.clock() - again <= (60 - read) / 10 + 0.2
     driver.assert_exactly_once()
 
 
-# --- what the enumerator is told and tells --------------------------------------------------------
+# --- events and notifications of the enumerator --------------------------------------------------
 
 
-def test_events_travel_both_ways_with_plan_and_report():
+def test_events_travel_to_readers_with_the_plan_and_back_with_the_report():
     class Talking(OnRequest):
         def start(self):
             self.context.send_event_to_source_reader(1, Ping(1))
@@ -299,7 +299,7 @@ def test_events_travel_both_ways_with_plan_and_report():
     driver.assert_exactly_once()
 
 
-def test_an_event_the_source_does_not_name_is_refused_on_the_driver():
+def test_an_event_that_the_source_does_not_declare_is_refused_on_the_driver():
     class Talking(OnRequest):
         def start(self):
             self.context.send_event_to_source_reader(0, Ping(1))
@@ -311,7 +311,7 @@ def test_an_event_the_source_does_not_name_is_refused_on_the_driver():
     assert "Ping" in str(driver.errors[0])
 
 
-def test_an_enumerator_hears_of_its_readers_and_of_completed_plans():
+def test_an_enumerator_is_notified_of_its_readers_and_of_completed_plans():
     source = source_of(1)
     driver = driver_of(source).start(3)
     driver.mailbox.run()
@@ -327,7 +327,7 @@ def test_an_enumerator_hears_of_its_readers_and_of_completed_plans():
     ]
 
 
-def test_an_enumerator_hears_of_the_last_plan_before_it_is_closed():
+def test_an_enumerator_is_notified_of_the_last_plan_before_it_is_closed():
     source = source_of(1)
     driver = driver_of(source).start(1).run()
     driver.coordinator.notify_complete(0)
@@ -335,7 +335,7 @@ def test_an_enumerator_hears_of_the_last_plan_before_it_is_closed():
     assert source.last_enumerator.log == [("reader", 0), ("complete", 0), "closed"]
 
 
-def test_an_error_of_discovery_fails_the_coordinator_with_its_cause():
+def test_a_discovery_error_fails_the_coordinator_with_its_cause():
     class Broken(Discovering):
         def start(self):
             self.context.call_async(self.look, self.discovered)
@@ -352,7 +352,7 @@ def test_an_error_of_discovery_fails_the_coordinator_with_its_cause():
     driver.coordinator.stop()
 
 
-def test_an_enumerator_that_fails_to_close_keeps_no_other_open():
+def test_an_enumerator_that_fails_to_close_does_not_keep_others_open():
     class Sticky(OnRequest):
         def close(self):
             raise OSError("sticky")
@@ -365,7 +365,7 @@ def test_an_enumerator_that_fails_to_close_keeps_no_other_open():
     assert "closed" in second.last_enumerator.log
 
 
-def test_periodic_discovery_finds_what_comes_later():
+def test_periodic_discovery_finds_later_splits():
     source = source_of(3, enumerator=Discovering, bounded=False)
     driver = driver_of(source).start()
     driver.run_until(lambda: len(driver.emitted("s")) == 1)
@@ -379,7 +379,7 @@ def test_periodic_discovery_finds_what_comes_later():
 # --- restarts -------------------------------------------------------------------------------------
 
 
-def test_with_fewer_readers_what_was_not_begun_goes_back_and_the_rest_moves():
+def test_with_fewer_readers_unstarted_splits_are_returned_and_started_ones_move():
     source = source_of(6, 6, 6, 6, enumerator=Pushing)
     driver = driver_of(source, limits=ReadLimits(rows=4, splits=2)).start(4)
     driver.run_until(lambda: len(driver.fed) == 2)
@@ -413,12 +413,12 @@ def test_a_split_assigned_after_the_last_snapshot_is_not_read_twice_with_fewer_r
     assert {each.split.split_id for each in plan.assigned} - planned
     OneByOne.handle_split_request = OnRequest.handle_split_request
     driver.crash()
-    driver.sources["s"]["limits"] = ReadLimits(splits=1)  # finished before it is found again
+    driver.sources["s"]["limits"] = ReadLimits(splits=1)  # finished before it is discovered again
     driver.start(1).run()
     driver.assert_exactly_once()
 
 
-def test_snapshots_are_paid_for_by_the_deltas_of_all_sources_together():
+def test_the_deltas_of_all_sources_together_decide_when_a_snapshot_is_written():
     big = source_of(*[3] * 300)
     small = source_of(*[1] * 40)
     driver = Driver(
@@ -447,7 +447,7 @@ def test_a_missing_report_of_an_older_plan_is_refused():
     assert isinstance(driver.errors[0], StateCorruptedError)
 
 
-def test_a_report_that_vanishes_is_refused():
+def test_a_report_that_disappears_is_refused():
     driver = driver_of(source_of(9), limits=ReadLimits(rows=2)).start()
     driver.mailbox.run()
     driver.coordinator.reports_durable(0)
@@ -479,7 +479,7 @@ def test_a_plan_of_another_driver_ends_this_one():
     assert error.holder == {"incarnation": 6}
 
 
-def test_a_plan_that_a_repeated_request_found_to_exist_is_ones_own(monkeypatch):
+def test_a_plan_found_by_a_repeated_create_request_belongs_to_this_driver(monkeypatch):
     create = type(PLANS).create
 
     def created_but_the_answer_was_lost(self, store, path, document):
@@ -493,7 +493,7 @@ def test_a_plan_that_a_repeated_request_found_to_exist_is_ones_own(monkeypatch):
     assert len(driver.fed) == 1
 
 
-def test_purging_keeps_what_recovery_needs_and_removes_the_reports_too():
+def test_purging_keeps_the_files_that_recovery_needs_and_removes_old_reports_too():
     source = source_of(80)
     driver = driver_of(source, limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: len(driver.fed) == 25)
@@ -528,7 +528,7 @@ class Freezing(Discovering, SupportsAvailableNow):
         pass
 
 
-def test_available_now_reads_what_is_there_and_ends():
+def test_available_now_reads_the_existing_rows_and_ends():
     source = source_of(5, 5, bounded=False, enumerator=Freezing)
     driver = driver_of(source, available_now=True, strategy=MONOTONOUS).start()
     driver.run_until(lambda: driver.fed)
@@ -538,7 +538,7 @@ def test_available_now_reads_what_is_there_and_ends():
     assert driver.watermarks("s")[-1] == END_OF_TIME
 
 
-def test_a_drained_source_is_refused_before_anything_starts():
+def test_a_drained_source_is_refused_before_the_start():
     source = source_of(5, bounded=False, enumerator=Freezing)
     driver = driver_of(source, available_now=True, strategy=MONOTONOUS).start().run()
     driver.crash()
@@ -557,7 +557,7 @@ def test_available_now_needs_an_enumerator_that_can_freeze():
 
 
 def assert_no_row_is_late(driver, uid="s"):
-    """No row of a plan lies at or below the watermark that the plan before it announced."""
+    """Check that no row of a plan is at or below the watermark announced by the previous plan."""
     source = driver.settings[uid].source
     announced = None
     for number, plan in sorted(driver.plans.items()):
@@ -575,7 +575,7 @@ files = st.lists(
 
 
 class InAnyOrder(OnRequest):
-    """Does not know about event time: hands out as found, and says what waits."""
+    """Ignores event time. It assigns splits in discovery order and reports the pending ones."""
 
     def known(self):
         return [i for i in self.source.rows if i not in self.assigned]
@@ -620,7 +620,7 @@ def test_the_watermark_never_passes_a_row_that_is_still_to_come(
     enumerators=st.tuples(*[st.sampled_from([OnRequest, InAnyOrder, Pushing, Announcing])] * 2),
 )
 @settings(deadline=None)
-def test_two_aligned_sources_with_any_gaps_never_lock_up_and_never_drift_apart(
+def test_two_aligned_sources_with_any_gaps_never_deadlock_and_never_exceed_the_drift(
     left, right, drift, lag, parallelism, rows, enumerators
 ):
     strategy = aligned(drift, lag=lag)
@@ -648,7 +648,7 @@ def test_two_aligned_sources_with_any_gaps_never_lock_up_and_never_drift_apart(
 
 
 @pytest.mark.parametrize("enumerator", [OnRequest, Announcing])
-def test_a_source_that_alignment_holds_is_given_no_splits_in_vain(enumerator):
+def test_a_source_held_by_alignment_gets_no_splits_that_it_cannot_read(enumerator):
     far = source_of(*[3] * 40, first=1_000_000, enumerator=enumerator)
     near = source_of(200, first=10)
     driver = Driver(
@@ -664,7 +664,7 @@ def test_a_source_that_alignment_holds_is_given_no_splits_in_vain(enumerator):
     driver.assert_exactly_once()
 
 
-def test_every_plan_of_aligned_sources_goes_as_far_as_the_last_reports_allow():
+def test_every_plan_of_aligned_sources_reaches_as_far_as_the_last_reports_allow():
     drift = 35
     days = {f"s{day:02}": list(range(10 * day, 10 * day + 10)) for day in range(1, 41)}
     sources = {uid: {"source": ToySource(days), "strategy": aligned(drift)} for uid in "ab"}
@@ -674,21 +674,21 @@ def test_every_plan_of_aligned_sources_goes_as_far_as_the_last_reports_allow():
 
 
 class WithoutBounds(ToySource):
-    """Nothing is known of its splits before they are read."""
+    """Its splits have no known bounds before they are read."""
 
     def split(self, split_id):
         return ToySplit(split_id)
 
 
 class WithBoundsFarBelow(ToySource):
-    """All that is known of its splits is much lower than their rows."""
+    """The known lower bounds of its splits are far below their rows."""
 
     def split(self, split_id):
         return ToySplit(split_id, lower=1)
 
 
 def split_per_plan(driver, plans, *, times, restart=False):
-    """Let a split appear while each plan is read; the splits before the first plan are there."""
+    """Add a split while each plan is read, in addition to the initial splits."""
     source = driver.settings["s"].source
     appeared = {}
     for number in range(plans):
@@ -702,7 +702,7 @@ def split_per_plan(driver, plans, *, times, restart=False):
             driver.start(1)
             driver.mailbox.run()
         if isinstance(source.last_enumerator, Announcing):
-            source.last_enumerator.look()  # now, and not only when readers want more
+            source.last_enumerator.look()  # at once, and not only when readers request splits
         driver.consume(driver.newest)
     driver.run_until(lambda: len(driver.plans) > plans)
     return appeared
@@ -714,13 +714,13 @@ def split_per_plan(driver, plans, *, times, restart=False):
     [
         (OnRequest, MONOTONOUS, ReadLimits()),
         (OnRequest, aligned(1000), ReadLimits()),
-        (InAnyOrder, MONOTONOUS, ReadLimits(splits=1)),  # and so some are always waiting
+        (InAnyOrder, MONOTONOUS, ReadLimits(splits=1)),  # so some splits are always pending
         (InAnyOrder, aligned(1000), ReadLimits()),
         (Announcing, MONOTONOUS, ReadLimits(splits=1)),
         (Announcing, aligned(1000), ReadLimits()),
     ],
 )
-def test_splits_that_never_cease_to_appear_do_not_hold_the_watermark_for_ever(
+def test_an_endless_supply_of_new_splits_does_not_hold_back_the_watermark_forever(
     source_class, enumerator, strategy, limits
 ):
     source = source_class(
@@ -751,7 +751,7 @@ growing = st.lists(
     enumerator=st.sampled_from([OnRequest, InAnyOrder, Announcing]),
 )
 @settings(deadline=None, max_examples=25)
-def test_a_row_is_late_only_if_others_were_read_so_far_before_its_split_was_found(
+def test_a_row_is_late_only_if_later_rows_were_read_before_its_split_was_discovered(
     first, later, limits, enumerator
 ):
     bounds = {}
@@ -779,7 +779,7 @@ def test_a_row_is_late_only_if_others_were_read_so_far_before_its_split_was_foun
 
     driver, source, appeared = run(restart=False)
     found = dict(appeared)
-    if enumerator is OnRequest:  # which tells of a split when it hands it out
+    if enumerator is OnRequest:  # it reports a split only when it assigns it
         for (number, *_), rows in sorted(driver.rows.items(), reverse=True):
             found |= {split: number for split, _ in rows}
     reached = announced = 0
@@ -797,11 +797,11 @@ def test_a_row_is_late_only_if_others_were_read_so_far_before_its_split_was_foun
                 reached_then = max(read_before[plan_then] - 1, by_bounds_of_others)
                 assert time <= reached_then, (split, time)
         announced = plan.sources["s"].watermark or 0
-    if enumerator is not InAnyOrder:  # which, restored, tells of what has appeared since as well
+    if enumerator is not InAnyOrder:  # after a restore, it also reports newer splits
         assert run(restart=True)[0].watermarks("s") == driver.watermarks("s")
 
 
-def test_queries_of_a_pipeline_share_their_groups_and_leave_them_when_they_stop():
+def test_queries_of_a_pipeline_share_alignment_groups_and_leave_them_when_they_stop():
     groups = CoordinatorStore()
     store = fresh_store()
     slow = driver_of(
@@ -820,7 +820,7 @@ def test_queries_of_a_pipeline_share_their_groups_and_leave_them_when_they_stop(
     fast.start()
     slow.start()
     fast.run_steps(20)
-    assert fast.emitted("s") == {}  # the slow one has not even begun
+    assert fast.emitted("s") == {}  # the slow source has not started
     slow.run_until(lambda: len(slow.emitted("slow").get("s00", [])) == 5)
     fast.run_steps(20)
     slow.coordinator.stop()
@@ -844,7 +844,7 @@ class Periodic(WatermarkGenerator):
         self.highest = state.get("highest")
 
 
-def test_reads_whose_end_depends_on_how_rows_are_cut_are_claimed():
+def test_reads_whose_end_depends_on_batch_boundaries_are_claimed():
     source = source_of(5, traits=SplitTraits(ordered=True))
 
     def claims(**fields):
@@ -868,7 +868,7 @@ def test_reads_whose_end_depends_on_how_rows_are_cut_are_claimed():
     assert claims()
 
 
-def test_a_split_is_idle_only_for_the_time_in_which_it_was_asked():
+def test_a_split_is_idle_only_for_the_time_in_which_it_was_polled():
     strategy = MONOTONOUS.with_idleness(timedelta(seconds=5))
     source = source_of(
         1000,
@@ -885,11 +885,11 @@ def test_a_split_is_idle_only_for_the_time_in_which_it_was_asked():
 
     began = driver.clock()
     driver.run_until(lambda: driver.clock() - began >= 5.0)
-    assert idle() == [False, False]  # each was asked half of the time at most, and never in a row
+    assert idle() == [False, False]  # each was polled at most half of the time
 
 
 def beside(other, *, idleness=5.0, **quiet):
-    """A source of growing splits beside another one, and what each has for a watermark."""
+    """Create a source of growing splits next to another one, each with a watermark."""
     strategy = MONOTONOUS.with_idleness(timedelta(seconds=idleness))
     busy = source_of(500, traits=LIVE, bounded=False, behaviour=Behaviour(visible={"s00": 10}))
     driver = Driver(
@@ -913,7 +913,9 @@ def grow(driver, source, rows):
 @pytest.mark.parametrize(
     ("had_a_split", "enumerator"), [(False, Discovering), (True, Discovering), (False, OnRequest)]
 )
-def test_a_source_without_splits_holds_no_other_once_it_is_idle(had_a_split, enumerator):
+def test_a_source_without_splits_holds_back_no_other_source_once_it_is_idle(
+    had_a_split, enumerator
+):
     other = ToySource({"a": [3, 4, 5]} if had_a_split else {}, bounded=False, enumerator=enumerator)
     driver, busy = beside(other)
     began = driver.clock()
@@ -923,14 +925,14 @@ def test_a_source_without_splits_holds_no_other_once_it_is_idle(had_a_split, enu
     assert driver.clock() - began >= 5
     grow(driver, busy, 20)
     assert driver.watermarks("other")[-1] == driver.watermarks("busy")[-1] == 38
-    other.rows["b"] = [50, 60]  # and then it counts again
+    other.rows["b"] = [50, 60]  # now it counts again
     driver.run_until(lambda: "b" in driver.emitted("other"))
     grow(driver, busy, 100)
     assert driver.watermarks("busy")[-1] == 138
     assert driver.watermarks("other")[-1] == 59
 
 
-def test_a_source_whose_splits_are_all_idle_holds_no_other():
+def test_a_source_whose_splits_are_all_idle_holds_back_no_other_source():
     behaviour = Behaviour(visible={"s00": 1, "s01": 2})
     other = source_of(500, 500, first=1, traits=LIVE, bounded=False, behaviour=behaviour)
     driver, busy = beside(other)
@@ -939,15 +941,15 @@ def test_a_source_whose_splits_are_all_idle_holds_no_other():
     driver.start(1)
     driver.mailbox.run()
     grow(driver, busy, 10)
-    assert driver.watermarks("other")[-1] == 18  # idle by the clock of a driver, as in Flink
+    assert driver.watermarks("other")[-1] == 18  # idle by the driver's clock, as in Flink
     driver.run_until(lambda: driver.watermarks("other")[-1] == 28)
-    behaviour.visible["s01"] = 5  # which are late, as it was idle: it does not fall behind
+    behaviour.visible["s01"] = 5  # late rows after idleness: no step back
     driver.run_until(lambda: len(driver.emitted("other")["s01"]) == 5)
     driver.run_until(lambda: driver.watermarks("busy")[-1] == 28)
     assert driver.watermarks("other")[-1] == 28
 
 
-def test_where_all_sources_are_idle_the_highest_watermark_counts():
+def test_if_all_sources_are_idle_the_highest_watermark_counts():
     other = source_of(500, first=100, traits=LIVE, bounded=False)
     other.behaviour.visible["s00"] = 3
     driver, _ = beside(other)
@@ -958,9 +960,9 @@ def test_where_all_sources_are_idle_the_highest_watermark_counts():
     assert driver.watermarks("other")[-1] == 101
 
 
-def test_a_source_is_not_idle_before_it_has_looked_for_splits():
+def test_a_source_is_not_idle_before_its_first_discovery():
     class Slow(Discovering):
-        """Its first look takes longer than the test."""
+        """Its first discovery takes longer than the test."""
 
         def start(self):
             self.context.call_async(
@@ -974,7 +976,7 @@ def test_a_source_is_not_idle_before_it_has_looked_for_splits():
     assert set(driver.watermarks("other")) == {None}
 
 
-def test_a_source_that_has_ended_leads_no_idle_one():
+def test_a_finished_source_does_not_advance_an_idle_one():
     ended = source_of(5)
     strategy = MONOTONOUS.with_idleness(timedelta(seconds=1))
     quiet = ToySource({}, bounded=False, enumerator=Discovering)
@@ -993,7 +995,7 @@ def test_a_source_that_has_ended_leads_no_idle_one():
     driver.run_until(lambda: driver.watermarks("quiet")[-1] == 999)
 
 
-def test_plans_that_are_read_again_are_the_same():
+def test_plans_are_read_back_unchanged():
     driver = driver_of(source_of(9), limits=ReadLimits(rows=2), strategy=MONOTONOUS).start()
     driver.run()
     for number, plan in driver.plans.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests schemas as text or `StructType`. `tests/spark/test_ddl_as_spark.py` uses Spark."""
+"""Tests schemas as text or `StructType`. `tests/spark/test_ddl_as_spark.py` compares with Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connectors_core.errors import InvalidOptionError
 from connectors_core.schema.ddl import SCHEMA, parse_schema
 
 
-def test_a_schema_has_names_types_and_what_may_be_null() -> None:
+def test_a_schema_has_names_types_and_nullability() -> None:
     schema = parse_schema(
         "id BIGINT NOT NULL COMMENT 'a, b', `a``b c` DECIMAL(12, 3), date DATE, from: timestamp,\n"
         "v VARCHAR(10), i INTERVAL DAY TO SECOND, /* two */ "
@@ -60,7 +60,7 @@ def test_a_schema_has_names_types_and_what_may_be_null() -> None:
         ("a STRUCT<b INT, B INT>", "'B INT>' at character 17", "a name other than 'B'"),
     ],
 )
-def test_an_error_says_where_it_is_and_what_was_expected(
+def test_an_error_shows_its_position_and_the_expected_token(
     text: str, found: str, expected: str
 ) -> None:
     with pytest.raises(InvalidOptionError) as refused:
@@ -70,7 +70,7 @@ def test_an_error_says_where_it_is_and_what_was_expected(
 
 
 @given(st.text(max_size=20) | st.text("ab int,<>()`'\"-/*;:1", max_size=30))
-def test_any_text_is_a_schema_or_refused(text: str) -> None:
+def test_arbitrary_text_is_a_schema_or_is_refused(text: str) -> None:
     with suppress(InvalidOptionError):
         assert len(parse_schema(text))
 
@@ -99,7 +99,7 @@ def test_a_struct_type_with_a_type_that_arrow_lacks_is_refused() -> None:
         SCHEMA.parse(T.StructType([T.StructField("n", T.NullType())]))
 
 
-def test_neither_sqlglot_nor_pyspark_is_imported_before_it_is_needed() -> None:
+def test_sqlglot_and_pyspark_are_imported_only_when_needed() -> None:
     program = """
 import sys
 from connectors_core.schema.ddl import SCHEMA

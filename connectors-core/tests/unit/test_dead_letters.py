@@ -70,7 +70,7 @@ def test_the_named_spools_of_a_source_go_to_its_sink_in_one_decision():
     assert [f"spool/{name}" for name in store.list("spool", recursive=True)] == [unnamed]
 
 
-def test_an_epoch_without_dead_letters_opens_nothing():
+def test_an_epoch_without_dead_letters_opens_no_writer():
     sink = Letters()
     assert letters_of(fresh_store(), s=sink).write(0, []) == {}
     assert sink.contexts == []
@@ -85,7 +85,7 @@ def test_two_attempts_of_one_epoch_never_share_a_name():
     assert len({context.attempt_name for context in sink.contexts}) == 2
 
 
-def test_a_writer_that_fails_is_closed_and_the_spool_stays():
+def test_a_failed_writer_is_closed_and_the_spool_is_kept():
     store, sink = fresh_store(), Letters(fail_at=(1,))
     name = spool(store, 1)
     with pytest.raises(OSError, match="disk full"):
@@ -94,7 +94,7 @@ def test_a_writer_that_fails_is_closed_and_the_spool_stays():
     assert store.exists(name)
 
 
-def test_a_sink_that_is_none_is_refused_before_the_first_epoch():
+def test_a_value_that_is_not_a_sink_is_refused_before_the_first_epoch():
     with pytest.raises(ConfigurationError, match="'s' have no sink"):
         letters_of(fresh_store(), s="a folder")
 
@@ -104,7 +104,7 @@ def test_policies_without_dead_letters_have_no_sink():
     assert DeadLetters(policies, store=fresh_store(), pipeline_id="p").sinks == {}
 
 
-def test_a_sink_without_two_phases_may_take_dead_letters():
+def test_a_sink_without_two_phases_can_receive_dead_letters():
     class Lines(Plain):
         writer = PlainLetterWriter
 

@@ -22,7 +22,7 @@ def entry(size, finished=False):
 
 
 class Putting:
-    """A put on a thread of its own."""
+    """A put in its own thread."""
 
     def __init__(self, queue, item):
         self.taken = None
@@ -40,7 +40,7 @@ class Putting:
         return self.taken
 
 
-def test_gives_entries_back_in_order():
+def test_entries_are_returned_in_order():
     queue = queue_of_bytes()
     entries = [entry(size) for size in (1, 2, 3)]
     assert all(queue.put(each) for each in entries)
@@ -64,7 +64,7 @@ def test_a_put_blocks_until_there_is_room(first, second, bounds):
     assert queue.poll() == second
 
 
-def test_an_element_larger_than_the_bound_passes_alone():
+def test_an_element_larger_than_the_limit_passes_alone():
     queue = queue_of_bytes(max_bytes=10)
     assert queue.put(entry(1000))
     assert queue.nbytes == 1000
@@ -77,7 +77,7 @@ def test_the_end_of_a_split_never_blocks():
     assert len(queue) == 2
 
 
-def test_closing_wakes_a_blocked_put_which_is_refused():
+def test_closing_wakes_a_blocked_put_and_refuses_its_entry():
     queue = queue_of_bytes(max_elements=1)
     queue.put(entry(1))
     putting = Putting(queue, entry(2))
@@ -87,7 +87,7 @@ def test_closing_wakes_a_blocked_put_which_is_refused():
     assert queue.put(entry(3)) is False
 
 
-def test_an_error_comes_once_and_behind_what_was_fetched_before_it():
+def test_an_error_is_raised_once_after_the_entries_fetched_before_it():
     queue = queue_of_bytes()
     queue.put(entry(1))
     queue.close(ValueError("lost"))
@@ -100,7 +100,7 @@ def test_an_error_comes_once_and_behind_what_was_fetched_before_it():
         queue.poll()
 
 
-def test_waiting_ends_when_an_entry_comes_and_at_the_timeout():
+def test_waiting_ends_when_an_entry_arrives_or_at_the_timeout():
     queue = queue_of_bytes()
     assert not queue.wait_available(0.01)
     putting = Putting(queue, entry(1))
@@ -117,7 +117,7 @@ def test_clearing_makes_room():
 
 
 @pytest.mark.parametrize("bounds", [{"max_elements": 0}, {"max_bytes": 0}])
-def test_refuses_bounds_below_one(bounds):
+def test_limits_below_one_are_refused(bounds):
     with pytest.raises(ConfigurationError):
         queue_of_bytes(**bounds)
 
@@ -127,7 +127,7 @@ def test_refuses_bounds_below_one(bounds):
     max_elements=st.integers(1, 4),
     max_bytes=st.integers(1, 60),
 )
-def test_never_holds_more_than_its_bounds_and_loses_nothing(sizes, max_elements, max_bytes):
+def test_the_queue_never_exceeds_its_limits_and_loses_no_entry(sizes, max_elements, max_bytes):
     queue = queue_of_bytes(max_elements, max_bytes)
     producer = threading.Thread(
         target=lambda: [queue.put(entry(size)) for size in sizes], daemon=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that entries in columns behave as a sequence of bytes."""
+"""Tests that entries in columns behave like a sequence of bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def columns_of(entries: list[tuple[bytes, int | None]], kind: pa.DataType) -> En
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=3), KINDS, st.integers(-14, 14), st.integers(-14, 14))
-def test_they_are_cut_and_put_together_as_a_list_is(
+def test_entries_are_sliced_and_concatenated_like_a_list(
     parts: list[list[tuple[bytes, int | None]]], kind: pa.DataType, start: int, stop: int
 ) -> None:
     found = EntryColumns.concat([columns_of(part, kind) for part in parts])[start:stop]
@@ -34,7 +34,7 @@ def test_they_are_cut_and_put_together_as_a_list_is(
 
 
 @given(ENTRIES, KINDS, st.data())
-def test_some_of_them_are_chosen_by_their_numbers(
+def test_entries_can_be_selected_by_index(
     entries: list[tuple[bytes, int | None]], kind: pa.DataType, data: st.DataObject
 ) -> None:
     numbers = data.draw(st.lists(st.sampled_from(range(len(entries))))) if entries else []
@@ -44,7 +44,7 @@ def test_some_of_them_are_chosen_by_their_numbers(
     assert found.keys.to_pylist() == [entries[number][1] for number in numbers]
 
 
-def test_an_entry_is_made_when_it_is_looked_at_and_is_the_same_each_time() -> None:
+def test_an_entry_is_created_on_access_and_is_the_same_each_time() -> None:
     found = EntryColumns(pa.array(["one", "two", "three"]))
     assert list(found.seen()) == []
     last = found[-1]
@@ -55,11 +55,11 @@ def test_an_entry_is_made_when_it_is_looked_at_and_is_the_same_each_time() -> No
         found[3]
 
 
-def test_every_second_of_them_is_a_sequence_too() -> None:
+def test_a_slice_with_a_step_is_also_a_sequence() -> None:
     assert list(EntryColumns(pa.array(["a", "b", "c"]))[::-2]) == [b"c", b"a"]
 
 
-def test_what_is_null_or_has_no_key_of_its_own_is_refused() -> None:
+def test_null_entries_and_a_wrong_number_of_keys_are_refused() -> None:
     with pytest.raises(ValueError, match="1 entries are null"):
         EntryColumns(pa.array(["a", None]))
     with pytest.raises(ValueError, match="2 entries have 1 keys"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the enumerators of a batch run: their metrics, and events of their readers."""
+"""Tests the enumerators of a batch run: their metrics, and the events of their readers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def enumeration_of(source, parallelism=1):
 
 
 def reports(settings, splits, event):
-    """The reports of all tasks that read these splits, whose readers answer this event."""
+    """Yield the reports of the tasks that read these splits, whose readers answer the event."""
     task = reader_task(settings.source, fresh_store())
     for entry in batch_entries(settings, splits, pipeline_id="p", run_id="r"):
         entry = replace(entry, events=(encode_event(event),))
@@ -56,14 +56,14 @@ def reports(settings, splits, event):
         yield report_of(task, entry)
 
 
-def test_what_the_enumerator_counts_is_kept():
+def test_the_metrics_of_the_enumerator_are_kept():
     _, enumeration = enumeration_of(source_of("a", "b"))
     enumeration.close()
     assert enumeration.metrics.counters["found"] == 2
     assert enumeration.metrics.gauges[EnumeratorMetric.UNASSIGNED_SPLITS.value] == 2
 
 
-def test_the_enumerator_hears_each_reader_as_one_of_those_it_knows():
+def test_an_enumerator_receives_the_events_of_each_reader_under_a_subtask_id_it_knows():
     source = source_of("a", "b", "c", "d")
     settings, enumeration = enumeration_of(source, parallelism=2)
     for report in reports(settings, enumeration.splits, Ping(1)):
@@ -72,7 +72,7 @@ def test_the_enumerator_hears_each_reader_as_one_of_those_it_knows():
     assert heard == [("event", reader, Ping(101)) for reader in (0, 1, 0, 1)]
 
 
-def test_readers_get_the_events_that_the_enumerator_sends_before_they_read():
+def test_readers_receive_the_events_of_the_enumerator_before_they_read():
     class Greeting(Counting):
         def discovered(self, result, error):
             super().discovered(result, error)
@@ -91,7 +91,7 @@ def test_readers_get_the_events_that_the_enumerator_sends_before_they_read():
     assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
 
 
-def test_the_enumerator_is_closed_once_and_when_nobody_holds_it():
+def test_the_enumerator_is_closed_only_once_and_also_by_garbage_collection():
     first, second = source_of("a"), source_of("a")
     _, enumeration = enumeration_of(first)
     assert "closed" not in first.last_enumerator.log
@@ -105,7 +105,7 @@ def test_the_enumerator_is_closed_once_and_when_nobody_holds_it():
         assert source.last_enumerator.log.count("closed") == 1
 
 
-def test_splits_that_come_after_the_reading_are_refused_and_not_lost():
+def test_splits_assigned_after_the_read_are_refused_and_not_lost():
     class Late(OnRequest):
         def handle_source_event(self, subtask_id, event):
             self.source.rows["late"] = [1]
@@ -118,7 +118,7 @@ def test_splits_that_come_after_the_reading_are_refused_and_not_lost():
     assert "late" in str(caught.value)
 
 
-def test_each_member_of_a_hybrid_source_hears_its_own_readers():
+def test_each_member_of_a_hybrid_source_receives_the_events_of_its_own_readers():
     first, second = source_of("a"), source_of("b")
     settings, enumeration = enumeration_of(HybridSource.builder(first).add_source(second).build())
     serializer = settings.source.split_serializer()

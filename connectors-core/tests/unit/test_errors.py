@@ -78,7 +78,7 @@ def test_codes_are_stable_and_distinct() -> None:
     assert len(codes) == len(CLASSES)
 
 
-def test_text_names_expected_found_option_and_remedy() -> None:
+def test_the_text_contains_expected_found_option_and_hint() -> None:
     error = ConfigurationError("too small", expected="1", found=0, option="scan.size", hint="raise")
     assert str(error).splitlines() == [
         "[CONFIGURATION] too small",
@@ -89,7 +89,7 @@ def test_text_names_expected_found_option_and_remedy() -> None:
     ]
 
 
-def test_errors_are_also_the_nearest_builtin() -> None:
+def test_errors_derive_from_the_nearest_builtin_exception() -> None:
     assert isinstance(example(ConfigurationError), ValueError)
     assert isinstance(example(MissingDependencyError), ImportError)
     assert isinstance(example(BadRecordError), ValueError)
@@ -102,7 +102,7 @@ def chained(*links: BaseException) -> BaseException:
     return links[0]
 
 
-def test_the_whole_chain_of_causes_arrives() -> None:
+def test_the_whole_chain_of_causes_survives_pickling() -> None:
     error = chained(
         FatalError("top"),
         RetryableError("middle", retry_after=2.0),
@@ -131,7 +131,7 @@ class DoesNotLoadError(Exception):
         self.second = second
 
 
-def test_a_cause_that_does_not_pickle_becomes_a_stand_in_and_hides_nothing_behind_it() -> None:
+def test_a_cause_that_cannot_be_pickled_is_replaced_and_its_own_causes_are_kept() -> None:
     class LocalError(Exception):
         pass
 
@@ -149,7 +149,7 @@ def test_a_cause_that_does_not_pickle_becomes_a_stand_in_and_hides_nothing_behin
     assert isinstance(first.__cause__.__cause__, KeyError)
 
 
-def test_an_attribute_that_does_not_pickle_does_not_keep_the_error_from_arriving() -> None:
+def test_an_attribute_that_cannot_be_pickled_is_dropped_and_the_error_arrives() -> None:
     error = FatalError("top")
     error.client = lambda: None  # type: ignore[attr-defined]
     copy = pickle.loads(pickle.dumps(error))
@@ -157,7 +157,7 @@ def test_an_attribute_that_does_not_pickle_does_not_keep_the_error_from_arriving
     assert copy.message == "top"
 
 
-def test_a_loop_of_causes_ends() -> None:
+def test_a_cycle_of_causes_is_cut() -> None:
     one, two = FatalError("one"), FatalError("two")
     one.__cause__, two.__cause__ = two, one
     copy: Any = pickle.loads(pickle.dumps(one))
@@ -165,7 +165,7 @@ def test_a_loop_of_causes_ends() -> None:
     assert copy.__cause__.__cause__ is None
 
 
-def test_passwords_in_urls_are_scrubbed_from_every_text() -> None:
+def test_passwords_in_urls_are_removed_from_every_text() -> None:
     url = "https://user:hunter2@host/?token=abc123"  # pragma: allowlist secret
     error = ConfigurationError(f"bad {url}", expected=url, found=[url], hint=url)
     shown = str(error) + repr(error) + repr(error.args) + repr(vars(error))
@@ -180,6 +180,6 @@ def test_a_bad_record_is_kept_but_not_shown() -> None:
     assert "split 's' at 3" in str(error)
 
 
-def test_corrupted_state_is_fatal_not_configuration() -> None:
+def test_corrupted_state_is_a_fatal_error_and_not_a_configuration_error() -> None:
     assert issubclass(StateCorruptedError, FatalError)
     assert not issubclass(StateCorruptedError, ConfigurationError)

@@ -17,7 +17,7 @@ async def answer() -> str:
     return threading.current_thread().name
 
 
-def test_all_threads_of_a_process_share_a_loop_that_runs_beside_them() -> None:
+def test_all_threads_of_a_process_share_one_loop_in_a_separate_thread() -> None:
     loops: list[asyncio.AbstractEventLoop] = []
     thread = threading.Thread(target=lambda: loops.append(event_loop()))
     thread.start()
@@ -26,8 +26,8 @@ def test_all_threads_of_a_process_share_a_loop_that_runs_beside_them() -> None:
     assert submit(answer()).result(SECONDS) == "event-loop"
 
 
-def test_a_forked_process_makes_its_own() -> None:
-    """As Spark's daemon forks its workers: a loop that is inherited runs nowhere."""
+def test_a_forked_process_creates_its_own_loop() -> None:
+    """Spark's daemon forks its workers, and an inherited loop has no thread that runs it."""
     assert submit(answer()).result(SECONDS)
     readable, writable = os.pipe()
     child = os.fork()

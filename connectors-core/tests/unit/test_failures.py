@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a failure in Spark becomes one of the core's errors, on one screen."""
+"""Tests that a failure in Spark becomes a short connector error."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ STACK = "".join(f"\tat org.apache.spark.Some$Thing.call(Thing.scala:{n})\n" for 
 
 
 class Spark(Exception):
-    """Stands for an exception of Spark's: known by its module."""
+    """Stands for an exception of Spark, which is recognized by its module."""
 
     __module__ = "pyspark.errors.exceptions.captured"
 
 
 def in_task(error: Exception, *, frames: int = 3) -> str:
-    """The text that Spark's driver has of an exception in a Python task."""
+    """Return the text that Spark's driver reports for an exception in a Python task."""
     lines = "".join(f'  File "reader.py", line {n}, in poll\n    read()\n' for n in range(frames))
     shown = "".join(traceback.format_exception_only(error))
     return (
@@ -54,7 +54,7 @@ def in_task(error: Exception, *, frames: int = 3) -> str:
     )
 
 
-def test_an_error_of_the_tree_comes_back_from_the_text_of_a_task() -> None:
+def test_a_connector_error_is_restored_from_the_text_of_a_task() -> None:
     sent = BadRecordError("no number\nin line 2", split_id="a", position="3", option="format")
     found = PythonFailure.of(in_task(sent))
     assert found is not None
@@ -64,7 +64,7 @@ def test_an_error_of_the_tree_comes_back_from_the_text_of_a_task() -> None:
     assert found.error.raw is None
 
 
-def test_the_last_exception_of_a_chain_is_the_one_that_was_raised() -> None:
+def test_the_last_exception_of_a_chain_is_the_raised_one() -> None:
     text = (
         "Traceback (most recent call last):\n  File 'a.py'\nKeyError: 'n'\n\nThe above exception "
         "was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
@@ -75,7 +75,7 @@ def test_the_last_exception_of_a_chain_is_the_one_that_was_raised() -> None:
     assert (found.type_name, found.message) == ("package.Broken", "two\nlines")
 
 
-def test_the_exception_that_the_pipeline_raises_fits_on_a_screen() -> None:
+def test_the_exception_that_the_pipeline_raises_fits_on_one_screen() -> None:
     error = Spark(in_task(ValueError("bad " * 2000 + "\nx" * 500), frames=60))
     shown = "".join(traceback.format_exception(translated(error, "query-0 (log -> out)")))
     assert len(shown.splitlines()) < 40
@@ -93,7 +93,7 @@ def test_the_exception_that_the_pipeline_raises_fits_on_a_screen() -> None:
         (ValueError("first\nsecond"), FatalError),
     ],
 )
-def test_the_class_says_what_to_do_as_that_of_the_cause_does(
+def test_the_class_of_the_error_follows_from_the_class_of_its_cause(
     raised: Exception, expected: type[ConnectorError]
 ) -> None:
     error = translated(Spark(in_task(raised)), "query-0")
@@ -139,7 +139,7 @@ def test_the_class_says_what_to_do_as_that_of_the_cause_does(
         ("", "Spark"),
     ],
 )
-def test_a_failure_of_the_jvm_is_told_by_its_first_line(text: str, line: str) -> None:
+def test_a_failure_in_the_jvm_is_summarized_by_its_first_line(text: str, line: str) -> None:
     assert telling_line(Spark(text)) == line
 
 
@@ -151,7 +151,7 @@ def test_an_exception_of_the_driver_itself_stays_the_cause() -> None:
     assert wrapped.found == "OSError: [Errno 28] No space left on device"
 
 
-def test_a_jvm_that_has_ended_is_named_and_not_what_follows_from_it(
+def test_a_dead_jvm_is_reported_instead_of_the_errors_that_follow_from_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
@@ -167,12 +167,12 @@ def test_a_jvm_that_has_ended_is_named_and_not_what_follows_from_it(
 
 
 class Made(Configured):
-    """A part that is made by keywords."""
+    """A part that is created with keywords."""
 
     split_size: Setting[int] = option("source.split-size", int, default=1, doc="Bytes of a split.")
 
 
-def test_an_error_in_a_task_names_an_option_as_its_part_was_made() -> None:
+def test_an_error_in_a_task_spells_an_option_as_the_caller_did() -> None:
     raised = BadRecordError(
         "a record is larger than 'source.split-size'", option="source.split-size"
     )
@@ -182,7 +182,7 @@ def test_an_error_in_a_task_names_an_option_as_its_part_was_made() -> None:
         assert "larger than 'split_size'" in str(each)
 
 
-def test_an_error_of_the_tree_is_raised_as_it_is() -> None:
+def test_a_connector_error_is_raised_unchanged() -> None:
     error = FatalError("state is damaged")
     assert translated(error, "query-0") is error
 
@@ -195,7 +195,7 @@ CONFLICT = (
 )
 
 
-def test_of_two_drivers_that_meet_in_sparks_log_each_is_told_which_one_it_is(
+def test_each_of_two_drivers_in_conflict_over_sparks_log_learns_its_own_role(
     tmp_path: Path,
 ) -> None:
     store, error = StateStore(str(tmp_path)), Spark(CONFLICT)

@@ -62,20 +62,20 @@ def passed(point: str, times: int, **labels: object) -> list[int]:
     return raised
 
 
-def test_nothing_happens_without_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_environment_variable_no_fault_occurs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     assert passed(FaultPoint.AFTER_PLAN, 3) == []
 
 
-def test_a_fault_is_raised_at_its_pass_of_its_point_only() -> None:
-    for _ in range(2):  # the second context counts anew
+def test_a_fault_is_raised_only_at_its_point_and_pass() -> None:
+    for _ in range(2):  # the second context counts from zero
         with injected(Fault(FaultPoint.AFTER_PLAN, action=FaultAction.RAISE, nth=2)):
             assert passed(FaultPoint.BEFORE_PLAN, 3) == []
             assert passed(FaultPoint.AFTER_PLAN, 4) == [2]
     assert passed(FaultPoint.AFTER_PLAN, 3) == []
 
 
-def test_only_passes_with_the_asked_labels_count() -> None:
+def test_only_passes_with_the_requested_labels_count() -> None:
     fault = Fault("reader_started", action=FaultAction.RAISE, nth=2, where={"subtask": 1})
     with injected(fault):
         assert passed("reader_started", 3) == []
@@ -83,13 +83,13 @@ def test_only_passes_with_the_asked_labels_count() -> None:
         assert passed("reader_started", 3, subtask=1, attempt=0) == [2]
 
 
-def test_several_faults_may_stand_at_one_point() -> None:
+def test_one_point_can_have_several_faults() -> None:
     faults = [Fault("p", action=FaultAction.RAISE, nth=nth) for nth in (1, 3)]
     with injected(*faults):
         assert passed("p", 4) == [1, 3]
 
 
-def test_faults_that_share_a_marker_strike_once_together(tmp_path: Path) -> None:
+def test_faults_that_share_a_marker_occur_only_once_in_total(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     faults = [Fault(point, action=FaultAction.RAISE, once=marker) for point in ("p", "q")]
     with injected(*faults):
@@ -97,14 +97,14 @@ def test_faults_that_share_a_marker_strike_once_together(tmp_path: Path) -> None
     assert faults[0].fired
 
 
-def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, "{}")
     with injected(Fault("p")):
         assert json.loads(os.environ[ENVIRONMENT_VARIABLE]) == {"p": [{"action": "kill", "nth": 1}]}
     assert os.environ[ENVIRONMENT_VARIABLE] == "{}"
 
 
-def test_a_process_that_runs_takes_its_faults_from_a_file(
+def test_a_running_process_reads_its_faults_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "faults.json"
@@ -139,7 +139,7 @@ def test_a_process_that_runs_takes_its_faults_from_a_file(
     assert not file.exists()
 
 
-def test_the_short_form_of_one_fault_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_form_of_a_single_fault_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, '{"short": {"action": "raise"}}')
     assert passed("short", 2) == [1]
 
@@ -150,12 +150,12 @@ def test_an_unknown_action_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         fault_point("wrong")
 
 
-def test_only_a_fault_with_a_marker_knows_whether_it_happened() -> None:
+def test_only_a_fault_with_a_marker_records_whether_it_occurred() -> None:
     with pytest.raises(ValueError, match="marker"):
         _ = Fault("p").fired
 
 
-def test_a_process_is_killed_once_and_its_successor_lives(tmp_path: Path) -> None:
+def test_a_process_is_killed_once_and_its_successor_survives(tmp_path: Path) -> None:
     fault = Fault(FaultPoint.AFTER_PLAN, nth=2, once=tmp_path / "killed")
     assert not fault.fired
     assert run(fault) == (-signal.SIGKILL, ["0"])
@@ -183,7 +183,7 @@ def test_the_environment_reaches_forked_workers(tmp_path: Path) -> None:
     assert run(fault, program=forking) == (0, [str(-signal.SIGKILL)])
 
 
-def test_a_process_hangs_until_it_is_let_go(tmp_path: Path) -> None:
+def test_a_process_hangs_until_it_is_released(tmp_path: Path) -> None:
     gate = tmp_path / "go"
     fault = Fault("after_plan", action=FaultAction.HANG, once=tmp_path / "hangs", until=gate)
     with subprocess.Popen(
@@ -199,7 +199,7 @@ def test_a_process_hangs_until_it_is_let_go(tmp_path: Path) -> None:
     assert fault.fired
 
 
-def test_a_driver_freezes_at_the_very_point_whichever_thread_passes_it(tmp_path: Path) -> None:
+def test_a_driver_freezes_exactly_at_the_point_in_whichever_thread(tmp_path: Path) -> None:
     program = (
         "import os, threading\n"
         f"os.environ[{DRIVER_VARIABLE!r}] = str(os.getpid())\n"
@@ -231,7 +231,7 @@ def test_a_driver_freezes_at_the_very_point_whichever_thread_passes_it(tmp_path:
             process.kill()
 
 
-def test_storage_is_full_from_a_point_on_for_all_processes_until_there_is_space(
+def test_storage_is_full_from_a_point_on_for_all_processes_until_space_is_freed(
     tmp_path: Path,
 ) -> None:
     store = StateStore(str(tmp_path / "state"))
@@ -261,7 +261,7 @@ def test_full_storage_needs_a_marker() -> None:
         Fault("p", action=FaultAction.NO_SPACE)
 
 
-def test_a_wall_clock_is_moved_and_the_others_are_not() -> None:
+def test_a_wall_clock_is_shifted_and_other_clocks_are_not() -> None:
     program = (
         "import time\n"
         "from datetime import UTC, datetime, timedelta\n"

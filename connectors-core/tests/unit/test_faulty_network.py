@@ -22,7 +22,7 @@ class Echo(socketserver.BaseRequestHandler):
 
 @pytest.fixture
 def network() -> Iterator[FaultyNetwork]:
-    """A network before an echo server."""
+    """A network between the test and an echo server."""
     with socketserver.ThreadingTCPServer((HOST, 0), Echo) as server, FaultyNetwork() as network:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         network.forward_to(server.server_address[1])
@@ -41,14 +41,14 @@ def echo(connection: socket.socket, data: bytes) -> bytes:
         return answer.read(len(data))
 
 
-def test_a_good_network_carries_all(network: FaultyNetwork) -> None:
+def test_a_healthy_network_forwards_all_data(network: FaultyNetwork) -> None:
     data = bytes(range(256)) * 2000
     with connect(network) as one, connect(network) as two:
         assert echo(one, data) == data
         assert echo(two, b"hello") == b"hello"
 
 
-def test_a_cut_resets_what_is_open_and_lets_in_what_comes(network: FaultyNetwork) -> None:
+def test_a_cut_resets_open_connections_and_accepts_new_ones(network: FaultyNetwork) -> None:
     with connect(network) as connection:
         assert echo(connection, b"hello") == b"hello"
         network.cut()
@@ -59,8 +59,8 @@ def test_a_cut_resets_what_is_open_and_lets_in_what_comes(network: FaultyNetwork
         assert echo(connection, b"again") == b"again"
 
 
-def test_cuts_may_follow_each_other_at_once(network: FaultyNetwork) -> None:
-    """The second one meets connections that are closed and not yet forgotten."""
+def test_a_second_cut_can_follow_immediately(network: FaultyNetwork) -> None:
+    """The second cut meets connections that are closed but not yet removed."""
 
     async def twice() -> None:
         await network._cut()
@@ -73,7 +73,7 @@ def test_cuts_may_follow_each_other_at_once(network: FaultyNetwork) -> None:
     assert network.cuts == 2
 
 
-def test_a_cut_can_come_in_mid_answer(network: FaultyNetwork) -> None:
+def test_a_cut_can_occur_in_the_middle_of_a_response(network: FaultyNetwork) -> None:
     network.cut_after(3)
     with connect(network) as connection:
         connection.sendall(b"hello")
@@ -84,7 +84,9 @@ def test_a_cut_can_come_in_mid_answer(network: FaultyNetwork) -> None:
         assert echo(connection, b"hello") == b"hello"
 
 
-def test_one_that_refuses_lets_nobody_in_until_it_is_restored(network: FaultyNetwork) -> None:
+def test_a_refusing_network_accepts_no_connection_until_it_is_restored(
+    network: FaultyNetwork,
+) -> None:
     with connect(network) as connection:
         assert echo(connection, b"hello") == b"hello"
         network.refuse()
@@ -97,7 +99,7 @@ def test_one_that_refuses_lets_nobody_in_until_it_is_restored(network: FaultyNet
         assert echo(connection, b"hello") == b"hello"
 
 
-def test_a_slow_network_is_slow(network: FaultyNetwork) -> None:
+def test_a_slow_network_delays_data(network: FaultyNetwork) -> None:
     network.slow(latency=0.1, bytes_per_second=1000)
     start = time.monotonic()
     with connect(network) as connection:
@@ -113,12 +115,14 @@ def test_without_a_server_connections_end(network: FaultyNetwork) -> None:
             assert connection.recv(1) == b""
 
 
-def test_one_that_was_not_started_says_so() -> None:
+def test_a_network_that_was_not_started_raises_an_error() -> None:
     with pytest.raises(ServerError, match="not started"):
         FaultyNetwork().address  # noqa: B018
 
 
-def test_a_network_that_hangs_up_takes_connections_and_ends_them(network: FaultyNetwork) -> None:
+def test_a_network_that_hangs_up_accepts_connections_and_closes_them(
+    network: FaultyNetwork,
+) -> None:
     with connect(network) as before:
         assert echo(before, b"hello") == b"hello"
         network.hang_up()
@@ -132,19 +136,19 @@ def test_a_network_that_hangs_up_takes_connections_and_ends_them(network: Faulty
 
 
 @pytest.mark.parametrize("outage", Outage)
-def test_an_outage_is_over_behind_its_context(network: FaultyNetwork, outage: Outage) -> None:
+def test_an_outage_ends_with_its_context(network: FaultyNetwork, outage: Outage) -> None:
     with pytest.raises(KeyError), network.outage(outage):
         raise KeyError
     with connect(network) as connection:
         assert echo(connection, b"hello") == b"hello"
 
 
-def test_no_connection_is_taken_while_a_system_is_stopped(network: FaultyNetwork) -> None:
+def test_no_connection_is_accepted_while_a_system_is_stopped(network: FaultyNetwork) -> None:
     with network.outage(Outage.STOPPED), pytest.raises(ConnectionRefusedError):
         connect(network)
 
 
-def test_a_disconnected_system_ends_one_answer_in_its_middle(network: FaultyNetwork) -> None:
+def test_a_disconnected_system_cuts_off_one_response(network: FaultyNetwork) -> None:
     with network.outage(Outage.DISCONNECTED):
         with connect(network) as connection:
             assert len(echo(connection, bytes(19))) == 19
@@ -154,7 +158,7 @@ def test_a_disconnected_system_ends_one_answer_in_its_middle(network: FaultyNetw
             assert echo(connection, bytes(100)) == bytes(100)
 
 
-def test_a_slow_system_answers_late(network: FaultyNetwork) -> None:
+def test_a_slow_system_responds_late(network: FaultyNetwork) -> None:
     with connect(network) as connection, network.outage(Outage.SLOW):
         began = time.monotonic()
         assert echo(connection, b"hello") == b"hello"

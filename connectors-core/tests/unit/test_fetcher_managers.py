@@ -25,7 +25,7 @@ from connectors_core.source.base import (
 
 @dataclass(frozen=True)
 class Numbers(SourceSplit):
-    """The numbers below `count`; with `endless` it then waits to be woken."""
+    """The numbers below `count`. With `endless`, the split then waits to be woken."""
 
     split_id: str
     count: int
@@ -33,7 +33,7 @@ class Numbers(SourceSplit):
 
 
 class NumbersReader(SplitReader):
-    """One number of each split per fetch; blocks when only endless splits have nothing left."""
+    """Returns one number of each split per fetch. It blocks when all remaining splits are idle."""
 
     def __init__(self, log, fail_at=None):
         self.log = log
@@ -94,7 +94,7 @@ def poll(queue):
 
 
 def drain(manager, splits):
-    """All elements up to the end of this many splits."""
+    """Return all elements until this many splits have ended."""
     elements, ended = [], []
     while len(ended) < splits:
         entry = poll(manager.queue)
@@ -110,7 +110,7 @@ def numbers_of(split):
 
 
 def wait_until(condition):
-    """For what no event tells of; polls, with a deadline."""
+    """Wait for a condition without an event by polling, with a deadline."""
     deadline = time.monotonic() + DEADLINE
     pause = threading.Event()
     while not condition():
@@ -128,7 +128,7 @@ def no_thread_is_left_behind():
 @every_manager
 @settings(max_examples=25, deadline=None)
 @given(counts=st.lists(st.integers(0, 6), max_size=6), bound=st.integers(1, 4))
-def test_every_element_comes_once_and_in_the_order_of_its_split(manager_class, counts, bound):
+def test_every_element_arrives_once_and_in_the_order_of_its_split(manager_class, counts, bound):
     splits = [Numbers(f"s{at}", count) for at, count in enumerate(counts)]
     manager = manager_of(manager_class, max_queued_elements=bound)
     manager.add_splits(splits)
@@ -143,7 +143,7 @@ def test_every_element_comes_once_and_in_the_order_of_its_split(manager_class, c
 
 
 @every_manager
-def test_nothing_runs_before_the_first_split(manager_class):
+def test_no_thread_runs_before_the_first_split(manager_class):
     log = []
     manager = manager_of(manager_class, log=log)
     assert manager.live_fetchers == 0
@@ -152,7 +152,7 @@ def test_nothing_runs_before_the_first_split(manager_class):
 
 
 @every_manager
-def test_the_last_element_carries_the_end_of_its_split(manager_class):
+def test_the_last_element_marks_the_end_of_its_split(manager_class):
     manager = manager_of(manager_class)
     manager.add_splits([Numbers("a", 2)])
     assert [poll(manager.queue).finished for _ in range(2)] == [False, True]
@@ -174,7 +174,7 @@ def test_a_split_reader_is_used_and_closed_on_one_thread_and_closed_once(manager
 
 
 @every_manager
-def test_splits_can_come_after_all_others_were_finished(manager_class):
+def test_splits_can_be_added_after_all_others_have_finished(manager_class):
     manager = manager_of(manager_class)
     for name in ("a", "b"):
         manager.add_splits([Numbers(name, 2)])
@@ -190,7 +190,7 @@ def test_a_full_queue_stops_the_fetchers(manager_class):
     manager.add_splits([Numbers("a", 100)])
     wait_until(lambda: len(manager.queue) == 2)
     wait_until(lambda: log.count(("fetch", log[-1][1])) >= 3)
-    assert len(log) == 1 + 3  # added; two queued, one in hand
+    assert len(log) == 1 + 3  # added; two are queued, and one is being put
     assert drain(manager, 1)[0] == numbers_of(Numbers("a", 100))
     manager.close()
 
@@ -211,7 +211,7 @@ def test_closing_wakes_a_blocked_fetch_and_a_blocked_put(manager_class):
     assert log[-1][0] == "closed"
 
 
-def test_a_new_split_wakes_the_one_thread_that_reads_all():
+def test_a_new_split_wakes_the_single_thread_that_reads_all_splits():
     log = []
     manager = manager_of(SingleThreadMultiplexFetcherManager, log=log)
     manager.add_splits([Numbers("idle", 0, endless=True)])
@@ -221,7 +221,7 @@ def test_a_new_split_wakes_the_one_thread_that_reads_all():
     manager.close()
 
 
-def test_the_sequential_manager_opens_a_split_when_the_one_before_is_finished():
+def test_the_sequential_manager_opens_a_split_when_the_previous_one_is_finished():
     log = []
     manager = manager_of(SingleThreadSequentialFetcherManager, log=log)
     manager.add_splits([Numbers("a", 2), Numbers("b", 1)])
@@ -230,7 +230,7 @@ def test_the_sequential_manager_opens_a_split_when_the_one_before_is_finished():
     assert [event for event, _ in log] == ["added", "fetch", "fetch", "added", "fetch", "closed"]
 
 
-def test_a_thread_for_each_split_reads_on_while_another_blocks():
+def test_with_a_thread_per_split_other_splits_continue_while_one_blocks():
     manager = manager_of(ThreadPerSplitFetcherManager)
     manager.add_splits([Numbers("idle", 0, endless=True), Numbers("b", 3)])
     assert drain(manager, 1)[1] == ["b"]
@@ -238,7 +238,7 @@ def test_a_thread_for_each_split_reads_on_while_another_blocks():
     manager.close()
 
 
-def test_threads_are_limited_and_taken_over_by_the_splits_that_wait():
+def test_the_number_of_threads_is_limited_and_waiting_splits_reuse_them():
     log = []
     manager = manager_of(ThreadPerSplitFetcherManager, log=log, max_threads=2)
     splits = [Numbers(f"s{at}", 3) for at in range(7)]
@@ -254,7 +254,7 @@ def test_threads_are_limited_and_taken_over_by_the_splits_that_wait():
 @pytest.mark.parametrize(
     "manager_class", [SingleThreadSequentialFetcherManager, ThreadPerSplitFetcherManager]
 )
-def test_a_reader_of_single_splits_is_paused_without_knowing(manager_class):
+def test_a_reader_of_a_single_split_needs_no_support_for_pauses(manager_class):
     manager = manager_of(manager_class, max_queued_elements=1)
     manager.add_splits([Numbers("a", 5)])
     assert poll(manager.queue).element == ("a", 0)
@@ -262,13 +262,13 @@ def test_a_reader_of_single_splits_is_paused_without_knowing(manager_class):
     ahead = []
     while manager.queue.wait_available(0.05):
         ahead.append(manager.queue.poll().element)
-    assert len(ahead) <= 3  # queued, in hand, and one fetch that was running
+    assert len(ahead) <= 3  # queued, being put, and one running fetch
     manager.pause_or_resume_splits([], ["a"])
     assert ahead + drain(manager, 1)[0] == numbers_of(Numbers("a", 5))[1:]
     manager.close()
 
 
-def test_one_split_of_several_is_left_out_by_the_split_reader():
+def test_a_split_reader_pauses_one_of_several_splits():
     log = []
     manager = manager_of(SingleThreadMultiplexFetcherManager, PausingReader, log=log)
     manager.add_splits([Numbers("a", 3, endless=True), Numbers("b", 3, endless=True)])
@@ -282,18 +282,18 @@ def test_one_split_of_several_is_left_out_by_the_split_reader():
     manager.close()
 
 
-def test_a_reader_that_cannot_leave_out_a_split_says_so_at_once():
+def test_a_reader_that_cannot_pause_single_splits_raises_at_once():
     manager = manager_of(SingleThreadMultiplexFetcherManager)
     manager.add_splits([Numbers("a", 0, endless=True), Numbers("b", 0, endless=True)])
     with pytest.raises(NotImplementedError, match="single splits"):
         manager.pause_or_resume_splits(["a"], [])
-    manager.pause_or_resume_splits(["a", "b"], [])  # needs no help: nothing is fetched
+    manager.pause_or_resume_splits(["a", "b"], [])  # no support needed: nothing is fetched
     manager.pause_or_resume_splits([], ["a", "b"])
     manager.close()
 
 
 @every_manager
-def test_an_error_comes_behind_the_elements_before_it_and_stops_all_threads(manager_class):
+def test_an_error_follows_the_elements_before_it_and_stops_all_threads(manager_class):
     cause = ZeroDivisionError("by nothing")
     manager = manager_of(manager_class, fail_at={"a": 2, "error": cause})
     manager.add_splits([Numbers("a", 5), Numbers("idle", 0, endless=True)])
@@ -306,7 +306,7 @@ def test_an_error_comes_behind_the_elements_before_it_and_stops_all_threads(mana
 
 
 @every_manager
-def test_an_error_of_the_tree_keeps_its_class_and_names_the_thread(manager_class):
+def test_a_connector_error_keeps_its_class_and_names_the_thread(manager_class):
     error = RetryableError("the server is busy", retry_after=3.0)
     manager = manager_of(manager_class, fail_at={"a": 0, "error": error}, name="reader-7")
     manager.add_splits([Numbers("a", 1)])
@@ -323,7 +323,7 @@ class StrangeReader(NumbersReader):
 
 
 @every_manager
-def test_a_split_reader_that_returns_a_split_of_nobody_is_an_error(manager_class):
+def test_a_split_reader_that_returns_an_unknown_split_raises_an_error(manager_class):
     manager = manager_of(manager_class, StrangeReader)
     manager.add_splits([Numbers("a", 1)])
     with pytest.raises(FetchError, match="StrangeReader") as caught:
@@ -339,7 +339,7 @@ class BadlyClosingReader(NumbersReader):
 
 
 @every_manager
-def test_an_error_in_closing_a_split_reader_is_logged_when_it_is_stopped(manager_class, caplog):
+def test_an_error_while_closing_a_stopped_split_reader_is_logged(manager_class, caplog):
     manager = manager_of(manager_class, BadlyClosingReader)
     manager.add_splits([Numbers("a", 0, endless=True)])
     with caplog.at_level(logging.WARNING):
@@ -357,7 +357,7 @@ class StuckReader(NumbersReader):
         return RecordsBySplits()
 
 
-def test_a_stuck_thread_is_named_with_its_stack_and_not_waited_for(caplog):
+def test_a_stuck_thread_is_abandoned_and_reported_with_its_stack(caplog):
     StuckReader.released.clear()
     log = []
     manager = manager_of(SingleThreadMultiplexFetcherManager, StuckReader, log=log, name="slow")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver freezes, counts as dead, and resumes next to its successor.
+"""Freezes a driver, which counts as dead, and resumes it next to its successor.
 
-The drivers that freeze are processes, stopped by SIGSTOP. Their leases last longer than they are
-frozen, so no look at the lease stops them when they resume.
+The frozen drivers are processes, stopped by SIGSTOP. Their leases last longer than the freeze,
+so no check of the lease stops them when they resume.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from connectors_core.testing.local_tasks import ATTEMPTS
 from connectors_core.testing.trial import Trial, meetings
 
 ROWS = 90
-# What shows most of the whole product, which `make test-full` runs.
+# The pairs that reveal the most. `make test-full` runs the whole product.
 ALWAYS = {
     (FaultPoint.BEFORE_PLAN, "has ended"),
     (FaultPoint.BEFORE_REPORT, "writes"),
@@ -60,7 +60,7 @@ ALWAYS = {
 
 
 class Case(Trial):
-    """A pipeline of numbers into two folders, which many drivers run."""
+    """A pipeline of numbers into two folders, which several drivers run."""
 
     def __init__(self, root, sinks):
         super().__init__(InProcess(), root, 0)
@@ -98,12 +98,12 @@ def case(tmp_path):
 @pytest.mark.parametrize(
     ("point", "while_it"), meetings((*READING_FREEZES, *WRITING_FREEZES), ALWAYS)
 )
-def test_a_driver_resumes_while_its_successor(case, point, while_it):
+def test_a_frozen_driver_resumes_next_to_its_successor(case, point, while_it):
     case.take_over(point, while_it)
 
 
 @pytest.mark.parametrize("while_it", ["decides", "has ended"])
-def test_a_driver_whose_epoch_failed_rolls_back_while_its_successor(case, while_it):
+def test_a_driver_that_rolls_back_a_failed_epoch_resumes_next_to_its_successor(case, while_it):
     failures = [
         Fault(FaultPoint.BEFORE_PREPARE, action=FaultAction.RAISE, nth=number + 1)
         for number in range(2 * ATTEMPTS)
@@ -115,7 +115,7 @@ def test_a_driver_whose_epoch_failed_rolls_back_while_its_successor(case, while_
     "point", [FaultPoint.BEFORE_FENCE, FaultPoint.AFTER_FENCE, FaultPoint.BEFORE_RECOVERY]
 )
 @pytest.mark.parametrize("while_it", ["decides", pytest.param("has ended", marks=pytest.mark.slow)])
-def test_a_driver_that_freezes_while_it_starts_resumes_while_its_successor(
+def test_a_driver_that_freezes_during_its_start_resumes_next_to_its_successor(
     case, tmp_path, point, while_it
 ):
     killed = Fault(FaultPoint.AFTER_PREPARE, nth=2, once=tmp_path / "killed")
@@ -125,7 +125,7 @@ def test_a_driver_that_freezes_while_it_starts_resumes_while_its_successor(
 
 
 class Touched(Sink, SinkWriter):
-    """Creates a file for each row. It has no committer, whose recovery would look at the lease."""
+    """Creates a file for each row. It has no committer, so no recovery checks the lease."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -144,7 +144,7 @@ class Touched(Sink, SinkWriter):
         pass
 
 
-def test_a_driver_that_freezes_after_its_fence_makes_no_plan_after_those_of_its_successor(tmp_path):
+def test_a_driver_that_freezes_after_its_fence_makes_no_plan_after_its_successor(tmp_path):
     rows = tmp_path / "rows"
     rows.mkdir()
     case = Case(tmp_path, {"touched": Touched(rows)})
@@ -164,7 +164,7 @@ def test_a_driver_that_freezes_after_its_fence_makes_no_plan_after_those_of_its_
     ],
 )
 @pytest.mark.parametrize("while_it", ["commits", "has ended"])
-def test_rows_that_were_lost_are_written_again_by_two_drivers(tmp_path, point, while_it):
+def test_two_drivers_rewrite_lost_rows(tmp_path, point, while_it):
     sink = LeasedDirectorySink(tmp_path / "leased")
     sink.lose(2)
     case = Case(tmp_path, {"leased": sink})
@@ -172,7 +172,7 @@ def test_rows_that_were_lost_are_written_again_by_two_drivers(tmp_path, point, w
     assert sink.losses() == 0
 
 
-def test_a_former_driver_amends_a_decision_right_before_its_successor_does(tmp_path):
+def test_a_former_driver_records_a_rewrite_right_before_its_successor(tmp_path):
     sink = LeasedDirectorySink(tmp_path / "leased")
     sink.lose(2)
     case = Case(tmp_path, {"leased": sink})
@@ -184,7 +184,7 @@ def test_a_former_driver_amends_a_decision_right_before_its_successor_does(tmp_p
     assert sink.staged() == []
 
 
-def test_a_driver_that_waits_ends_when_another_has_taken_over(tmp_path):
+def test_a_waiting_driver_ends_when_another_driver_takes_over(tmp_path):
     assert_ends_when_taken_over_while_it_waits(InProcess(), tmp_path)
 
 
@@ -214,7 +214,7 @@ def test_the_first_driver_of_a_pipeline_needs_no_fence(store):
     assert store.list("", recursive=True) == []
 
 
-def test_the_second_driver_fences_the_first_even_where_that_left_nothing(store):
+def test_the_second_driver_fences_the_first_even_if_the_first_left_no_documents(store):
     fence_decisions(store, HeldBy(2), pipeline_id="p")
     fence_plans(store, HeldBy(2), pipeline_id="p")
     assert read_decision(store, 0).is_fence
@@ -223,7 +223,7 @@ def test_the_second_driver_fences_the_first_even_where_that_left_nothing(store):
     assert not DECISIONS.create(store, decision_path(0), a_decision(0))
 
 
-def test_fences_follow_the_newest_and_point_to_the_last_that_is_none(store):
+def test_fences_follow_the_newest_document_and_point_to_the_last_one_that_is_not_a_fence(store):
     for epoch in range(3):
         DECISIONS.create(store, decision_path(epoch), a_decision(epoch))
     for incarnation in range(2, 5):
@@ -233,7 +233,7 @@ def test_fences_follow_the_newest_and_point_to_the_last_that_is_none(store):
     assert list(decisions_since(store, 1)) == [1, 2]
 
 
-def test_a_decision_that_was_first_counts_and_the_next_number_is_fenced(store, monkeypatch):
+def test_a_decision_that_was_created_first_counts_and_the_next_number_is_fenced(store, monkeypatch):
     create = type(DECISIONS).create
 
     def after_the_former_driver(self, state, path, document):
@@ -247,7 +247,7 @@ def test_a_decision_that_was_first_counts_and_the_next_number_is_fenced(store, m
     assert newest_decision(store) == 0
 
 
-def test_a_driver_that_was_taken_over_while_it_fences_stops(store):
+def test_a_driver_that_is_taken_over_while_it_fences_stops(store):
     fence_decisions(store, HeldBy(3), pipeline_id="p")
     late = HeldBy(2, newest=3)
     create = type(DECISIONS).create
@@ -262,7 +262,7 @@ def test_a_driver_that_was_taken_over_while_it_fences_stops(store):
             fence_decisions(store, late, pipeline_id="p")
 
 
-def test_a_restart_begins_with_the_snapshot_before_the_fences(case, tmp_path):
+def test_a_restart_starts_from_the_snapshot_before_the_fences(case, tmp_path):
     killed = Fault(FaultPoint.BEFORE_DECISION, nth=2, once=tmp_path / "killed")
     run_driver(case.job(), tmp_path / "first.log", killed)
     store = case.store

@@ -44,7 +44,7 @@ def becomes(pid: int, states: str) -> bool:
     return False
 
 
-def test_it_obeys_signals(tmp_path: Path) -> None:
+def test_a_guarded_process_obeys_signals(tmp_path: Path) -> None:
     process = GuardedProcess.start(SLEEP, tmp_path / "log")
     pid = started(tmp_path / "log")
     process.send(signal.SIGSTOP)
@@ -57,7 +57,7 @@ def test_it_obeys_signals(tmp_path: Path) -> None:
     assert not process.running
 
 
-def test_no_thread_runs_when_it_is_said_to_have_stopped(tmp_path: Path) -> None:
+def test_no_thread_runs_once_the_process_has_reported_its_stop(tmp_path: Path) -> None:
     code = (
         "import hashlib, os, threading\n"
         "def work():\n"
@@ -79,7 +79,7 @@ def test_no_thread_runs_when_it_is_said_to_have_stopped(tmp_path: Path) -> None:
         process.wait(20)
 
 
-def test_one_that_has_ended_takes_signals_in_silence(tmp_path: Path) -> None:
+def test_a_process_that_has_ended_ignores_signals(tmp_path: Path) -> None:
     process = GuardedProcess.start([sys.executable, "-c", "raise SystemExit(3)"], tmp_path / "log")
     process.guard.wait(20)
     process.send(signal.SIGTERM)
@@ -87,7 +87,7 @@ def test_one_that_has_ended_takes_signals_in_silence(tmp_path: Path) -> None:
     assert process.exit_code == 3
 
 
-def test_it_dies_with_its_parent_even_when_it_hangs(tmp_path: Path) -> None:
+def test_a_guarded_process_dies_with_its_parent_even_if_it_hangs(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
         "from connectors_core.testing.servers import GuardedProcess\n"
@@ -112,7 +112,7 @@ def test_it_dies_with_its_parent_even_when_it_hangs(tmp_path: Path) -> None:
     assert gone(pid)
 
 
-def test_what_the_process_started_itself_ends_with_it(tmp_path: Path) -> None:
+def test_child_processes_end_with_the_guarded_process(tmp_path: Path) -> None:
     parent = f"import subprocess; subprocess.run({SLEEP!r})"
     process = GuardedProcess.start([sys.executable, "-c", parent], tmp_path / "log")
     child = started(tmp_path / "log")
@@ -122,7 +122,7 @@ def test_what_the_process_started_itself_ends_with_it(tmp_path: Path) -> None:
     assert gone(child)
 
 
-def test_what_the_process_left_behind_ends_too(tmp_path: Path) -> None:
+def test_orphaned_descendants_end_too(tmp_path: Path) -> None:
     parent = f"import subprocess; print(subprocess.Popen({SLEEP!r}, stdout=-3).pid, flush=True)"
     process = GuardedProcess.start([sys.executable, "-c", parent], tmp_path / "log")
     child = started(tmp_path / "log")
@@ -132,7 +132,7 @@ def test_what_the_process_left_behind_ends_too(tmp_path: Path) -> None:
     assert gone(child)
 
 
-def test_it_gets_the_environment_that_it_is_given_and_no_other(tmp_path: Path) -> None:
+def test_a_guarded_process_gets_only_the_given_environment(tmp_path: Path) -> None:
     program = "import os; print(os.getpid()); print(sorted(os.environ))"
     command = [sys.executable, "-I", "-c", program]
     process = GuardedProcess.start(command, tmp_path / "log", environment={"ONLY": "this"})
@@ -144,7 +144,7 @@ def test_it_gets_the_environment_that_it_is_given_and_no_other(tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_it_runs_as_the_user_that_is_named(tmp_path: Path) -> None:
+def test_a_guarded_process_runs_as_the_given_user(tmp_path: Path) -> None:
     shell = shutil.which("sh")
     assert shell
     process = GuardedProcess.start([shell, "-c", "id -u; id -G"], tmp_path / "log", user=65534)

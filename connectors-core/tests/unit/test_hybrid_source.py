@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests hybrid sources: each member is read once, with one switch and restarts around it."""
+"""Tests hybrid sources: members are read once, in order, also with restarts around a switch."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def all_rows(*members):
 
 
 def members_by_plan(driver):
-    """The member of each plan that read something, in order."""
+    """Return the members that each plan reads, in order."""
     return [
         {split_id.partition(":")[0] for split_id in plan.sources["s"].planned_splits()}
         for _, plan in sorted(driver.plans.items())
@@ -102,7 +102,7 @@ def members_by_plan(driver):
 @pytest.mark.parametrize("strategy", [None, MONOTONOUS, aligned(5)])
 @pytest.mark.parametrize("enumerator", [OnRequest, Discovering, Pushing])
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_one_source_is_read_after_the_other_and_then_the_query_ends(
+def test_members_are_read_one_after_another_and_then_the_query_ends(
     strategy, enumerator, parallelism
 ):
     members = [
@@ -123,14 +123,14 @@ def test_one_source_is_read_after_the_other_and_then_the_query_ends(
         assert marks[-1] == END_OF_TIME
 
 
-def test_members_may_have_splits_of_the_same_id():
+def test_members_may_have_splits_with_the_same_id():
     first, second = NumberSequenceSource(0, 9), NumberSequenceSource(0, 4)
     source = chain(first, second)
     splits = enumerate_splits(SourceSettings(uid="s", source=source, parallelism=1))
     assert [split.split.split_id for split in splits] == ["0:0", "1:0"]
 
 
-def test_files_then_a_log_whose_stops_are_planned():
+def test_files_are_followed_by_a_log_with_planned_stops():
     files, topic = toy("f", 9, 9), log("p", 4, 0, first=30)
     driver = driver_of(chain(files, topic), limits=ReadLimits(rows=4)).start(2)
     driver.run_until(lambda: sum(map(len, driver.emitted("s").values())) == 22)
@@ -141,7 +141,7 @@ def test_files_then_a_log_whose_stops_are_planned():
     assert {(e.splits[0].split_id[0], e.claim) for e in entries} == {("0", True), ("1", False)}
 
 
-def test_the_rows_to_skip_are_what_the_split_of_the_member_says():
+def test_the_split_of_the_member_decides_how_many_rows_to_skip():
     before, sent_back = (HybridSplit(1, (), LogSplit("p0", position=at)) for at in (5, 3))
     assert before.still_to_skip(4, before) == 4
     assert sent_back.still_to_skip(4, before) == 0
@@ -158,7 +158,7 @@ def test_a_batch_reads_all_members():
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("can_pause", [True, False])
-def test_a_task_of_a_batch_reads_splits_of_several_members_and_again_after_a_failure(
+def test_a_batch_task_reads_splits_of_several_members_and_repeats_them_after_a_failure(
     ordered, can_pause
 ):
     fields = {"traits": SplitTraits(ordered=ordered)}
@@ -170,7 +170,7 @@ def test_a_task_of_a_batch_reads_splits_of_several_members_and_again_after_a_fai
     splits = [record.split for record in enumerate_splits(settings_)]
     task, entry = reader_task(settings_.source, fresh_store()), entry_of(splits)
     assert sorted(read(task, entry)) == all_rows(*members)
-    assert sorted(read(task, entry)) == all_rows(*members)  # to the stops of the report
+    assert sorted(read(task, entry)) == all_rows(*members)  # to the recorded stops
     limited = entry_of(splits, plan=1, limits=ReadLimits(rows=17), claim=True)
     first = read(task, limited)
     assert len(first) == 17
@@ -179,7 +179,7 @@ def test_a_task_of_a_batch_reads_splits_of_several_members_and_again_after_a_fai
     assert sorted(first + rest) == all_rows(*members)
 
 
-def test_limits_and_rate_are_those_of_the_first():
+def test_limits_are_those_of_the_first_member_and_traits_the_weakest_of_all():
     source = chain(toy("a", 1), toy("b", 1))
     assert source.default_limits() == ReadLimits()
     assert source.split_traits() == SplitTraits()
@@ -199,7 +199,7 @@ class Telling(OnRequest, SupportsSwitchInfo):
         return {"read": sorted(self.assigned), "number": next(self.told)}
 
 
-def test_a_source_that_is_made_late_knows_where_the_one_before_ended():
+def test_a_factory_receives_the_end_of_the_previous_member():
     contexts = []
 
     def make(switch):
@@ -217,7 +217,7 @@ def test_a_source_that_is_made_late_knows_where_the_one_before_ended():
     assert switch.info["read"] == ["f0", "f1"]
 
 
-def test_after_a_restart_the_factory_is_told_what_is_recorded():
+def test_after_a_restart_the_factory_receives_the_recorded_switch():
     contexts = []
 
     def make(switch):
@@ -256,7 +256,7 @@ def test_a_restart_before_the_switch_was_recorded_switches_again():
     driver = driver_of(started(), strategy=MONOTONOUS).start(1)
     driver.mailbox.run()
     driver.consume(driver.newest)
-    driver.mailbox.actions.popleft()()  # all is read, the switch is made, and no plan yet
+    driver.mailbox.actions.popleft()()  # all is read and switched, but not planned
     assert len(made) == 1
     driver.crash()
     driver.sources["s"]["source"] = started()
@@ -266,7 +266,7 @@ def test_a_restart_before_the_switch_was_recorded_switches_again():
     assert len(driver.emitted("s")["f0"]) == 9
 
 
-def test_an_aligned_group_waits_for_what_the_next_source_finds():
+def test_an_aligned_group_waits_for_the_discovery_of_the_next_member():
     late = toy("b", 30, first=20, enumerator=Discovering)
     hybrid, other = chain(toy("a", 10), late), toy("o", 200)
     driver = Driver(
@@ -285,7 +285,7 @@ def test_an_aligned_group_waits_for_what_the_next_source_finds():
         if uid == "other" and number < second_begins
         for split, n in rows
     ]
-    assert max(times) <= 19 + 5 + 1  # the end of the first, the drift, the row at a watermark
+    assert max(times) <= 19 + 5 + 1  # end of the first member + drift + a row at the watermark
 
 
 def test_events_travel_between_a_member_and_its_readers():
@@ -300,7 +300,7 @@ def test_events_travel_between_a_member_and_its_readers():
         assert Ping(1) in member.behaviour.log
 
 
-def test_an_event_that_a_member_does_not_name_is_refused_on_the_driver():
+def test_an_event_that_a_member_does_not_declare_is_refused_on_the_driver():
     class Talking(OnRequest):
         def start(self):
             self.context.send_event_to_source_reader(0, Ping(1))
@@ -312,7 +312,7 @@ def test_an_event_that_a_member_does_not_name_is_refused_on_the_driver():
     assert "Ping" in str(driver.errors[0])
 
 
-def test_a_member_that_has_ended_hears_of_its_last_plan_and_is_closed():
+def test_a_finished_member_is_notified_of_its_last_plan_and_closed():
     first, second = log("a", 5, bounded=True), toy("b", 5)
     driver = driver_of(chain(first, second), limits=ReadLimits(rows=4)).start(1)
     driver.run()
@@ -332,7 +332,7 @@ def test_a_member_that_has_ended_hears_of_its_last_plan_and_is_closed():
     assert second.last_enumerator.log.count("closed") == 1
 
 
-def test_the_discovery_of_a_member_ends_with_it_and_its_limits_too():
+def test_the_discovery_and_the_limits_of_a_member_end_with_it():
     class Slow(Pushing):
         def start(self):
             super().start()
@@ -342,14 +342,14 @@ def test_the_discovery_of_a_member_ends_with_it_and_its_limits_too():
     driver = driver_of(chain(toy("a", 4, enumerator=Slow), second)).start(1)
     driver.run()
     assert sorted(len(rows) for rows in driver.rows.values() if rows) == [2, 2, 9]
-    for _ in range(5):  # a look that was on its way is the last one
+    for _ in range(5):  # a discovery that was in progress is the last one
         driver.mailbox.to_next_timer()
         driver.mailbox.run_calls()
     assert not driver.mailbox.calls
     assert not driver.mailbox.timers
 
 
-def test_a_split_that_comes_after_the_end_is_refused():
+def test_a_split_assigned_after_the_end_is_refused():
     class Late(Pushing):
         def handle_source_event(self, subtask_id, event):
             pass
@@ -361,7 +361,7 @@ def test_a_split_that_comes_after_the_end_is_refused():
     assert driver.finished
 
 
-def test_a_run_to_what_is_there_reads_all_members():
+def test_an_available_now_run_reads_all_members():
     files, topic = toy("f", 9), log("p", 4, first=30)
     driver = driver_of(chain(files, topic), available_now=True, strategy=MONOTONOUS).start(2)
     driver.run()
@@ -369,7 +369,7 @@ def test_a_run_to_what_is_there_reads_all_members():
     assert driver.watermarks("s")[-1] == END_OF_TIME
 
 
-def test_a_run_to_what_is_there_needs_a_last_member_that_can():
+def test_an_available_now_run_needs_a_last_member_that_supports_it():
     last = ToySource({}, bounded=False)
     driver = driver_of(chain(toy("f", 1), last), available_now=True).start(1)
     driver.mailbox.run()
@@ -378,7 +378,7 @@ def test_a_run_to_what_is_there_needs_a_last_member_that_can():
     assert isinstance(driver.errors[0], UnsupportedError)
 
 
-# --- what does not fit ----------------------------------------------------------------------------
+# --- invalid chains ------------------------------------------------------------------------------
 
 
 def switched(source, **fields):
@@ -395,7 +395,7 @@ def switched(source, **fields):
     return None
 
 
-def test_members_of_another_schema_are_refused_at_once_or_at_the_switch():
+def test_members_with_another_schema_are_refused_at_construction_or_at_the_switch():
     other = NumberSequenceSource(0, 9)
     with pytest.raises(ConfigurationError, match="schema") as caught:
         chain(toy("a", 1), other).schema()
@@ -411,14 +411,14 @@ def test_members_of_another_schema_are_refused_at_once_or_at_the_switch():
         chain(toy("a", 1), nullable).schema()
 
 
-def test_only_the_last_may_be_unbounded():
+def test_only_the_last_member_may_be_unbounded():
     with pytest.raises(ConfigurationError, match="follows an unbounded source"):
         chain(log("p", 1), toy("a", 1))
     with pytest.raises(ConfigurationError, match="follows an unbounded source"):
         chain(toy("a", 1), lambda switch: toy("b", 1), toy("c", 1))
 
 
-def test_what_a_source_says_itself_is_not_said_for_it():
+def test_properties_that_a_source_declares_itself_cannot_be_passed():
     with pytest.raises(ConfigurationError, match="boundedness"):
         chain(toy("a", 1), toy("b", 1), boundedness=Boundedness.BOUNDED)
     with pytest.raises(ConfigurationError, match="traits"):
@@ -427,32 +427,32 @@ def test_what_a_source_says_itself_is_not_said_for_it():
         chain(toy("a", 1), toy("b", 1), starts_at=datetime(2024, 1, 1))
 
 
-def test_the_boundedness_of_a_factory_may_be_a_text():
+def test_the_boundedness_of_a_factory_may_be_a_string():
     later = chain(toy("a", 1), lambda switch: toy("b", 1), boundedness="bounded")
     assert later.boundedness() is Boundedness.BOUNDED
     with pytest.raises(ConfigurationError, match="expected: 'bounded' or 'continuous unbounded'"):
         chain(toy("a", 1), lambda switch: toy("b", 1), boundedness="endless")
 
 
-def test_a_factory_that_makes_less_than_was_announced_is_refused():
+def test_a_factory_whose_source_breaks_the_declared_properties_is_refused():
     weak = ToySource({}, traits=SplitTraits(replayable=False), bounded=False)
     assert "traits" in str(switched(chain(toy("a", 1), lambda switch: weak)))
     assert "bounded" in str(switched(chain(toy("a", 1), lambda switch: toy("b", 1))))
 
 
-def test_a_gap_is_an_error_unless_it_is_allowed():
+def test_a_gap_between_members_is_an_error_unless_it_is_allowed():
     def with_start(micros, **options):
         start = EPOCH + timedelta(microseconds=micros)
         return chain(toy("a", 5), toy("b", 1, first=90), starts_at=start, **options)
 
-    assert switched(with_start(14)) is None  # the last row before is at 14
+    assert switched(with_start(14)) is None  # the last row of the first member is at 14
     error = switched(with_start(15))
     assert isinstance(error, DataLossError)
     assert "allow_gap" in str(error)
     assert switched(with_start(15, allow_gap=True)) is None
 
 
-def test_an_end_that_nobody_knows_is_said_so():
+def test_an_unknown_end_of_a_member_is_reported():
     start = EPOCH + timedelta(microseconds=5)
     unknown = chain(toy("a", 5), toy("b", 1), starts_at=start)
     assert "watermark_strategy" in str(switched(unknown, strategy=None))
@@ -460,19 +460,19 @@ def test_an_end_that_nobody_knows_is_said_so():
     assert isinstance(switched(nothing_read), ConfigurationError)
 
 
-def test_what_a_member_finds_again_after_its_end_is_passed_over():
+def test_splits_that_a_finished_member_discovers_again_are_ignored():
     source = chain(toy("a", 0, enumerator=Pushing), log("p", first=60))
     other = {"source": toy("o", 0)}
     driver = Driver(fresh_store(), {"s": {"source": source}, "other": other}).start(2)
     driver.run_steps(2)
     driver.crash()
     driver.start(1)
-    driver.mailbox.run_calls()  # it looks again when the restart has gone on to the log
+    driver.mailbox.run_calls()  # a late discovery after the restart has switched to the log
     driver.run_steps(5)
     assert not driver.errors
 
 
-def test_a_state_of_other_members_is_refused():
+def test_the_state_of_other_members_is_refused():
     members = toy("a", 4), toy("b", 9)
     driver = driver_of(chain(*members), limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: members_by_plan(driver)[-1:] == [{"1"}])
@@ -483,7 +483,7 @@ def test_a_state_of_other_members_is_refused():
     assert isinstance(driver.errors[0], StateCorruptedError)
 
 
-# --- any of it ------------------------------------------------------------------------------------
+# --- random histories ----------------------------------------------------------------------------
 
 small = st.none() | st.integers(1, 6)
 sizes = st.lists(st.integers(0, 9), max_size=4)
@@ -535,7 +535,7 @@ class HybridModel(DriverModel):
 
     def made(self, place, member, switch):
         self.contexts.setdefault(place, switch.switch)
-        assert self.contexts[place] == switch.switch  # it follows from what was read, and no more
+        assert self.contexts[place] == switch.switch  # depends only on the rows read
         return member
 
     @rule(which=st.integers(0, 3), rows=st.integers(1, 4))
@@ -564,7 +564,7 @@ TestHybridModel = HybridModel.TestCase
 TestHybridModel.settings = settings(deadline=None, max_examples=30, stateful_step_count=30)
 
 
-def test_a_log_in_a_chain_is_told_of_its_own_positions_only():
+def test_a_log_in_a_chain_is_notified_only_of_its_own_positions():
     files, topic = toy("f", 9), log("p", 4, first=30, enumerator=LogEnumerator)
     driver = driver_of(chain(files, topic)).start(1)
     driver.run_until(lambda: "p0" in driver.emitted("s"))

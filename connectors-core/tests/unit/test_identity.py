@@ -42,7 +42,7 @@ def test_an_identity_is_recorded_and_read_back():
     assert newer.queries[0].spark_folder == "query-0/spark-1"
 
 
-def test_two_first_starts_at_the_same_moment_are_refused(monkeypatch):
+def test_two_concurrent_first_starts_are_refused(monkeypatch):
     store = fresh_store()
     record_identity(store, identity_of())
     monkeypatch.setattr(module, "newest_generation", lambda _: -1)
@@ -50,14 +50,14 @@ def test_two_first_starts_at_the_same_moment_are_refused(monkeypatch):
         record_identity(store, identity_of())
 
 
-def test_queries_have_folders_and_spark_ids_of_their_own():
+def test_each_query_has_its_own_folder_and_spark_id():
     identity = identity_of()
     assert [query.folder for query in identity.queries] == ["query-0", "query-1"]
     assert len({query.spark_query_id for query in identity.queries}) == 2
     assert len({new_pipeline_id() for _ in range(9)}) == 9
 
 
-def test_a_source_finds_its_query():
+def test_the_query_of_a_source_is_found():
     identity = identity_of()
     assert identity.query_of("b").folder == "query-0"
     assert identity.query_of("c").folder == "query-1"
@@ -73,7 +73,7 @@ def test_the_same_shape_may_start_again():
     ("shapes", "streaming"),
     [
         ((QueryShape(("b", "a", "a"), ("x", "y")), SHAPES[1]), True),  # swapped sources
-        ((QueryShape(("a", "b"), ("x", "y")), SHAPES[1]), True),  # a branch less
+        ((QueryShape(("a", "b"), ("x", "y")), SHAPES[1]), True),  # one branch fewer
         ((QueryShape(("a", "b", "a"), ("y", "x")), SHAPES[1]), True),  # swapped sinks
         (SHAPES[::-1], True),
         (SHAPES[:1], True),
@@ -93,7 +93,7 @@ def test_a_change_between_batch_and_streaming_is_named():
     assert "streaming=True" in caught.value.ways_out[0]
 
 
-def test_another_pipeline_in_the_same_place_is_refused():
+def test_another_pipeline_in_the_same_location_is_refused():
     with pytest.raises(IdentityError, match="another pipeline"):
         assert_unchanged(identity_of(), "planes", streaming=True, shapes=SHAPES)
 
@@ -105,13 +105,13 @@ def query(first=-1):
 @pytest.mark.parametrize(
     ("found", "newest", "logged"),
     [
-        ("mine", -1, -1),  # died before the first plan
-        ("mine", 0, -1),  # died before Spark logged the first batch
+        ("mine", -1, -1),  # killed before the first plan
+        ("mine", 0, -1),  # killed before Spark logged the first batch
         ("mine", 7, 6),
         ("mine", 7, 7),
     ],
 )
-def test_checkpoint_and_state_of_one_life_are_accepted(found, newest, logged):
+def test_checkpoint_and_state_of_the_same_life_are_accepted(found, newest, logged):
     assert_same_life(query(), found_query_id=found, newest_plan=newest, logged_batch=logged)
 
 
@@ -125,13 +125,13 @@ def test_checkpoint_and_state_of_one_life_are_accepted(found, newest, logged):
         ("mine", -1, 0, "the plans of the pipeline are missing"),
     ],
 )
-def test_checkpoint_and_state_of_two_lives_are_refused(found, newest, logged, message):
+def test_checkpoint_and_state_of_different_lives_are_refused(found, newest, logged, message):
     with pytest.raises(IdentityError, match=message) as caught:
         assert_same_life(query(), found_query_id=found, newest_plan=newest, logged_batch=logged)
     assert caught.value.ways_out
 
 
-def test_a_new_generation_begins_behind_the_plans_of_the_one_before():
+def test_a_new_generation_starts_after_the_plans_of_the_previous_one():
     assert_same_life(query(first=7), found_query_id="mine", newest_plan=7, logged_batch=-1)
     assert_same_life(query(first=7), found_query_id="mine", newest_plan=7, logged_batch=0)
     with pytest.raises(IdentityError, match="plans of the pipeline are missing"):

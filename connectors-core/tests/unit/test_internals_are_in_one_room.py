@@ -17,7 +17,7 @@ OWN = {"self", "cls", "os"}
 
 
 def private_uses(code: str) -> Iterator[str]:
-    """Private attributes of other objects, and those of pyspark that are asked for by name."""
+    """Yield uses of private attributes of other objects and of private pyspark names in text."""
     for node in ast.walk(ast.parse(code)):
         match node:
             case ast.Attribute(value=ast.Name(id=owner)) if owner in OWN:
@@ -31,11 +31,11 @@ def private_uses(code: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     "code", ["df._jdf.schema()", "getattr(spark, '_jvm', None)", "cast(Any, context)._jsc.sc()"]
 )
-def test_a_use_is_seen(code: str) -> None:
+def test_a_private_use_is_detected(code: str) -> None:
     assert list(private_uses(code))
 
 
-def test_no_other_module_that_imports_pyspark_uses_them() -> None:
+def test_no_other_module_that_imports_pyspark_uses_private_attributes() -> None:
     found = {
         str(path.relative_to(ROOT)): uses
         for path in ROOT.rglob("*.py")

@@ -51,7 +51,7 @@ class Time:
 
 
 def often(beat: Callable[[], bool], _interval: float) -> Callable[[], None]:
-    """Renew from a thread, but more often than the lease asks for."""
+    """Renew from a thread, but more often than the lease requests."""
     return start_thread(beat, 0.01)
 
 
@@ -65,7 +65,7 @@ def time() -> Time:
     return Time()
 
 
-def test_a_second_driver_is_refused_at_a_sign_of_life_and_told_who_holds_the_pipeline(
+def test_a_second_driver_is_refused_at_a_heartbeat_and_learns_who_holds_the_pipeline(
     store: StateStore, time: Time
 ) -> None:
     time.acquire(store, ELSEWHERE)
@@ -84,7 +84,7 @@ def test_a_second_driver_is_refused_at_a_sign_of_life_and_told_who_holds_the_pip
     assert 5 <= time.waited < 6
 
 
-def test_a_second_pipeline_of_this_process_is_refused_at_once_with_its_own_remedy(
+def test_a_second_pipeline_in_this_process_is_refused_at_once_with_its_own_hint(
     store: StateStore, time: Time
 ) -> None:
     time.acquire(store)
@@ -112,9 +112,7 @@ def test_a_released_lease_is_free_at_once_and_incarnations_only_grow(
     assert len([name for name in store.list("lease") if name.endswith(".json")]) <= 2
 
 
-def test_a_driver_that_shows_signs_of_life_is_never_taken_over(
-    store: StateStore, time: Time
-) -> None:
+def test_a_driver_with_heartbeats_is_never_taken_over(store: StateStore, time: Time) -> None:
     lease = time.acquire(store, ELSEWHERE)
     assert time.intervals == [5.0]
     looks = 0
@@ -132,7 +130,7 @@ def test_a_driver_that_shows_signs_of_life_is_never_taken_over(
     lease.check()
 
 
-def test_a_silent_driver_is_watched_for_one_expiry_taken_over_and_then_refused(
+def test_a_silent_driver_is_taken_over_after_one_expiry_and_then_refused(
     store: StateStore, time: Time
 ) -> None:
     first = time.acquire(store, ELSEWHERE)
@@ -144,13 +142,13 @@ def test_a_silent_driver_is_watched_for_one_expiry_taken_over_and_then_refused(
         with pytest.raises(LeaseError, match="taken over") as caught:
             look()
         assert caught.value.holder["pid"] == second.owner.pid
-    assert not time.beats[0]()  # it gives no more signs of life
+    assert not time.beats[0]()  # it sends no more heartbeats
     first.release()
     assert not store.exists("lease/0000000001.released")
 
 
 @pytest.mark.parametrize("wrong", [-3600.0, -120.0, 120.0, 3600.0])
-def test_the_wall_clock_of_a_holder_does_not_matter(
+def test_the_wall_clock_of_the_holder_does_not_matter(
     store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch, wrong: float
 ) -> None:
     true = clocks.time
@@ -159,15 +157,13 @@ def test_the_wall_clock_of_a_holder_does_not_matter(
         time.acquire(store, ELSEWHERE)
         time.meanwhile = lambda: time.waited < 5 or time.beats[0]()
         with pytest.raises(LeaseError):
-            time.acquire(store)  # it lives, however old its last sign of life looks
+            time.acquire(store)  # alive, however old its last heartbeat looks
     time.waited, time.meanwhile = 0.0, lambda: None
-    assert time.acquire(store).incarnation == 2  # it is dead, however young its last sign looks
+    assert time.acquire(store).incarnation == 2  # dead, however recent its heartbeat looks
     assert 30 <= time.waited < 31
 
 
-def test_a_holder_that_releases_while_it_is_watched_is_followed_at_once(
-    store: StateStore, time: Time
-) -> None:
+def test_a_lease_released_during_the_wait_is_taken_at_once(store: StateStore, time: Time) -> None:
     first = time.acquire(store, ELSEWHERE)
     time.meanwhile = first.release
     assert time.acquire(store).incarnation == 2
@@ -179,12 +175,12 @@ def test_a_driver_that_was_frozen_learns_at_its_next_check_that_it_was_taken_ove
 ) -> None:
     first = time.acquire(store, ELSEWHERE)
     time.acquire(store)
-    time.now += 16  # its thread did not run, so nothing has told it
+    time.now += 16  # its thread did not run, so it does not know yet
     with pytest.raises(LeaseError, match="taken over"):
         first.check()
 
 
-def test_a_driver_that_was_frozen_and_not_missed_continues(store: StateStore, time: Time) -> None:
+def test_a_driver_that_was_frozen_but_not_replaced_continues(store: StateStore, time: Time) -> None:
     lease = time.acquire(store, ELSEWHERE)
     before = store.read("lease/0000000001.alive")
     time.now += 3600
@@ -195,7 +191,7 @@ def test_a_driver_that_was_frozen_and_not_missed_continues(store: StateStore, ti
         time.acquire(store)
 
 
-def test_a_check_costs_no_request_while_the_last_sign_of_life_is_young(
+def test_a_check_makes_no_request_while_the_last_heartbeat_is_recent(
     store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = time.acquire(store, ELSEWHERE)
@@ -205,7 +201,7 @@ def test_a_check_costs_no_request_while_the_last_sign_of_life_is_young(
     lease.check()
 
 
-def test_a_lease_that_cannot_be_renewed_is_over_when_it_expires(
+def test_a_lease_that_cannot_be_renewed_ends_when_it_expires(
     store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = time.acquire(store, ELSEWHERE)
@@ -223,10 +219,10 @@ def test_a_lease_that_cannot_be_renewed_is_over_when_it_expires(
             lease.check()
         assert isinstance(caught.value.__cause__, OSError)
         assert not lease.held
-    lease.check()  # it can be renewed again, and no other driver has come meanwhile
+    lease.check()  # renewal works again, and no other driver took over
 
 
-def test_a_release_that_fails_hides_no_error_and_keeps_this_process_out_of_nothing(
+def test_a_failed_release_hides_no_error_and_does_not_block_this_process(
     store: StateStore,
     time: Time,
     monkeypatch: pytest.MonkeyPatch,
@@ -245,7 +241,7 @@ def test_a_release_that_fails_hides_no_error_and_keeps_this_process_out_of_nothi
     assert time.waited == 0
 
 
-def test_a_lease_that_cannot_be_written_names_the_storage_and_the_way_out(
+def test_a_lease_that_cannot_be_written_names_the_storage_and_a_hint(
     store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> bool:
@@ -261,7 +257,7 @@ def test_a_lease_that_cannot_be_written_names_the_storage_and_the_way_out(
     assert time.acquire(store).incarnation == 1
 
 
-def test_a_torn_sign_of_life_is_one(store: StateStore, time: Time) -> None:
+def test_a_truncated_heartbeat_counts_as_a_heartbeat(store: StateStore, time: Time) -> None:
     time.acquire(store, ELSEWHERE)
     time.meanwhile = lambda: time.waited < 5 or store.replace("lease/0000000001.alive", b"{")
     with pytest.raises(LeaseError):
@@ -270,16 +266,14 @@ def test_a_torn_sign_of_life_is_one(store: StateStore, time: Time) -> None:
     assert time.acquire(store).incarnation == 2
 
 
-def test_a_process_id_that_was_used_again_does_not_hold_the_pipeline(
-    store: StateStore, time: Time
-) -> None:
+def test_a_reused_process_id_does_not_hold_the_pipeline(store: StateStore, time: Time) -> None:
     before = dataclasses.replace(LeaseOwner.current(), process_start="long ago")
     time.acquire(store, before)
     assert time.acquire(store).incarnation == 2
 
 
 @pytest.mark.parametrize("difference", ["host", "boot_id", "pid_namespace"])
-def test_process_ids_of_another_machine_or_container_prove_nothing(
+def test_process_ids_of_another_machine_or_container_are_ignored(
     store: StateStore, time: Time, difference: str
 ) -> None:
     gone = dataclasses.replace(LeaseOwner.current(), process_start="long ago")
@@ -290,7 +284,7 @@ def test_process_ids_of_another_machine_or_container_prove_nothing(
         time.acquire(store)
 
 
-def test_of_many_drivers_that_start_together_exactly_one_runs(store: StateStore) -> None:
+def test_exactly_one_of_many_drivers_that_start_together_runs(store: StateStore) -> None:
     drivers = 8
     together = threading.Barrier(drivers)
     leases: list[Lease] = []
@@ -315,7 +309,7 @@ def test_of_many_drivers_that_start_together_exactly_one_runs(store: StateStore)
     assert len(refused) == drivers - 1
 
 
-def test_the_thread_gives_signs_of_life_until_release(store: StateStore) -> None:
+def test_the_thread_sends_heartbeats_until_release(store: StateStore) -> None:
 
     beats = threading.Semaphore(0)
     replace = store.replace

@@ -84,7 +84,7 @@ def test_all_sinks_get_all_rows_once(tmp_path):
         assert sink.staged() == []
 
 
-def test_it_is_stopped_and_goes_on_with_more_readers(tmp_path):
+def test_a_stopped_pipeline_resumes_with_more_readers(tmp_path):
     pipeline, sinks = build(tmp_path, rows=2000, limit=5)
     with pipeline:
         pipeline.start()
@@ -98,7 +98,7 @@ def test_it_is_stopped_and_goes_on_with_more_readers(tmp_path):
     assert values(sinks["two"]) == list(range(2000))
 
 
-def test_a_batch_that_did_not_end_is_run_again_and_written_once(tmp_path):
+def test_an_unfinished_batch_runs_again_and_is_written_once(tmp_path):
     for forget in (False, True):
         pipeline, sinks = build(tmp_path)
         if forget:
@@ -136,7 +136,7 @@ def broken(_indices):
     raise FatalError("the disk is on fire")
 
 
-def test_a_failure_is_raised_with_its_cause(tmp_path):
+def test_a_connector_error_is_raised_with_its_cause(tmp_path):
     source = DataGeneratorSource(broken, 10, ROWS)
     pipeline, _ = build(tmp_path, source=source)
     with pipeline, pytest.raises(FatalError, match="on fire"):
@@ -149,7 +149,7 @@ def full(_indices):
     raise OSError(28, "No space left on device")
 
 
-def test_a_failure_of_another_kind_is_an_error_of_the_tree_as_on_spark(tmp_path):
+def test_an_unknown_exception_becomes_a_connector_error_as_on_spark(tmp_path):
     pipeline, _ = build(tmp_path, source=DataGeneratorSource(full, 10, ROWS))
     with pipeline, pytest.raises(FatalError, match="pipeline 'p' failed") as failure:
         pipeline.run(timeout=SECONDS)
@@ -160,7 +160,7 @@ def test_a_failure_of_another_kind_is_an_error_of_the_tree_as_on_spark(tmp_path)
     assert again.value is failure.value
 
 
-def test_another_shape_a_second_driver_and_an_endless_run_are_refused(tmp_path):
+def test_a_changed_shape_a_second_driver_and_an_endless_run_are_refused(tmp_path):
     first, _ = build(tmp_path)
     with first:
         assert first.run(timeout=SECONDS)
@@ -195,7 +195,7 @@ def test_heartbeats_are_not_written(tmp_path):
     assert_exactly(sink.read(), [make_rows(0, 0, 60, 7)])
 
 
-def test_a_driver_in_a_process_of_its_own_is_killed_and_started_again(tmp_path):
+def test_a_driver_in_a_separate_process_is_killed_and_restarted(tmp_path):
     sink = DirectorySink(tmp_path / "out")
     job = DriverJob(
         location=str(tmp_path / "checkpoint"),
@@ -226,7 +226,7 @@ class OnlyPosted(Sink, SupportsPostCommitTopology):
         raise NotImplementedError
 
 
-def test_what_needs_spark_or_has_no_committer_is_refused_and_not_passed_over(tmp_path):
+def test_a_sink_that_needs_spark_or_has_no_committer_is_refused(tmp_path):
     pipeline = InProcess().pipeline("p", tmp_path / "checkpoint")
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(UnsupportedError, match="pre-write topology"):
@@ -236,17 +236,17 @@ def test_what_needs_spark_or_has_no_committer_is_refused_and_not_passed_over(tmp
 
 
 @pytest.mark.parametrize("uid", ["numbers", "a/b", ""])
-def test_uids_are_those_that_spark_pipelines_take(tmp_path, uid):
+def test_uids_follow_the_rules_of_pipelines_on_spark(tmp_path, uid):
     pipeline = InProcess().pipeline("p", tmp_path / "checkpoint")
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(ConfigurationError, match="uid"):
         pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid=uid)
 
 
-# --- It runs or refuses what a pipeline on Spark takes --------------------------------------------
+# --- Parity with a pipeline on Spark -------------------------------------------------------------
 
 
-def test_it_takes_all_that_a_pipeline_on_spark_takes():
+def test_a_local_pipeline_accepts_every_parameter_of_a_pipeline_on_spark():
     calls = [name for name in vars(Pipeline) if not name.startswith("_")]
     of_rows = {"spark", "df"}
     for name in ["__init__", *calls]:
@@ -278,7 +278,7 @@ def test_an_argument_that_needs_spark_is_refused_by_name(tmp_path, needs_spark):
     assert refused.value.hint
 
 
-def test_arguments_that_a_pipeline_on_spark_would_take_are_taken(tmp_path):
+def test_arguments_that_a_pipeline_on_spark_accepts_are_accepted(tmp_path):
     location = str(tmp_path)
     LocalPipeline(
         "p",
@@ -291,7 +291,7 @@ def test_arguments_that_a_pipeline_on_spark_would_take_are_taken(tmp_path):
     )
 
 
-def test_steps_over_a_dataframe_are_refused(tmp_path):
+def test_dataframe_operations_are_refused(tmp_path):
     pipeline = LocalPipeline("p", checkpoint_location=tmp_path)
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(UnsupportedError, match="joined"):
@@ -301,7 +301,7 @@ def test_steps_over_a_dataframe_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("call", ["run", "start"])
-def test_a_pipeline_without_a_sink_reads_nothing(tmp_path, call):
+def test_a_pipeline_without_a_sink_reads_no_source(tmp_path, call):
     pipeline = LocalPipeline("p", checkpoint_location=tmp_path / "checkpoint")
     pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(ConfigurationError, match="no sink"):
@@ -355,14 +355,14 @@ def test_dead_letters_without_a_sink_are_refused(tmp_path):
         pipeline.run()
 
 
-def test_what_a_test_injects_comes_back_as_it_is(tmp_path):
+def test_an_injected_fault_is_raised_unchanged(tmp_path):
     pipeline, _ = build(tmp_path)
     fault = Fault(FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
     with injected(fault), pipeline, pytest.raises(FaultInjected):
         pipeline.run(timeout=SECONDS)
 
 
-# --- Its systems and its storage ------------------------------------------------------------------
+# --- Connection checks and storage ---------------------------------------------------------------
 
 
 class UnreachableSink(DirectorySink, SupportsConnectionCheck):
@@ -370,7 +370,7 @@ class UnreachableSink(DirectorySink, SupportsConnectionCheck):
         raise RetryableError("the service does not answer", found=f"localhost:9 in {timeout} s")
 
 
-def test_systems_are_asked_where_there_is_a_time_for_it(tmp_path):
+def test_systems_are_checked_if_a_timeout_is_set(tmp_path):
     def run(**settings):
         location = str(tmp_path / "checkpoint")
         with LocalPipeline("p", checkpoint_location=location, **settings) as pipeline:
@@ -385,13 +385,13 @@ def test_systems_are_asked_where_there_is_a_time_for_it(tmp_path):
 
 
 def wait_for_checks():
-    """No check outlives its test and opens connections in the next."""
+    """Wait for the checks, so that none opens connections in the next test."""
     for thread in threading.enumerate():
         if thread.name.startswith("connection-check"):
             thread.join(SECONDS)
 
 
-def test_a_state_location_that_never_answers_is_named_in_time(tmp_path):
+def test_a_state_location_that_never_responds_is_named_within_the_timeout(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host, port = silent.getsockname()
         pipeline = LocalPipeline(
@@ -412,7 +412,7 @@ def test_a_state_location_that_never_answers_is_named_in_time(tmp_path):
             pipeline.run()
         assert time.monotonic() - began < 10
         silent.settimeout(SECONDS)
-        silent.accept()[0].close()  # it was reached
+        silent.accept()[0].close()  # the location was contacted
     wait_for_checks()
     assert failure.value.code == "CONNECTION"
     assert failure.value.option == "state_location"
@@ -460,7 +460,7 @@ fsspec.register_implementation(SmallDisk.protocol, SmallDisk, clobber=True)
         "spark-0/commits/1",
     ],
 )
-def test_a_disk_that_fills_up_fails_the_run_and_the_next_one_is_exact(tmp_path, full_at):
+def test_a_full_disk_fails_the_run_and_the_next_run_is_exact(tmp_path, full_at):
     location, sink = f"small-disk://{uuid.uuid4().hex}", DirectorySink(tmp_path / "out")
 
     def run():

@@ -34,7 +34,7 @@ def settled(mailbox):
     assert done.wait(DEADLINE)
 
 
-def test_actions_run_one_after_another_on_one_thread_in_their_order(mailbox):
+def test_actions_run_one_after_another_in_order_on_one_thread(mailbox):
     seen = []
     threads = [
         threading.Thread(
@@ -57,7 +57,7 @@ def test_actions_run_one_after_another_on_one_thread_in_their_order(mailbox):
         assert [i for of, i, _ in seen if of == t] == list(range(50))
 
 
-def test_timers_run_when_due_and_do_not_hold_up_actions(mailbox):
+def test_timers_run_when_due_and_do_not_delay_actions(mailbox):
     ran = {}
 
     def note(name):
@@ -75,7 +75,7 @@ def test_timers_run_when_due_and_do_not_hold_up_actions(mailbox):
     assert ran["later"] - began >= 0.02
 
 
-def test_a_call_runs_elsewhere_and_its_handler_here(mailbox):
+def test_a_call_runs_on_another_thread_and_its_handler_on_the_mailbox_thread(mailbox):
     names, done = [], threading.Event()
 
     def handler(result, error):
@@ -90,7 +90,7 @@ def test_a_call_runs_elsewhere_and_its_handler_here(mailbox):
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), SystemExit(3)])
-def test_whatever_a_call_raises_reaches_its_handler(mailbox, error):
+def test_any_exception_of_a_call_reaches_its_handler(mailbox, error):
     got, done = [], threading.Event()
 
     def call():
@@ -101,7 +101,7 @@ def test_whatever_a_call_raises_reaches_its_handler(mailbox, error):
     assert got == [(None, error)]
 
 
-def test_periodic_calls_never_overlap_and_begin_again_after_the_handler(mailbox):
+def test_periodic_calls_never_overlap_and_start_again_after_the_handler(mailbox):
     running, most, done = [], [], threading.Event()
 
     def call():
@@ -182,7 +182,7 @@ def test_a_call_that_ends_after_the_close_is_dropped():
     assert not handled.is_set()
 
 
-def test_what_was_given_before_the_start_runs_after_it():
+def test_calls_submitted_before_the_start_run_after_it():
     box = Mailbox("test", lambda error: None)
     done = threading.Event()
     box.call_async(lambda: None, lambda *_: done.set())

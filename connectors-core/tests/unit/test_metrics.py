@@ -93,7 +93,7 @@ def of(instrument, uid, *, pipeline="p", **attributes):
     return (instrument, *sorted({"pipeline": pipeline, "uid": uid, **attributes}.items()))
 
 
-def test_names_are_those_of_flip_33():
+def test_metric_names_are_those_of_flip_33():
     assert SourceMetric.NUM_RECORDS_IN == "numRecordsIn"
     assert SinkMetric.NUM_RECORDS_SEND_ERRORS == "numRecordsSendErrors"
     ours = {CommitterMetric.LOST_COMMITTABLES}
@@ -107,7 +107,7 @@ def test_names_are_those_of_flip_33():
     ]
 
 
-def test_a_group_takes_names_and_gives_plain_text():
+def test_a_group_accepts_enum_names_and_returns_plain_strings():
     group = MetricGroup()
     group.inc(SourceMetric.NUM_RECORDS_IN, 2)
     group.inc("numRecordsIn")
@@ -116,7 +116,7 @@ def test_a_group_takes_names_and_gives_plain_text():
     assert all(type(name) is str for name in [*group.counters, *group.gauges])
 
 
-def test_a_copy_is_independent_and_groups_pickle():
+def test_a_copy_is_independent_and_groups_can_be_pickled():
     group = MetricGroup()
     group.inc("a")
     copy = group.copy()
@@ -141,7 +141,7 @@ def test_a_meter_counts_over_its_window():
     assert meter.rate() == 0
 
 
-def test_numbers_carry_pipeline_uid_and_split(instruments, reader):
+def test_metrics_carry_pipeline_uid_and_split(instruments, reader):
     telemetry = Telemetry(status)
     instruments.add(telemetry)
     found = collected(reader)
@@ -153,7 +153,7 @@ def test_numbers_carry_pipeline_uid_and_split(instruments, reader):
     assert found[of("connectors.split.records.read", "in", split="file-1")] == 7
 
 
-def test_lookups_have_numbers(instruments, reader):
+def test_lookups_have_metrics(instruments, reader):
     lookup = LookupStatus(
         uid="planes",
         counters={"hitCount": 3, "own": 2},
@@ -167,7 +167,7 @@ def test_lookups_have_numbers(instruments, reader):
     assert found[of("connectors.custom.counter", "planes", name="own")] == 2
 
 
-def test_what_only_the_connector_knows_shares_two_instruments(instruments, reader):
+def test_custom_metrics_of_a_connector_share_two_instruments(instruments, reader):
     telemetry = Telemetry(lambda: status(reader_gauges={1: {"openFiles": 4.0}}))
     instruments.add(telemetry)
     found = collected(reader)
@@ -176,7 +176,7 @@ def test_what_only_the_connector_knows_shares_two_instruments(instruments, reade
     assert found[of("connectors.custom.gauge", "in", name="openFiles", subtask=1)] == 4
 
 
-def test_one_collection_asks_for_one_status(instruments, reader):
+def test_one_collection_requests_one_status(instruments, reader):
     asked = []
 
     def ask():
@@ -194,7 +194,7 @@ def test_one_collection_asks_for_one_status(instruments, reader):
     assert len(asked) == 3
 
 
-def test_pipelines_share_the_instruments_and_leave_them(instruments, reader):
+def test_pipelines_share_the_instruments_until_they_close(instruments, reader):
     first, second = Telemetry(status), Telemetry(lambda: status(9, name="q"))
     instruments.add(first)
     instruments.add(second)
@@ -207,7 +207,7 @@ def test_pipelines_share_the_instruments_and_leave_them(instruments, reader):
     assert collected(reader) == {}
 
 
-def test_every_metric_has_an_instrument_of_its_own():
+def test_every_metric_has_its_own_instrument():
     known = {*SOURCE_METRICS, *SPLIT_METRICS, *SINK_METRICS, *LOOKUP_METRICS}
     enums = (
         SourceMetric,
@@ -222,7 +222,7 @@ def test_every_metric_has_an_instrument_of_its_own():
     assert len(names) == len(set(names))
 
 
-def test_names_are_what_prometheus_expects():
+def test_instrument_names_are_valid_in_prometheus():
     for each in exported_metrics():
         assert re.fullmatch(r"connectors(\.[a-z_]+)+", each.name)
         assert each.prometheus_name.endswith("_total") == each.is_counter
@@ -233,6 +233,6 @@ def test_names_are_what_prometheus_expects():
     assert metrics["connectors.sink.written"] == "connectors_sink_written_bytes_total"
 
 
-def test_without_an_sdk_nothing_happens():
+def test_without_an_sdk_no_metrics_are_recorded():
     telemetry = Telemetry(lambda: pytest.fail("nobody asks"))
     Instruments().add(telemetry)

@@ -16,7 +16,7 @@ REQUIRED = pa.struct([pa.field("a", pa.int64(), nullable=False), pa.field("b", p
 
 @settings(max_examples=150)
 @given(nested_batches())
-def test_any_nested_column_loses_and_gets_its_nullability_without_a_change(
+def test_removing_and_restoring_nullability_does_not_change_a_nested_column(
     batch: pa.RecordBatch,
 ) -> None:
     for field, whole in zip(batch.schema, batch.columns, strict=True):
@@ -33,7 +33,7 @@ def test_any_nested_column_loses_and_gets_its_nullability_without_a_change(
 
 @settings(max_examples=50)
 @given(nested_batches())
-def test_a_batch_of_another_label_conforms(batch: pa.RecordBatch) -> None:
+def test_a_batch_with_other_schema_metadata_conforms(batch: pa.RecordBatch) -> None:
     schema = pa.schema(
         [field.with_type(nullable_type(field.type)) for field in batch.schema], {"of": "spark"}
     )
@@ -55,7 +55,7 @@ def test_a_batch_of_another_label_conforms(batch: pa.RecordBatch) -> None:
         (pa.struct([pa.field("s", REQUIRED, nullable=False)]), {"s": None}, "c.s"),
     ],
 )
-def test_a_null_where_none_may_be_is_named_by_its_path(kind, value, path):
+def test_a_null_in_a_required_field_is_named_by_its_path(kind, value, path):
     column = pa.array([value, None], nullable_type(kind))
     with pytest.raises(pa.ArrowInvalid, match=f"^column {path} is null but not nullable$"):
         cast_column(column, pa.field("c", kind))
@@ -78,7 +78,7 @@ def test_lists_of_every_layout_become_lists(kind):
     assert nullable_column(column).to_pylist() == [None, [3, 4]]
 
 
-def test_entries_of_maps_are_those_of_the_slice():
+def test_map_entries_respect_the_slice():
     kind = pa.map_(pa.string(), REQUIRED)
     maps = nested_array([[("a", None)], None, [("b", {"a": 1, "b": None})]], kind)
     assert map_entries(maps[1:]).to_pylist() == [
@@ -87,7 +87,7 @@ def test_entries_of_maps_are_those_of_the_slice():
     ]
 
 
-def test_what_a_null_hides_is_not_cast():
+def test_values_under_a_null_are_not_cast():
     hidden = pa.StructArray.from_arrays(
         [pa.array(["no number", "1"])], names=["a"], mask=pa.array([True, False])
     )

@@ -85,7 +85,7 @@ ALL = OptionSet(
 )
 
 
-def test_strings_as_spark_gives_them_become_typed_values() -> None:
+def test_strings_from_spark_become_typed_values() -> None:
     options = ALL.parse(
         {
             "topics": "a, b",
@@ -114,7 +114,7 @@ def test_strings_as_spark_gives_them_become_typed_values() -> None:
     assert options[PROPERTIES] == {"Client.Id": "x"}
 
 
-def test_defaults_fill_in_and_are_told_apart_from_what_was_given() -> None:
+def test_defaults_apply_and_are_distinguished_from_given_values() -> None:
     options = ALL.parse({"topics": ["a"], "workers": None})
     assert options[WORKERS] == 2
     assert not options.is_given(WORKERS)
@@ -136,9 +136,7 @@ def test_defaults_fill_in_and_are_told_apart_from_what_was_given() -> None:
         ("time.out", "timeout"),
     ],
 )
-def test_an_unknown_key_is_answered_with_what_may_have_been_meant(
-    given_key: str, meant: str
-) -> None:
+def test_an_unknown_key_is_answered_with_suggestions(given_key: str, meant: str) -> None:
     with pytest.raises(UnknownOptionError) as caught:
         ALL.parse({"topics": "a", given_key: "x"})
     assert caught.value.suggestions[0] == meant
@@ -146,14 +144,14 @@ def test_an_unknown_key_is_answered_with_what_may_have_been_meant(
     assert "kafka source" in str(caught.value)
 
 
-def test_a_key_like_no_other_gets_no_suggestion_but_the_known_keys() -> None:
+def test_a_key_like_no_other_gets_the_known_keys_instead_of_a_suggestion() -> None:
     with pytest.raises(UnknownOptionError) as caught:
         ALL.parse({"topics": "a", "zzz": "x"})
     assert caught.value.suggestions == ()
     assert "scan.startup.mode" in str(caught.value)
 
 
-def test_a_missing_required_option_says_what_it_is_for() -> None:
+def test_a_missing_required_option_shows_its_purpose() -> None:
     with pytest.raises(MissingOptionError, match="Topics to read"):
         ALL.parse({})
 
@@ -184,16 +182,14 @@ def test_a_missing_required_option_says_what_it_is_for() -> None:
         ("properties", 3, "mapping"),
     ],
 )
-def test_a_value_that_cannot_be_used_says_what_was_expected(
-    key: str, value: object, expected: str
-) -> None:
+def test_an_invalid_value_shows_what_was_expected(key: str, value: object, expected: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         ALL.parse({"topics": "a", key: value})
     assert expected in (caught.value.expected or "")
     assert caught.value.option in (key, f"{key}.*")
 
 
-def test_all_wrong_options_are_named_at_once() -> None:
+def test_all_invalid_options_are_named_at_once() -> None:
     with pytest.raises(UnknownOptionError) as caught:
         ALL.parse({"wokers": 1, "timeout": "5"})
     notes = "\n".join(caught.value.__notes__)
@@ -208,7 +204,7 @@ def test_one_option_under_two_spellings_is_refused() -> None:
         ALL.parse({"topics": "a", "properties": {"x": 1}, "properties.x": 2})
 
 
-def test_a_gathered_map_may_be_given_whole() -> None:
+def test_a_map_option_may_be_given_as_a_whole() -> None:
     options = ALL.parse({"topics": "a", "properties": {"x": "1"}, "properties.y.z": "2"})
     assert options[PROPERTIES] == {"x": "1", "y.z": "2"}
 
@@ -236,7 +232,7 @@ def test_secrets_appear_in_no_message_table_or_repr() -> None:
     assert caught.value.__cause__ is None
 
 
-def test_parsed_options_pickle_and_are_frozen() -> None:
+def test_parsed_options_can_be_pickled_and_are_immutable() -> None:
     options = ALL.parse({"topics": "a", "password": "p"})
     assert pickle.loads(pickle.dumps(options)) == options
     with pytest.raises(AttributeError):
@@ -270,7 +266,7 @@ def test_the_table_shows_units_and_bounds() -> None:
     ]
 
 
-def test_the_table_tells_an_empty_default_from_none() -> None:
+def test_the_table_distinguishes_an_empty_default_from_none() -> None:
     rows = OptionSet(Option("a", str, doc="A."), Option("b", str, default="", doc="B.")).markdown()
     assert rows.splitlines()[2:] == [
         "| `a` | string | (none) |  | A. |",
@@ -278,7 +274,7 @@ def test_the_table_tells_an_empty_default_from_none() -> None:
     ]
 
 
-def test_a_wrong_declaration_is_refused() -> None:
+def test_an_invalid_declaration_is_refused() -> None:
     wrong: list[Any] = [
         lambda: Option("Camel", str, doc=""),
         lambda: Option("a", str, doc="", required=True, default="x"),
@@ -292,28 +288,28 @@ def test_a_wrong_declaration_is_refused() -> None:
             declare().parse({})
 
 
-def test_sets_can_be_extended_and_asked() -> None:
+def test_option_sets_can_be_extended_and_queried() -> None:
     more = OptionSet(CHECK).extended(ACKS, scope="sink")
     assert more.keys == ("check", "acks")
     assert "ACKS" in more
     assert "topics" not in more
 
 
-def test_paths_are_texts() -> None:
+def test_a_path_is_accepted_as_text() -> None:
     assert Option("path", str, doc="").parse(Path("/a/b")) == "/a/b"
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=10_000)))
-def test_a_duration_is_read_back_as_it_was_shown(value: timedelta) -> None:
+def test_a_formatted_duration_is_parsed_back(value: timedelta) -> None:
     assert parse_duration(format_duration(value)) == value
 
 
 @given(st.integers(min_value=0, max_value=2**62))
-def test_a_size_is_read_back_as_it_was_shown(value: int) -> None:
+def test_a_formatted_size_is_parsed_back(value: int) -> None:
     assert parse_memory_size(format_memory_size(value)) == value
 
 
-def test_marks_of_stability_belong_to_the_marked_only() -> None:
+def test_stability_marks_are_not_inherited() -> None:
     @experimental
     class Trial:
         pass
@@ -326,7 +322,7 @@ def test_marks_of_stability_belong_to_the_marked_only() -> None:
     assert stability_of(3) is None
 
 
-def test_the_deprecated_works_and_warns_once(recwarn: pytest.WarningsRecorder) -> None:
+def test_a_deprecated_object_works_and_warns_once(recwarn: pytest.WarningsRecorder) -> None:
     @deprecated(since="1.2.0", removal="2.0.0", instead="new()")
     def old(value: int) -> int:
         """Double it."""

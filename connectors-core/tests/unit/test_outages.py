@@ -30,21 +30,21 @@ def test_an_outage_begins_before_its_context_and_ends_with_it():
     assert over.is_set()
 
 
-def test_an_outage_passes_for_who_waits_for_its_end():
+def test_an_outage_ends_for_a_caller_that_waits_for_its_end():
     seen = []
     with passing(noted(seen), 0.01) as over:
         assert over.wait(60)
         assert seen == ["begun", "over"]
 
 
-def test_an_outage_is_over_where_its_context_fails():
+def test_an_outage_ends_if_its_context_fails():
     seen = []
     with pytest.raises(KeyError), passing(noted(seen), FOR_EVER):
         raise KeyError
     assert seen == ["begun", "over"]
 
 
-def test_an_outage_that_cannot_begin_says_so():
+def test_an_outage_that_cannot_begin_raises_its_error():
     @contextmanager
     def broken():
         raise ValueError("no such switch")
@@ -54,7 +54,7 @@ def test_an_outage_that_cannot_begin_says_so():
         pass
 
 
-def test_a_system_without_outages_says_so():
+def test_a_system_without_outages_raises_an_error():
     class Rock(TestSystem):
         name, variable = "rock", "ROCK"
 
@@ -65,7 +65,7 @@ def test_a_system_without_outages_says_so():
         Rock().outage("", Outage.STOPPED)
 
 
-def test_only_a_retryable_error_is_worth_another_attempt():
+def test_only_a_retryable_error_justifies_another_attempt():
     assert_worth_another_attempt(RetryableError("later"))
     for error in (FatalError("never"), ConnectionResetError("raw")):
         with pytest.raises(AssertionError, match=type(error).__name__):

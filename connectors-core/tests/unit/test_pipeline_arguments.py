@@ -11,7 +11,7 @@ from connectors_core.source.split import ReadLimits
 from connectors_core.spark.arguments import check_limits, check_type
 
 
-def test_a_wrong_type_is_named_without_its_value():
+def test_an_argument_of_the_wrong_type_is_named_without_its_value():
     with pytest.raises(InvalidOptionError) as refused:
         check_type("record_policy", "hunter2", RecordPolicy, example="RecordPolicy.skip()")
     assert refused.value.option == "record_policy"
@@ -21,7 +21,7 @@ def test_a_wrong_type_is_named_without_its_value():
 
 
 @pytest.mark.parametrize("value", [None, RecordPolicy.skip()])
-def test_the_right_type_and_the_default_pass(value):
+def test_the_right_type_and_the_default_are_accepted(value):
     check_type("record_policy", value, RecordPolicy, example="RecordPolicy.skip()")
 
 
@@ -43,5 +43,5 @@ def test_limits_that_are_not_positive_numbers_are_refused(limits):
 
 
 @pytest.mark.parametrize("limits", [None, ReadLimits(), ReadLimits(rows=1, seconds=0.5)])
-def test_positive_limits_pass(limits):
+def test_positive_limits_are_accepted(limits):
     check_limits(limits)

@@ -62,7 +62,7 @@ def planned_splits(driver):
     ]
 
 
-def test_what_is_there_is_read_without_a_claim_and_then_nothing_is_planned():
+def test_existing_rows_are_read_without_a_claim_and_then_nothing_is_planned():
     source = log_of(7, 0, 12)
     driver = driver_of(source).start()
     driver.run_until(all_read(driver))
@@ -73,7 +73,7 @@ def test_what_is_there_is_read_without_a_claim_and_then_nothing_is_planned():
     assert sorted(planned_splits(driver)) == ["p0", "p2"]
 
 
-def test_rows_that_appear_are_planned_as_soon_as_they_are_known():
+def test_new_rows_are_planned_as_soon_as_they_are_discovered():
     source = log_of(3)
     driver = driver_of(source).start()
     driver.run_until(all_read(driver))
@@ -81,7 +81,7 @@ def test_rows_that_appear_are_planned_as_soon_as_they_are_known():
     source.rows["p0"] += [20, 21]
     appeared = driver.clock()
     driver.run_until(lambda: rows_read(driver) == {"p0": 5})
-    assert driver.clock() - appeared <= 0.1  # as often as the enumerator looks
+    assert driver.clock() - appeared <= 0.1  # the discovery interval
     driver.assert_exactly_once()
 
 
@@ -100,7 +100,7 @@ def test_the_enumerator_spreads_a_limit_of_rows_and_of_splits():
     assert len(driver.plans) == 3
 
 
-def test_partitions_behind_a_limit_take_turns():
+def test_partitions_under_a_limit_take_turns():
     source = log_of(100, 100, 100)
     driver = driver_of(source, limits=ReadLimits(rows=5)).start(1)
     driver.run_until(lambda: len(driver.plans) == 10)
@@ -108,7 +108,7 @@ def test_partitions_behind_a_limit_take_turns():
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_a_rate_holds_back_what_is_planned(parallelism):
+def test_a_rate_limit_holds_back_plans(parallelism):
     rate = RateLimiterStrategy.per_second(10.0)
     driver = driver_of(log_of(20, 20), rate_limiter=rate).start(parallelism)
     began = driver.clock()
@@ -117,7 +117,7 @@ def test_a_rate_holds_back_what_is_planned(parallelism):
     driver.assert_exactly_once()
 
 
-def test_what_a_limit_of_bytes_cuts_is_given_a_new_stop():
+def test_a_read_that_a_byte_limit_cuts_gets_a_new_stop():
     source = log_of(30, 30)
     driver = driver_of(source, limits=ReadLimits(bytes=100)).start(1)
     driver.run_until(all_read(driver))
@@ -126,7 +126,7 @@ def test_what_a_limit_of_bytes_cuts_is_given_a_new_stop():
     assert all(entry.claim for plan in driver.plans.values() for entry in driver.entries(plan))
 
 
-def test_a_stop_within_rows_that_were_emitted_keeps_the_rest_of_them_to_skip():
+def test_a_stop_within_emitted_rows_keeps_the_remaining_rows_to_skip():
     source = log_of(9)
     split = planned(LogSplit("p0", position=2, stop=5), skip=4)
     task, entry = reader_task(source, fresh_store()), entry_of([split])
@@ -135,7 +135,7 @@ def test_a_stop_within_rows_that_were_emitted_keeps_the_rest_of_them_to_skip():
     assert (report.finished, report.skip, report.rows) == (True, 1, 0)
 
 
-def test_an_enumerator_that_sends_a_split_back_has_none_of_its_rows_skipped():
+def test_rows_of_a_split_that_the_enumerator_resets_are_not_skipped():
     class MadeAnew(LogEnumerator):
         def plan_reads(self, splits, limits):
             ends = {split_id: len(rows) for split_id, rows in self.source.rows.items()}
@@ -154,7 +154,7 @@ def test_an_enumerator_that_sends_a_split_back_has_none_of_its_rows_skipped():
     assert driver.emitted("s")["p0"] == [*range(6), *range(3)]
 
 
-def test_a_run_to_what_is_there_ends_at_it_and_finishes_empty_partitions_too():
+def test_an_available_now_run_ends_at_the_existing_rows_and_finishes_empty_partitions_too():
     source = log_of(5, 0)
     driver = driver_of(source, available_now=True, strategy=MONOTONOUS).start()
     source.rows["p0"] += [90]
@@ -166,7 +166,7 @@ def test_a_run_to_what_is_there_ends_at_it_and_finishes_empty_partitions_too():
     assert driver.watermarks("s")[-1] == END_OF_TIME
 
 
-def test_a_run_to_what_is_there_goes_on_where_an_endless_one_was():
+def test_an_available_now_run_resumes_where_an_endless_run_stopped():
     source = log_of(5, 5)
     driver = driver_of(source, limits=ReadLimits(rows=3)).start(3)
     driver.run_until(lambda: len(driver.fed) == 2)
@@ -176,7 +176,7 @@ def test_a_run_to_what_is_there_goes_on_where_an_endless_one_was():
     driver.assert_exactly_once()
 
 
-def test_a_bounded_log_is_read_to_its_end_in_plans_and_in_a_batch():
+def test_a_bounded_log_is_read_to_its_end_in_streaming_and_in_batch():
     source = log_of(8, 0, 5, bounded=True)
     driver = driver_of(source, limits=ReadLimits(rows=3)).start(2).run()
     driver.assert_exactly_once()
@@ -191,7 +191,7 @@ def test_a_bounded_log_is_read_to_its_end_in_plans_and_in_a_batch():
     assert sorted(split.stop for split in found) == [0, 5, 8]
 
 
-def test_the_evaluator_ends_a_partition_for_good_and_no_other():
+def test_the_evaluator_permanently_ends_only_the_matching_partition():
     class Ends(RecordEvaluator):
         def is_end_of_stream(self, row):
             raise NotImplementedError
@@ -215,7 +215,7 @@ def test_the_evaluator_ends_a_partition_for_good_and_no_other():
     assert positions["p0"] <= 5
 
 
-def test_status_counts_a_split_as_finished_when_it_is_for_good():
+def test_the_status_counts_only_permanently_finished_splits_as_finished():
     driver = driver_of(log_of(9), limits=ReadLimits(rows=3)).start(1)
     driver.run_until(all_read(driver))
     driver.mailbox.run()
@@ -231,7 +231,7 @@ def test_status_counts_a_split_as_finished_when_it_is_for_good():
 # --- watermarks -----------------------------------------------------------------------------------
 
 
-def test_an_empty_partition_becomes_idle_without_a_plan_and_counts_again_when_it_has_rows():
+def test_an_empty_partition_becomes_idle_without_a_plan_and_counts_again_once_it_has_rows():
     source = log_of(5, 0)
     strategy = MONOTONOUS.with_idleness(timedelta(seconds=5))
     driver = driver_of(source, strategy=strategy).start(1)
@@ -245,12 +245,12 @@ def test_an_empty_partition_becomes_idle_without_a_plan_and_counts_again_when_it
     source.rows["p0"] += [30]
     plans = len(driver.plans)
     driver.run_until(lambda: len(driver.plans) == plans + 1)
-    assert driver.watermarks("s")[-1] == 13  # the row that is known to wait is not passed
+    assert driver.watermarks("s")[-1] == 13  # the known pending row is not passed
     driver.run_until(lambda: driver.watermarks("s")[-1] == 19)
     driver.assert_exactly_once()
 
 
-def test_a_partition_that_a_rate_holds_is_not_idle():
+def test_a_partition_that_a_rate_limit_holds_is_not_idle():
     rate = RateLimiterStrategy.per_second(0.1)
     strategy = MONOTONOUS.with_idleness(timedelta(seconds=5))
     driver = driver_of(log_of(3, 3), strategy=strategy, rate_limiter=rate).start(1)
@@ -263,7 +263,7 @@ def test_a_partition_that_a_rate_holds_is_not_idle():
         assert not any(idle)
 
 
-# --- what an enumerator must keep to --------------------------------------------------------------
+# --- obligations of an enumerator ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_partition_that_a_rate_holds_is_not_idle():
         lambda split: {split.split_id: PlannedRead(split=split, then=LogSplit("other"))},
     ],
 )
-def test_a_read_of_another_split_is_refused(wrong):
+def test_a_planned_read_of_an_unknown_split_is_refused(wrong):
     class Confused(LogEnumerator):
         def plan_reads(self, splits, limits):
             return wrong(splits[0]) if splits else {}
@@ -287,7 +287,7 @@ def test_a_read_of_another_split_is_refused(wrong):
     assert "Confused" in str(error)
 
 
-def test_an_enumerator_may_plan_no_stops_for_a_while():
+def test_an_enumerator_may_temporarily_plan_no_stops():
     class Wrapper(LogEnumerator):
         plans_stops = False
 
@@ -298,7 +298,7 @@ def test_an_enumerator_may_plan_no_stops_for_a_while():
     driver_of(source, limits=ReadLimits(rows=3)).start(2).run().assert_exactly_once()
 
 
-def test_the_suites_read_live_splits_to_the_stops_of_a_plan():
+def test_the_suites_read_live_splits_to_their_planned_stops():
     stops = {split.split_id: split.stop for split in all_splits(log_of(4, 2))}
     assert stops == {"p0": 4, "p1": 2}
     bounded = all_splits(log_of(4, bounded=True))
@@ -308,7 +308,7 @@ def test_the_suites_read_live_splits_to_the_stops_of_a_plan():
 # --- committed positions --------------------------------------------------------------------------
 
 
-def test_positions_are_told_once_their_plan_is_committed_and_not_before():
+def test_positions_are_reported_only_after_their_plan_is_committed_and_only_once():
     source = log_of(6, 2)
     driver = driver_of(source, limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: len(driver.fed) == 2)
@@ -327,7 +327,7 @@ def test_positions_are_told_once_their_plan_is_committed_and_not_before():
     assert enumerator.log[-1] == ("complete", 1)
 
 
-def test_positions_of_finished_splits_are_at_their_stops():
+def test_reported_positions_of_finished_splits_are_their_stops():
     source = log_of(6, 0)
     driver = driver_of(source, available_now=True).start(1).run()
     driver.coordinator.notify_complete(0)
@@ -335,7 +335,7 @@ def test_positions_of_finished_splits_are_at_their_stops():
     assert source.last_enumerator.committed == [(0, {"p0": 6, "p1": 0})]
 
 
-def test_positions_are_told_after_a_restart_too():
+def test_positions_are_reported_after_a_restart_too():
     source = log_of(6)
     driver = driver_of(source, limits=ReadLimits(rows=4)).start(1)
     driver.run_until(lambda: len(driver.fed) == 2)
@@ -347,14 +347,14 @@ def test_positions_are_told_after_a_restart_too():
     assert source.last_enumerator.committed == [(0, {"p0": 4})]
 
 
-# --- any of it ------------------------------------------------------------------------------------
+# --- random histories ----------------------------------------------------------------------------
 
 steps = st.lists(st.integers(0, 300), max_size=9)
 small = st.none() | st.integers(1, 6)
 
 
 class LogModel(DriverModel):
-    """Partitions grow, the driver crashes and comes back with any parallelism; then it is ended."""
+    """Partitions grow, and the driver crashes and restarts with any parallelism until the end."""
 
     @initialize(
         sizes=st.lists(st.integers(0, 15), max_size=4),

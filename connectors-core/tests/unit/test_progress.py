@@ -116,18 +116,18 @@ def test_the_table_shows_sources_and_sinks():
         assert part in text
 
 
-def test_pending_records_are_a_better_lag_than_the_watermark():
+def test_pending_records_are_preferred_to_the_watermark_as_the_lag():
     assert "42 rows" in rendered(progress_view(status(pending_records=42)))
 
 
-def test_an_error_is_shown_by_its_first_line_and_markup_is_text():
+def test_an_error_is_shown_by_its_first_line_and_its_markup_is_escaped():
     failed = status(PipelineState.FAILED, "[FATAL] [red]disk full[/red]\n  hint: more")
     text = rendered(progress_view(failed))
     assert "[FATAL] [red]disk full[/red]" in text
     assert "hint" not in text
 
 
-def test_lines_are_one_for_each_part():
+def test_each_part_has_a_line():
     lines = list(progress_lines(status(watermark=END_OF_TIME, watermark_lag=None, finished=True)))
     assert lines[0] == "pipeline p: running, query-0 plan 8 epoch 7 batch 9"
     assert lines[1].startswith("source flights: 1,234,567 rows, 4,321 rows/s, 5.0 MiB, splits 4/12")
@@ -135,7 +135,7 @@ def test_lines_are_one_for_each_part():
     assert lines[2].startswith("sink archive: 77 rows")
 
 
-def test_nothing_is_shown_unless_asked():
+def test_nothing_is_shown_by_default():
     assert ProgressDisplay.started(status, False, terminal()) is None
     assert ProgressDisplay.started(status, "auto", pipe()) is None
 
@@ -147,7 +147,7 @@ def quick(monkeypatch):
 
 
 class Pipeline:
-    """Gives a status and tells when it was asked often enough."""
+    """Returns a status and signals when it was requested often enough."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -175,7 +175,7 @@ def test_a_display_ends_with_its_pipeline(quick):
     display.stop()
 
 
-def test_the_terminal_is_given_back_after_an_error(quick):
+def test_the_terminal_is_restored_after_an_error(quick):
     console = terminal()
     pipeline = Pipeline(status(), status(PipelineState.FAILED, "disk full"))
     display = ProgressDisplay.started(pipeline.status, True, console)
@@ -186,7 +186,7 @@ def test_the_terminal_is_given_back_after_an_error(quick):
     assert text.rstrip("\x1b[?25h\n").endswith("disk full")
 
 
-def test_lines_where_there_is_no_terminal(quick):
+def test_lines_are_printed_without_a_terminal(quick):
     console = pipe()
     pipeline = Pipeline(status(), status(PipelineState.STOPPED))
     display = ProgressDisplay.started(pipeline.status, True, console)
@@ -220,7 +220,7 @@ def test_a_notebook_gets_one_output_that_is_replaced(quick, monkeypatch):
     assert "\x1b" not in texts[-1]
 
 
-def test_a_fault_of_the_display_is_none_of_the_pipeline(quick):
+def test_an_error_in_the_display_does_not_affect_the_pipeline(quick):
     pipeline = Pipeline(status(), ValueError("broken"))
     display = ProgressDisplay.started(pipeline.status, True, terminal())
     pipeline.asked.wait(SECONDS)
@@ -247,5 +247,5 @@ def test_a_fault_of_the_display_is_none_of_the_pipeline(quick):
         (_display.moment(-(2**63)), "start"),
     ],
 )
-def test_numbers_and_times(text, expected):
+def test_numbers_and_times_are_formatted(text, expected):
     assert text == expected

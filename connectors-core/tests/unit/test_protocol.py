@@ -132,13 +132,13 @@ reports = st.builds(
 
 @given(entry=entries)
 @settings(deadline=None, max_examples=50)
-def test_an_entry_survives_the_carrier(entry):
+def test_an_entry_survives_encoding_for_the_carrier(entry):
     assert decode_entry(encode_entry(entry)) == entry
 
 
 @given(plan=plans, report=reports)
 @settings(deadline=None, max_examples=30)
-def test_documents_come_back_as_they_were(plan, report):
+def test_documents_are_read_back_unchanged(plan, report):
     assert PLANS.decode(PLANS.encode(plan), "p") == plan
     assert REPORTS.decode(REPORTS.encode(report), "r") == report
 
@@ -169,7 +169,7 @@ def test_the_first_writer_of_a_document_wins():
     assert DECISIONS.read(store, decision_path(0)) == a_decision()
 
 
-def test_a_document_that_was_cut_short_or_altered_is_refused():
+def test_a_truncated_or_altered_document_is_refused():
     data = PLANS.encode(a_plan())
     altered = orjson.loads(data)
     altered["payload"]["number"] = 7
@@ -186,7 +186,7 @@ def test_a_document_of_another_kind_or_a_newer_release_is_refused():
         PLANS.decode(orjson.dumps(newer), "p")
 
 
-def test_paths_sort_as_their_numbers_do():
+def test_paths_sort_by_number():
     for path in (plan_path, decision_path, lambda n: done_path(n, "x")):
         listed = [path(n) for n in (0, 9, 10, 99, 100, 123_456_789)]
         assert listed == sorted(listed)
@@ -194,7 +194,7 @@ def test_paths_sort_as_their_numbers_do():
     assert subtasks == sorted(subtasks)
 
 
-def test_carriers_see_the_plans_of_their_source_and_nothing_changes_by_looking():
+def test_carriers_see_the_plans_of_their_source_without_changing_anything():
     root = fresh_store()
     with pytest.raises(StateCorruptedError, match="does not know the source"):
         StoredPlans(root, "s").initial()

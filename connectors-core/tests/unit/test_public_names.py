@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a package imports when they are first used."""
+"""Tests the names that a package imports on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ["connectors_core", "connectors_core.schema", "connectors_core.testin
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_name_is_there_typed_and_listed(package: str) -> None:
+def test_every_name_is_exported_typed_and_listed(package: str) -> None:
     module = import_module(package)
     assert module.__file__ is not None
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
@@ -37,7 +37,7 @@ def test_every_name_is_there_typed_and_listed(package: str) -> None:
         _ = module.Nothing
 
 
-def test_the_core_needs_no_spark_before_a_pipeline() -> None:
+def test_the_core_imports_no_spark_before_a_pipeline_needs_it() -> None:
     code = """
 import sys
 import connectors_core

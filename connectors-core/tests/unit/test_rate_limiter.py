@@ -13,7 +13,7 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 
 rates = st.floats(0.01, 1e6)
 bursts = st.integers(1, 1_000_000)
-#: Seconds before a plan, the share of its permits that is read, the number of its reports.
+# The seconds before a plan, the share of its permits that is read, and its number of reports.
 plans = st.lists(
     st.tuples(st.floats(0, 100), st.floats(0, 1), st.integers(1, 4)), min_size=1, max_size=40
 )
@@ -31,7 +31,7 @@ def close_to(bound):
 
 
 @given(rates, bursts, plans)
-def test_reads_at_most_rate_times_time_plus_burst_over_every_span_of_plans(rate, burst, plans):
+def test_over_every_span_of_plans_reads_stay_within_rate_times_time_plus_burst(rate, burst, plans):
     limiter = RateLimiterStrategy.per_second(rate, burst).create()
     now, reads = 0.0, []
     for seconds, share, reports in plans:
@@ -45,7 +45,7 @@ def test_reads_at_most_rate_times_time_plus_burst_over_every_span_of_plans(rate,
 
 
 @given(rates, bursts, plans)
-def test_never_starves(rate, burst, plans):
+def test_a_limited_source_never_starves(rate, burst, plans):
     limiter = RateLimiterStrategy.per_second(rate, burst).create()
     now = 0.0
     for seconds, share, _ in plans:
@@ -58,7 +58,7 @@ def test_never_starves(rate, burst, plans):
 
 
 @given(rates, plans)
-def test_reads_all_that_the_rate_allows_when_there_is_always_more(rate, plans):
+def test_a_source_with_enough_rows_reads_the_full_rate(rate, plans):
     limiter = RateLimiterStrategy.per_second(rate, 100_000_000_000).create()
     limiter.consumed(100_000_000_000)
     now, total = 0.0, read(limiter, 0.0, 1.0)
@@ -69,18 +69,18 @@ def test_reads_all_that_the_rate_allows_when_there_is_always_more(rate, plans):
 
 
 @given(rates, bursts, st.floats(0, 1e9))
-def test_time_without_reading_saves_up_no_more_than_the_burst(rate, burst, idle):
+def test_an_idle_period_saves_up_no_more_than_the_burst(rate, burst, idle):
     limiter = RateLimiterStrategy.per_second(rate, burst).create()
     limiter.permits(0.0)
     assert limiter.permits(idle) == burst
 
 
-def test_asking_without_reading_costs_nothing():
+def test_requesting_permits_without_reading_costs_nothing():
     limiter = RateLimiterStrategy.per_second(10).create()
     assert [limiter.permits(0.0) for _ in range(3)] == [10, 10, 10]
 
 
-def test_a_restarted_limiter_pays_for_the_plan_from_before():
+def test_a_restarted_limiter_accounts_for_the_plan_before_the_restart():
     limiter = RateLimiterStrategy.per_second(10, burst=20).create()
     limiter.consumed(50)
     assert limiter.permits(0.0) == 0
@@ -89,7 +89,7 @@ def test_a_restarted_limiter_pays_for_the_plan_from_before():
     assert limiter.permits(4.0) == 10
 
 
-def test_a_clock_that_goes_back_gives_nothing():
+def test_a_clock_that_goes_back_grants_no_permits():
     limiter = RateLimiterStrategy.per_second(10).create()
     read(limiter, 100.0, 1.0)
     assert limiter.permits(50.0) == 0
@@ -110,7 +110,7 @@ def test_a_limit_per_checkpoint_is_the_same_for_each_plan():
     assert limiter.delay(9.0) == 0
 
 
-def test_no_limit_is_none():
+def test_no_limit_grants_unlimited_permits():
     assert RateLimiterStrategy.none().create().permits(0.0) is None
 
 
@@ -124,11 +124,11 @@ def test_no_limit_is_none():
         lambda: RateLimiterStrategy.per_checkpoint(0),
     ],
 )
-def test_refuses_what_would_stop_the_source_for_ever(make):
+def test_a_rate_that_would_stop_the_source_forever_is_refused(make):
     with pytest.raises(ConfigurationError):
         make()
 
 
-def test_a_strategy_is_a_value_that_can_be_shipped():
+def test_a_strategy_compares_by_value_and_can_be_pickled():
     strategy = RateLimiterStrategy.per_second(5)
     assert pickle.loads(pickle.dumps(strategy)) == strategy

@@ -29,7 +29,7 @@ NO_PAUSE = timedelta(0)
     requests=st.integers(1, 5),
     size=st.integers(1, 50),
 )
-def test_the_bound_stays_between_one_entry_and_all_that_requests_can_hold(
+def test_the_limit_stays_between_one_entry_and_the_capacity_of_all_requests(
     results: list[tuple[int, int]], requests: int, size: int
 ) -> None:
     strategy = CongestionControlRateLimitingStrategy(
@@ -37,7 +37,7 @@ def test_the_bound_stays_between_one_entry_and_all_that_requests_can_hold(
     )
     for wanted, failed in results:
         batch = min(wanted, strategy.max_batch_size)
-        assert not strategy.should_block(RequestInfo(batch))  # nothing is on its way
+        assert not strategy.should_block(RequestInfo(batch))  # no request in flight
         strategy.register_in_flight_request(RequestInfo(batch))
         strategy.register_completed_request(ResultInfo(min(failed, batch), batch))
         assert 1 <= strategy.max_batch_size <= size
@@ -45,7 +45,7 @@ def test_the_bound_stays_between_one_entry_and_all_that_requests_can_hold(
 
 
 class Answers:
-    """What a strategy makes of answers to requests of a hundred entries."""
+    """Feeds a strategy with responses to requests of a hundred entries."""
 
     def __init__(self, **settings: Any) -> None:
         bounds = {"max_in_flight_requests": 4, "max_batch_size": 100, "pause": NO_PAUSE} | settings
@@ -60,7 +60,7 @@ class Answers:
         return self.strategy.max_in_flight_messages
 
     def __call__(self, *failed: int) -> list[int]:
-        """The bounds behind answers to requests that are sent one after the other."""
+        """Return the limit after each response to requests that are sent one after another."""
         found = []
         for each in failed:
             self.sent(1)
@@ -68,20 +68,20 @@ class Answers:
         return found
 
 
-def test_a_refusal_after_a_success_shrinks_nothing() -> None:
+def test_a_refusal_right_after_a_success_does_not_lower_the_limit() -> None:
     assert Answers()(0, 100, 0, 1, 0, 50, 0) == [400] * 7
 
 
-def test_the_bound_shrinks_by_the_part_that_failed_and_grows_with_successes() -> None:
+def test_the_limit_shrinks_by_the_failed_share_and_grows_with_successes() -> None:
     assert Answers()(10, 10, 50, 100, 0, 0) == [400, 380, 285, 200, 210, 220]
 
 
-def test_requests_become_smaller_when_several_in_a_row_are_refused_as_a_whole() -> None:
+def test_requests_shrink_after_several_consecutive_complete_refusals() -> None:
     assert Answers()(*[100] * 7) == [400, 200, 200, 200, 100, 50, 25]
     assert Answers()(*[100] * 4, 50, *[100] * 3) == [400, 200, 200, 200, 200, 200, 200, 200]
 
 
-def test_two_whole_requests_stay_while_a_part_of_them_is_taken() -> None:
+def test_the_limit_stays_at_two_full_requests_while_they_are_partially_accepted() -> None:
     found = Answers()(*[90] * 20)
     assert found[-1] == 200
     assert Answers()(*[100] * 20)[-1] == 1
@@ -94,13 +94,13 @@ def half_refused(strategy: CongestionControlRateLimitingStrategy) -> int:
     return strategy.max_in_flight_messages
 
 
-def test_a_service_that_takes_a_part_again_gets_more_up_to_two_whole_requests() -> None:
+def test_a_service_that_accepts_a_part_again_gets_up_to_two_full_requests() -> None:
     answers = Answers()
     assert answers(*[100] * 8)[-1] == 12
     assert [half_refused(answers.strategy) for _ in range(6)] == [24, 48, 96, 192, 200, 200]
 
 
-def test_the_floor_is_a_hundredth_of_a_request() -> None:
+def test_the_minimum_limit_is_a_hundredth_of_a_request() -> None:
     strategy = CongestionControlRateLimitingStrategy(
         max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
     )
@@ -110,7 +110,7 @@ def test_the_floor_is_a_hundredth_of_a_request() -> None:
     assert strategy.max_in_flight_messages == 100
 
 
-def test_what_is_sent_again_by_itself_counts_for_little() -> None:
+def test_small_retries_have_little_effect_on_the_limit() -> None:
     answers = Answers()
     answers(1, 1)
     before = answers.strategy.max_in_flight_messages
@@ -120,7 +120,7 @@ def test_what_is_sent_again_by_itself_counts_for_little() -> None:
     assert before - answers.strategy.max_in_flight_messages <= 20
 
 
-def test_requests_that_are_bounded_by_their_bytes_become_smaller_too() -> None:
+def test_requests_that_are_limited_by_bytes_shrink_too() -> None:
     strategy = CongestionControlRateLimitingStrategy(
         max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
     )
@@ -130,7 +130,7 @@ def test_requests_that_are_bounded_by_their_bytes_become_smaller_too() -> None:
     assert strategy.max_batch_size == 300
 
 
-def test_requests_that_were_on_their_way_together_count_once() -> None:
+def test_concurrent_requests_count_as_a_single_refusal() -> None:
     answers = Answers(max_in_flight_requests=8)
     answers(100)  # the first refusal
     answers.sent(4)
@@ -138,15 +138,15 @@ def test_requests_that_were_on_their_way_together_count_once() -> None:
     assert answers(100) == [200]
 
 
-def test_a_service_that_refuses_a_request_beside_another_one_keeps_two() -> None:
+def test_a_service_that_refuses_a_request_while_another_is_in_flight_keeps_two() -> None:
     answers = Answers()
-    answers.sent(1)  # it is at work on this one
+    answers.sent(1)  # the service is processing this one
     for _ in range(10):
         answers(100)
     assert answers.strategy.max_in_flight_messages == 200
 
 
-def test_nothing_is_sent_for_a_moment_when_something_is_refused_for_the_first_time() -> None:
+def test_the_first_refusal_pauses_sending_briefly() -> None:
     answers = Answers(pause=timedelta(milliseconds=30))
     answers(100)
     assert answers.strategy.should_block(RequestInfo(1))
@@ -154,11 +154,11 @@ def test_nothing_is_sent_for_a_moment_when_something_is_refused_for_the_first_ti
     while answers.strategy.should_block(RequestInfo(1)):
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    answers(100)  # the bound shrinks instead
+    answers(100)  # the limit shrinks instead
     assert not answers.strategy.should_block(RequestInfo(1))
 
 
-def test_a_service_that_takes_a_part_gets_more_when_it_has_nothing_else() -> None:
+def test_the_pause_ends_when_no_other_request_is_in_flight() -> None:
     answers = Answers(pause=timedelta(hours=1))
     answers.sent(2)
     answers.answered(50)
@@ -167,7 +167,7 @@ def test_a_service_that_takes_a_part_gets_more_when_it_has_nothing_else() -> Non
     assert not answers.strategy.should_block(RequestInfo(1))
 
 
-def test_how_the_bound_moves_can_be_ones_own() -> None:
+def test_a_custom_scaling_strategy_can_control_the_limit() -> None:
     class Steps(ScalingStrategy):
         def scale_up(self, current: int) -> int:
             return current + 1
@@ -178,7 +178,7 @@ def test_how_the_bound_moves_can_be_ones_own() -> None:
     assert Answers(scaling=Steps())(50, 50, 100, 0) == [400, 395, 385, 386]
 
 
-def test_as_many_entries_as_the_bound_allows_are_on_their_way() -> None:
+def test_entries_in_flight_reach_the_limit_exactly() -> None:
     strategy = CongestionControlRateLimitingStrategy(
         max_in_flight_requests=3, max_batch_size=10, initial_max_in_flight_messages=15
     )
@@ -187,7 +187,7 @@ def test_as_many_entries_as_the_bound_allows_are_on_their_way() -> None:
     assert strategy.should_block(RequestInfo(6))
 
 
-def test_as_many_requests_as_are_allowed_are_on_their_way() -> None:
+def test_requests_in_flight_reach_the_limit_exactly() -> None:
     for strategy in (
         FixedRateLimitingStrategy(max_in_flight_requests=2, max_batch_size=10),
         CongestionControlRateLimitingStrategy(
@@ -202,7 +202,7 @@ def test_as_many_requests_as_are_allowed_are_on_their_way() -> None:
         assert not strategy.should_block(RequestInfo(1))
 
 
-def test_numbers_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="max_batch_size"):
         FixedRateLimitingStrategy(max_in_flight_requests=1, max_batch_size=0)
     with pytest.raises(ConfigurationError, match="rate_threshold"):

@@ -86,10 +86,10 @@ def by_split(rows):
     skew=st.none() | st.integers(0, 12),
     can_pause=st.booleans(),
 )
-def test_plan_after_plan_gives_every_row_once_and_every_replay_the_same(
+def test_consecutive_plans_read_every_row_once_and_replays_return_the_same_rows(
     sizes, seed, ordered, claim, rows, size, evaluated, skew, can_pause
 ):
-    # What may be cut anywhere must be claimed, as the coordinator does.
+    # Like the coordinator, claim reads that can be cut anywhere.
     claim = claim or size is not None or (rows is not None and not ordered)
     source = source_of(sizes, SplitTraits(ordered=ordered), seed=seed, can_pause=can_pause)
     task = reader_task(
@@ -113,10 +113,10 @@ def test_plan_after_plan_gives_every_row_once_and_every_replay_the_same(
         first = read(task, entry)
         report = report_of(task, entry)
         assert (len(first), rows is None or len(first) <= rows) == (report.rows, True)
-        # Again with the report: a retry, a second branch, a replay after a crash.
+        # Read again with the report: a retry, a second branch, or a replay after a crash.
         assert by_split(read(task, entry)) == by_split(first)
         assert report_of(task, entry) == report
-        if not claim:  # again without it: an attempt that died before its report
+        if not claim:  # read again without it: an attempt died before its report
             other = reader_task(
                 source, task.store.child("other"), evaluator=task.evaluator, strategy=task.strategy
             )
@@ -130,7 +130,7 @@ def test_plan_after_plan_gives_every_row_once_and_every_replay_the_same(
 
 @settings(deadline=None)
 @given(sizes=sizes, seed=seeds, rows=st.none() | st.integers(1, 15), data=st.data())
-def test_a_live_source_goes_on_where_it_stopped_as_rows_arrive(sizes, seed, rows, data):
+def test_a_live_source_resumes_where_it_stopped_as_rows_arrive(sizes, seed, rows, data):
     source = source_of(sizes, LIVE, seed=seed)
     task = reader_task(source, fresh_store())
     entry = whole_entry(source, claim=True, limits=ReadLimits(rows=rows))
@@ -141,7 +141,7 @@ def test_a_live_source_goes_on_where_it_stopped_as_rows_arrive(sizes, seed, rows
             for split, times in source.rows.items()
         }
         first = read(task, entry)
-        # More rows come before somebody reads it again: they belong to the next entry.
+        # More rows arrive before the entry is read again. They belong to the next entry.
         source.behaviour.visible = {split: len(times) for split, times in source.rows.items()}
         assert by_split(read(task, entry)) == by_split(first)
         emitted += first
@@ -152,7 +152,7 @@ def test_a_live_source_goes_on_where_it_stopped_as_rows_arrive(sizes, seed, rows
 
 @settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3), seed=seeds, data=st.data())
-def test_of_two_racing_attempts_both_emit_the_rows_of_the_first_report(sizes, seed, data):
+def test_two_racing_attempts_both_emit_the_rows_of_the_first_report(sizes, seed, data):
     source = source_of(sizes, LIVE, seed=seed)
     visible = {s: data.draw(st.integers(0, len(t))) for s, t in source.rows.items()}
     more = {s: data.draw(st.integers(visible[s], len(t))) for s, t in source.rows.items()}
@@ -176,7 +176,7 @@ def test_of_two_racing_attempts_both_emit_the_rows_of_the_first_report(sizes, se
     assert report_of(task, entry).rows == len(raced)
 
 
-def test_nothing_is_emitted_before_the_claim_is_durable():
+def test_no_row_is_emitted_before_the_claim_is_durable():
     source = source_of([5], LIVE)
     task = reader_task(source, fresh_store())
     entry = whole_entry(source, claim=True)
@@ -186,7 +186,7 @@ def test_nothing_is_emitted_before_the_claim_is_durable():
     assert source.behaviour.closed == 1
 
 
-def test_fewer_rows_than_were_read_before_are_data_loss():
+def test_fewer_rows_than_in_an_earlier_read_are_data_loss():
     for traits in (LIVE, ORDERED, SplitTraits()):
         source = source_of([9, 3], traits)
         task = reader_task(source, fresh_store())
@@ -198,7 +198,7 @@ def test_fewer_rows_than_were_read_before_are_data_loss():
         assert source.behaviour.opened == source.behaviour.closed
 
 
-def test_two_reads_without_claim_that_end_differently_are_refused():
+def test_two_unclaimed_reads_with_different_ends_are_refused():
     source = source_of([9])
     task = reader_task(source, fresh_store())
     entry = whole_entry(source)
@@ -221,7 +221,7 @@ def test_a_report_of_another_life_is_refused():
         read(task, replace(entry, nonce="another"))
 
 
-def test_a_report_that_appears_for_another_life_while_reading_is_refused():
+def test_a_report_of_another_life_that_appears_during_the_read_is_refused():
     source = source_of([3])
     task = reader_task(source, fresh_store())
     entry = whole_entry(source)
@@ -238,7 +238,7 @@ def test_an_entry_of_another_source_is_refused():
         read(task, entry_of([], source="other"))
 
 
-def test_an_entry_comes_through_the_carrier_as_text():
+def test_an_entry_passes_through_the_carrier_as_text():
     source = source_of([4])
     task = reader_task(source, fresh_store())
     entry = whole_entry(source, heartbeat=None, limits=ReadLimits(rows=2), claim=True)
@@ -250,7 +250,7 @@ def test_an_entry_comes_through_the_carrier_as_text():
 
 
 @pytest.mark.parametrize("traits", [ORDERED, SplitTraits()])
-def test_a_task_that_is_killed_closes_its_reader_and_writes_no_report(traits):
+def test_a_killed_task_closes_its_reader_and_writes_no_report(traits):
     source = source_of([20, 20], traits)
     task = reader_task(source, fresh_store())
     entry = whole_entry(source)
@@ -262,7 +262,7 @@ def test_a_task_that_is_killed_closes_its_reader_and_writes_no_report(traits):
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_an_error_of_the_reader_surfaces_closes_it_and_leaves_nothing(claim):
+def test_an_error_of_the_reader_is_raised_closes_it_and_leaves_no_files(claim):
     source = source_of([20], fail_at=("s0", 11), bad={("s0", 1)}, block=5)
     task = reader_task(source, fresh_store(), policy=RecordPolicy.dead_letter(object()))
     entry = whole_entry(source, claim=claim)
@@ -274,7 +274,7 @@ def test_an_error_of_the_reader_surfaces_closes_it_and_leaves_nothing(claim):
     assert len(read(task, entry)) == 19
 
 
-def test_events_reach_the_reader_first_and_answers_travel_in_the_report():
+def test_events_reach_the_reader_first_and_its_answers_travel_in_the_report():
     source = source_of([3])
     task = reader_task(source, fresh_store())
     entry = whole_entry(source, events=(encode_event(Ping(1)), encode_event(Ping(2))))
@@ -283,7 +283,7 @@ def test_events_reach_the_reader_first_and_answers_travel_in_the_report():
     assert report_of(task, entry).events == (encode_event(Ping(101)), encode_event(Ping(102)))
 
 
-def test_an_entry_may_hold_events_only():
+def test_an_entry_may_contain_only_events():
     source = source_of([3])
     task = reader_task(source, fresh_store())
     entry = entry_of([], events=(encode_event(Ping(1)),))
@@ -299,7 +299,7 @@ def test_an_unknown_event_is_refused_by_name():
     assert source.behaviour.opened == source.behaviour.closed
 
 
-def test_a_heartbeat_row_comes_first_and_carries_nothing_but_its_time():
+def test_a_heartbeat_row_comes_first_and_contains_only_its_time():
     source = source_of([2])
     task = reader_task(source, fresh_store(), strategy=MONOTONOUS)
     entry = whole_entry(source, heartbeat=END_OF_TIME + 5_000)
@@ -312,7 +312,7 @@ def test_a_heartbeat_row_comes_first_and_carries_nothing_but_its_time():
     assert report_of(task, entry).rows == 2
 
 
-def test_a_split_stopped_by_alignment_holds_up_no_other_of_an_ordered_reader():
+def test_a_split_stopped_by_alignment_does_not_block_other_splits_of_an_ordered_reader():
     for can_pause in (True, False):
         for traits in (ORDERED, SplitTraits()):
             source = ToySource(
@@ -330,7 +330,7 @@ def test_a_split_stopped_by_alignment_holds_up_no_other_of_an_ordered_reader():
             assert source.behaviour.opened == source.behaviour.closed
 
 
-# --- rows that are gone ---------------------------------------------------------------------------
+# --- deleted rows --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class HoledReader(ToyReader):
 
 
 @pytest.mark.parametrize("begin", [0, 3, 6])
-def test_rows_to_skip_that_are_gone_are_not_skipped_among_those_behind_them(begin):
+def test_deleted_rows_to_skip_are_not_skipped_among_later_rows(begin):
     source = HoledSource({"s0": list(range(10, 19))}, behaviour=Behaviour(block=9))
     source.begin = begin
     entry = entry_of([planned(HoledSplit("s0"), skip=5)])
@@ -374,10 +374,10 @@ def test_rows_to_skip_that_are_gone_are_not_skipped_among_those_behind_them(begi
     assert read(task, entry) == expected  # by the report
 
 
-# --- who was asked --------------------------------------------------------------------------------
+# --- polled splits -------------------------------------------------------------------------------
 
 
-def test_a_split_behind_a_limit_counts_as_not_asked():
+def test_a_split_that_a_limit_excludes_counts_as_not_polled():
     source = source_of([9, 9], SplitTraits(end=False, ordered=True))
     task = reader_task(source, fresh_store())
     entry = whole_entry(source, claim=True, limits=ReadLimits(rows=3))
@@ -385,7 +385,7 @@ def test_a_split_behind_a_limit_counts_as_not_asked():
     assert [(s.split_id, s.asked) for s in report_of(task, entry).splits] == [("s0", True)]
 
 
-def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
+def test_a_split_whose_rows_were_all_skipped_counts_as_not_polled():
     source = source_of([9], LIVE, block=3)
     task = reader_task(source, fresh_store())
     entry = entry_of([planned(ToySplit("s0"), skip=4)], claim=True, limits=ReadLimits(seconds=60.0))
@@ -396,7 +396,7 @@ def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
         if len(polls) == 2:
             raise TimeoutError
 
-    # A limit of time between the two polls: the entry ends with what it had.
+    # The time limit expires between the two polls, so the entry ends with its rows so far.
     source.behaviour.between = time_is_up
     with pytest.raises(TimeoutError):
         read(task, entry)
@@ -407,7 +407,7 @@ def test_a_split_whose_rows_were_all_dropped_again_counts_as_not_asked():
     assert (split.rows, split.asked, split.skip) == (0, False, 1)
 
 
-def test_a_live_split_that_has_nothing_was_asked():
+def test_a_live_split_without_rows_counts_as_polled():
     source = source_of([9], LIVE, visible={"s0": 0})
     task = reader_task(source, fresh_store())
     entry = whole_entry(source, claim=True)
@@ -427,7 +427,7 @@ def dead_letters(task, *reports):
     return positions
 
 
-def test_a_row_with_an_impossible_event_time_stops_the_entry_unless_told_otherwise():
+def test_a_row_with_an_impossible_event_time_stops_the_entry_unless_the_policy_skips_it():
     source = ToySource({"a": [10, -5, 12, END_OF_TIME, None, 13]})
     task = reader_task(source, fresh_store(), strategy=MONOTONOUS)
     entry = whole_entry(source)
@@ -441,7 +441,7 @@ def test_a_row_with_an_impossible_event_time_stops_the_entry_unless_told_otherwi
     assert [n for _, n in read(task, entry)] == [0, 2, 4, 5]
 
 
-def test_the_limit_of_bad_records_stops_an_entry():
+def test_exceeding_the_limit_of_bad_records_stops_an_entry():
     source = ToySource({"a": [-1, -1, -1]})
     task = reader_task(
         source, fresh_store(), strategy=MONOTONOUS, policy=RecordPolicy.skip(max_records=2)
@@ -451,7 +451,7 @@ def test_the_limit_of_bad_records_stops_an_entry():
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_dead_letters_are_named_by_the_report_and_a_replay_adds_none(claim):
+def test_dead_letters_are_named_in_the_report_and_a_replay_adds_none(claim):
     source = ToySource({"a": [10, -5, 12, -6]})
     task = reader_task(
         source, fresh_store(), strategy=MONOTONOUS, policy=RecordPolicy.dead_letter(object())
@@ -505,7 +505,7 @@ def test_a_bad_record_is_counted_once_however_its_batch_is_cut(
     assert sum(report.dead_letters for report in reports) == len(bad)
 
 
-def test_a_live_split_gets_past_a_batch_of_which_nothing_is_left():
+def test_a_live_split_advances_past_a_batch_of_bad_records_only():
     source = source_of([3], LIVE, bad={("s0", n) for n in range(3)}, block=3)
     task = reader_task(source, fresh_store(), policy=RecordPolicy.skip())
     entry = whole_entry(source, claim=True)
@@ -534,7 +534,7 @@ def test_the_dead_letters_of_an_attempt_that_lost_the_race_are_removed():
         assert [f"spool/{name}" for name in spools] == [report_of(task, entry).spool]
 
 
-def test_a_report_that_vanished_is_not_taken_for_a_lost_race(monkeypatch):
+def test_a_report_that_disappeared_is_not_mistaken_for_a_lost_race(monkeypatch):
     source = source_of([3])
     task = reader_task(source, fresh_store())
     entry = whole_entry(source)

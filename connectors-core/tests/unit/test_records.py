@@ -54,7 +54,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> StateStore:
     return StateStore(str(tmp_path) if request.param == "local" else f"memory://{tmp_path}")
 
 
-def test_fail_stops_at_the_first_bad_record_with_all_that_is_known() -> None:
+def test_fail_stops_at_the_first_bad_record_with_all_details() -> None:
     cause = ValueError("client library")
     with pytest.raises(BadRecordError) as caught:
         RecordErrorHandler(RecordPolicy.fail()).handle(bad(3), cause=cause)
@@ -75,7 +75,7 @@ def told(policy: RecordPolicy, record: BadRecord, cause: Exception | None = None
 
 
 @pytest.mark.parametrize("policy", [RecordPolicy.fail(), RecordPolicy.skip(max_records=0)])
-def test_errors_hold_no_values_of_the_record(policy: RecordPolicy) -> None:
+def test_errors_contain_no_values_of_the_record_by_default(policy: RecordPolicy) -> None:
     record = replace(
         bad(), reason="decimal128(5, 2): 12345678.9 requires precision 9", raw=b"12345678.9,ann"
     )
@@ -93,25 +93,25 @@ def test_errors_hold_no_values_of_the_record(policy: RecordPolicy) -> None:
         RecordPolicy.skip(max_records=0, show_records=True),
     ],
 )
-def test_errors_show_the_record_to_whom_asks_for_it(policy: RecordPolicy) -> None:
+def test_errors_show_the_record_on_request(policy: RecordPolicy) -> None:
     record = replace(bad(), raw=b"1,ann" + b"x" * 5000)
     assert "b'1,annxx" in told(policy, record)
     assert "and 4005 more bytes" in told(policy, record)
     assert "invalid value 'ann'" in told(policy, record, pa.ArrowInvalid("invalid value 'ann'"))
 
 
-def test_fail_is_the_default() -> None:
+def test_fail_is_the_default_policy() -> None:
     assert RecordPolicy() == RecordPolicy.fail()
 
 
-def test_skip_counts() -> None:
+def test_skip_counts_bad_records() -> None:
     with RecordErrorHandler(RecordPolicy.skip()) as handler:
         for number in range(5):
             handler.handle(bad(number))
     assert handler.summary() == {"skipped": 5, "dead_letters": 0, "spool": None}
 
 
-def test_the_limit_allows_exactly_that_many_and_stops_for_good() -> None:
+def test_the_limit_allows_exactly_that_many_bad_records_and_then_raises_a_fatal_error() -> None:
     handler = RecordErrorHandler(RecordPolicy.skip(max_records=2))
     handler.handle(bad(1))
     handler.handle(bad(2))
@@ -130,7 +130,7 @@ def test_the_driver_checks_the_sum_over_all_reports() -> None:
     RecordPolicy.skip().check_total(10**9)
 
 
-def test_dead_letters_are_spooled_whole_and_in_order(store: StateStore) -> None:
+def test_dead_letters_are_spooled_in_full_and_in_order(store: StateStore) -> None:
     policy = RecordPolicy.dead_letter(object())
     with RecordErrorHandler(policy, spool_factory(store, "7", "flights", "0")) as handler:
         for number in range(2500):
@@ -157,14 +157,14 @@ def test_dead_letters_are_spooled_whole_and_in_order(store: StateStore) -> None:
     ]
 
 
-def test_without_dead_letters_there_is_no_spool(store: StateStore) -> None:
+def test_without_dead_letters_no_spool_is_written(store: StateStore) -> None:
     with RecordErrorHandler(RecordPolicy.dead_letter(object()), spool_factory(store)) as handler:
         pass
     assert handler.summary() == {"skipped": 0, "dead_letters": 0, "spool": None}
     assert store.list("spool", recursive=True) == []
 
 
-def test_an_attempt_that_fails_leaves_no_spool(store: StateStore) -> None:
+def test_a_failed_attempt_leaves_no_spool(store: StateStore) -> None:
     policy = RecordPolicy.dead_letter(object(), max_records=1)
 
     def attempt() -> None:
@@ -189,7 +189,7 @@ def test_attempts_never_share_a_spool(store: StateStore) -> None:
     assert [spool.rows for spool in spools] == [1, 1]
 
 
-def test_large_records_are_written_out_early(store: StateStore) -> None:
+def test_large_records_are_flushed_early(store: StateStore) -> None:
     spool = DeadLetterSpool(store, "spool/x", batch_bytes=100)
     for number in range(4):
         spool.append(BadRecord(reason="long", source_uid="s", raw=b"x" * 60, position=str(number)))
@@ -208,13 +208,13 @@ def test_a_truncated_spool_is_refused(tmp_path: Path) -> None:
         list(read_spool(store, "spool/cut"))
 
 
-def test_the_policy_reaches_executors_without_its_sink() -> None:
+def test_the_policy_is_sent_to_executors_without_its_sink() -> None:
     policy = RecordPolicy.dead_letter(lambda: None, max_records=3)
     copy = pickle.loads(pickle.dumps(policy.for_executors()))
     assert (copy.mode, copy.max_records, copy.sink) == (RecordPolicyMode.DEAD_LETTER, 3, None)
 
 
-def test_a_policy_that_cannot_work_is_refused() -> None:
+def test_an_invalid_policy_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         RecordPolicy.skip(max_records=-1)
     with pytest.raises(ConfigurationError):

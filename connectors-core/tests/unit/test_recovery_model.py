@@ -41,7 +41,7 @@ small = st.none() | st.integers(1, 6)
 
 
 class RecoveryModel(DriverModel):
-    """Crashes at any moment, with any parallelism after it; then everything is read to its end."""
+    """Crashes occur at any moment and change the parallelism. At the end, everything is read."""
 
     @initialize(
         rows=st.lists(st.lists(times, max_size=5), min_size=1, max_size=2),
@@ -63,7 +63,7 @@ class RecoveryModel(DriverModel):
                 enumerator=enumerators[number],
                 behaviour=Behaviour(seed=seed),
             )
-            source.complete = enumerators[number] in (OnRequest, Announcing)  # others look again
+            source.complete = enumerators[number] in (OnRequest, Announcing)  # the others poll
             self.sources.append(source)
         self.strategy = strategy
         self.driver = Driver(
@@ -75,7 +75,7 @@ class RecoveryModel(DriverModel):
         )
         self.driver.start(parallelism)
 
-    # --- what may happen at any moment ------------------------------------------------------------
+    # --- actions at any moment -------------------------------------------------------------------
 
     @precondition(lambda self: any(len(s.rows) < MOST_SPLITS for s in self.sources))
     @rule(which=st.integers(0, 1), late=times)
@@ -97,7 +97,7 @@ class RecoveryModel(DriverModel):
         self.driver.crash()
         self.driver.start(parallelism)
 
-    # --- what holds at every moment ---------------------------------------------------------------
+    # --- invariants at every moment --------------------------------------------------------------
 
     @invariant()
     def plans_are_dense_and_at_most_one_is_unconsumed(self):
@@ -131,7 +131,7 @@ class RecoveryModel(DriverModel):
             assert marks == sorted(marks)
             if self.strategy is not None:
                 assert marks[-1] == END_OF_TIME
-        # A finished query is started once more: it is over at once.
+        # A finished query that is started again ends at once.
         plans = newest_plan(self.driver.store)
         self.driver.crash()
         self.driver.start().run()

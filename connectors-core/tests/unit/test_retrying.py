@@ -36,7 +36,7 @@ def test_the_first_failure_is_logged_with_its_reason(caplog: pytest.LogCaptureFi
     assert lines(caplog) == ["a commit failed; retrying: the service is busy (503)"]
 
 
-def test_failures_that_continue_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_continuing_failures_are_logged_at_intervals(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     log = RetryLog("a commit", every=30.0, clock=clock)
     for _ in range(65):
@@ -48,7 +48,7 @@ def test_failures_that_continue_are_logged_now_and_then(caplog: pytest.LogCaptur
     ]
 
 
-def test_a_short_refusal_may_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_failure_may_be_left_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     log = RetryLog("sending", after=1.0, clock=clock)
     for _ in range(3):
@@ -59,7 +59,9 @@ def test_a_short_refusal_may_be_left_out(caplog: pytest.LogCaptureFixture) -> No
     assert len(lines(caplog)) == 1
 
 
-def test_a_later_failure_is_another_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_after_a_long_pause_is_logged_as_a_new_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = Clock()
     log = RetryLog("a commit", clock=clock)
     log.failed("busy")
@@ -68,7 +70,7 @@ def test_a_later_failure_is_another_one(caplog: pytest.LogCaptureFixture) -> Non
     assert lines(caplog)[1] == "a commit failed; retrying: away"
 
 
-def test_the_end_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_recovery_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     log = RetryLog("reading", forget_after=math.inf, clock=clock)
     log.succeeded()
@@ -85,7 +87,9 @@ def test_the_end_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_failures_and_successes_in_turns_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_alternating_failures_and_successes_do_not_flood_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = Clock()
     log = RetryLog("reading", every=30.0, clock=clock)
     for _ in range(31):
@@ -97,7 +101,7 @@ def test_failures_and_successes_in_turns_fill_no_log(caplog: pytest.LogCaptureFi
     assert ends == ["reading works again after 0 s and 1 failed attempts"] * 2
 
 
-def test_tenacity_tells_of_each_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_tenacity_logs_each_failure(caplog: pytest.LogCaptureFixture) -> None:
     answers = iter([RetryableError("busy"), RetryableError("busy"), None])
 
     def ask() -> None:
@@ -114,19 +118,19 @@ def test_tenacity_tells_of_each_failure(caplog: pytest.LogCaptureFixture) -> Non
 AT_ONCE = RetryPolicy(initial_backoff=0.0, max_backoff=0.0)
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_pauses_double_up_to_the_maximum() -> None:
     policy = RetryPolicy(initial_backoff=1.0, max_backoff=10.0, jitter=0.0)
     assert [policy.pause(tries) for tries in (1, 2, 3, 4, 5, 10_000)] == [1, 2, 4, 8, 10, 10]
 
 
-def test_a_share_of_a_pause_is_random() -> None:
+def test_a_share_of_each_pause_is_random() -> None:
     slightly = RetryPolicy(initial_backoff=1.0, max_backoff=1.0, jitter=0.2)
     assert all(0.8 <= slightly.pause(1) <= 1.0 for _ in range(100))
     fully = RetryPolicy(initial_backoff=1.0, max_backoff=1.0)
     assert min(fully.pause(1) for _ in range(100)) < 0.5
 
 
-def test_a_system_gets_the_pause_that_it_asks_for_but_not_beyond_the_timeout() -> None:
+def test_the_requested_pause_of_a_system_is_respected_up_to_the_timeout() -> None:
     policy = RetryPolicy(initial_backoff=1.0, max_backoff=1.0, timeout=60.0)
     busy = RetryableError("busy", retry_after=20.0)
     assert policy.pause(1, busy) == 20.0
@@ -137,7 +141,7 @@ def test_a_system_gets_the_pause_that_it_asks_for_but_not_beyond_the_timeout() -
 @pytest.mark.parametrize(
     ("tries", "elapsed", "over"), [(3, 59.9, False), (4, 0.0, True), (1, 60.0, True)]
 )
-def test_it_is_over_with_the_last_try_or_the_timeout(
+def test_retries_end_with_the_last_attempt_or_the_timeout(
     tries: int, elapsed: float, over: bool
 ) -> None:
     policy = RetryPolicy(initial_backoff=1.0, max_backoff=1.0, max_attempts=4, timeout=60.0)
@@ -150,12 +154,12 @@ def test_the_last_error_is_raised() -> None:
         replace(AT_ONCE, max_attempts=3).retrying(RetryLog("asking"))(Mock(side_effect=errors))
 
 
-def test_what_is_not_worth_another_try_gets_none() -> None:
+def test_a_fatal_error_is_not_retried() -> None:
     with pytest.raises(FatalError):
         AT_ONCE.retrying(RetryLog("asking"))(Mock(side_effect=[FatalError("no"), None]))
 
 
-def test_there_is_no_further_try_when_no_one_waits() -> None:
+def test_no_retry_follows_when_no_one_waits() -> None:
     ended = threading.Event()
 
     def ask() -> None:
@@ -167,7 +171,7 @@ def test_there_is_no_further_try_when_no_one_waits() -> None:
         policy.retrying(RetryLog("asking"), ended=ended)(ask)
 
 
-def test_a_coroutine_is_awaited_again() -> None:
+def test_a_coroutine_is_retried() -> None:
     answers = iter([RetryableError("busy"), None])
 
     async def ask() -> str:

@@ -59,7 +59,7 @@ RETRIES = CommitRetries(attempts=4, initial_seconds=0.0, max_seconds=0.0)
 
 
 class Setup:
-    """A pipeline of known rows into a sink that loses what it is told to."""
+    """A pipeline of known rows into a sink that loses rows on request."""
 
     def __init__(self, root):
         self.root = root
@@ -107,7 +107,7 @@ def setup(tmp_path):
     return Setup(tmp_path)
 
 
-def test_what_is_lost_is_written_again_in_the_same_epoch(setup):
+def test_lost_rows_are_rewritten_in_the_same_epoch(setup):
     setup.sink.lose()
     status = setup.run()
     setup.assert_complete()
@@ -118,7 +118,7 @@ def test_what_is_lost_is_written_again_in_the_same_epoch(setup):
     assert sink.rows == ROWS
 
 
-def test_only_the_writer_that_lost_writes_again(setup):
+def test_only_the_writer_that_lost_rows_rewrites_them(setup):
     setup.sink.lose(subtask=1)
     setup.run()
     setup.assert_complete()
@@ -127,7 +127,7 @@ def test_only_the_writer_that_lost_writes_again(setup):
     assert sorted(Counter(name.split("/")[0] for name in claimed).values()) == [1, 2]
 
 
-def test_sinks_that_lost_are_written_again_together(setup):
+def test_several_sinks_with_losses_are_rewritten_together(setup):
     setup.sink.lose(2)
     setup.other.lose(subtask=0)
     setup.run()
@@ -135,14 +135,14 @@ def test_sinks_that_lost_are_written_again_together(setup):
     assert setup.rewrites() == {0: [{"out": (0, 1), "other": (0,)}]}
 
 
-def test_what_is_lost_again_is_written_again(setup):
+def test_rows_that_are_lost_twice_are_rewritten_twice(setup):
     setup.sink.lose(3, subtask=0)
     setup.run()
     setup.assert_complete()
     assert setup.rewrites() == {0: [{"out": (0,)}] * 3}
 
 
-def test_what_is_lost_again_and_again_ends_in_an_error_and_is_mended_by_a_restart(setup):
+def test_repeated_losses_end_in_an_error_and_a_restart_repairs_them(setup):
     setup.sink.lose(RETRIES.attempts + 1, subtask=0)
     with (
         setup.pipeline() as pipeline,
@@ -154,7 +154,7 @@ def test_what_is_lost_again_and_again_ends_in_an_error_and_is_mended_by_a_restar
     setup.assert_complete()
 
 
-def test_what_was_lost_while_no_driver_ran_is_written_by_the_replay(setup, tmp_path):
+def test_rows_lost_while_no_driver_ran_are_rewritten_by_the_replay(setup, tmp_path):
     fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
     with pytest.raises(FaultInjected):
         setup.run(fault)
@@ -165,7 +165,7 @@ def test_what_was_lost_while_no_driver_ran_is_written_by_the_replay(setup, tmp_p
     assert [len(each) for each in setup.rewrites().values()] == [1]
 
 
-def test_writers_that_fail_while_they_write_again_take_other_slots(setup, tmp_path):
+def test_writers_that_fail_during_a_rewrite_take_other_slots(setup, tmp_path):
     setup.sink.lose(subtask=0)
     fault = Fault(
         FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, nth=3, once=tmp_path / "failed"
@@ -175,7 +175,7 @@ def test_writers_that_fail_while_they_write_again_take_other_slots(setup, tmp_pa
     setup.assert_complete()
 
 
-def test_attempts_that_fail_leave_their_slots_to_nobody(setup, tmp_path):
+def test_the_slots_of_failed_attempts_are_not_reused(setup, tmp_path):
     faults = [
         Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, once=tmp_path / str(number))
         for number in range(3)
@@ -189,16 +189,16 @@ def test_attempts_that_fail_leave_their_slots_to_nobody(setup, tmp_path):
     "point", [*REWRITING_POINTS, FaultPoint.WRITER_WROTE, FaultPoint.AFTER_COMMIT]
 )
 @pytest.mark.parametrize("after_restart", [False, True])
-def test_a_driver_that_fails_while_rows_are_written_again(setup, tmp_path, point, after_restart):
+def test_a_driver_that_fails_during_a_rewrite_is_recovered(setup, tmp_path, point, after_restart):
     setup.sink.lose(subtask=0)
     first = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "first")
     if after_restart:
         with pytest.raises(FaultInjected):
             setup.run(first)
-    # The sink's first commit loses something, and does not come to its end.
+    # The sink's first commit loses rows and does not finish.
     where = {"sink": "out"} if point is FaultPoint.AFTER_COMMIT else {}
     faults = [Fault(point, action=FaultAction.RAISE, once=tmp_path / "failed", where=where)]
-    if point is FaultPoint.WRITER_WROTE:  # all attempts of a job that comes after a loss
+    if point is FaultPoint.WRITER_WROTE:  # all attempts of a job after a loss
         before = 0 if after_restart else 4
         faults = [
             Fault(point, action=FaultAction.RAISE, once=tmp_path / f"{n}", nth=before + 1)
@@ -234,7 +234,7 @@ def test_a_driver_that_fails_while_rows_are_written_again(setup, tmp_path, point
     ),
 )
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_after_any_losses_and_crashes_every_row_is_there_once(tmp_path_factory, losses, crashes):
+def test_after_any_losses_and_crashes_every_row_exists_once(tmp_path_factory, losses, crashes):
     root = tmp_path_factory.mktemp("run")
     setup = Setup(root)
     for subtask in losses:
@@ -251,11 +251,11 @@ def test_after_any_losses_and_crashes_every_row_is_there_once(tmp_path_factory, 
         assert sink.staged() == []
 
 
-# --- Batches that are not what they were ----------------------------------------------------------
+# --- Changed batches -----------------------------------------------------------------------------
 
 
 class Lossy(Target, SupportsRewriting):
-    """Its committer loses the committables in `lost`."""
+    """A sink whose committer loses the committables with the name `lost`."""
 
     def create_committer(self, context):
         self.script = [lose_named] * 9
@@ -269,7 +269,7 @@ def lose_named(requests):
 
 
 class Engine:
-    """Has the rows of two subtasks, unless told otherwise."""
+    """Writes the rows of two subtasks by default."""
 
     def __init__(self, rows=(3, 4), bad=0):
         self.rows = rows
@@ -298,7 +298,7 @@ def stored(name):
 
 
 def finish(engine, target, store, *names):
-    """Commit an epoch whose writers made these committables of 3 and 4 rows, lost ones again."""
+    """Commit an epoch with these committables of 3 and 4 rows, and rewrite the lost ones."""
     committer = committer_of(store, a=target)
     rewriter = Rewriter(
         engine,
@@ -319,7 +319,7 @@ def finish(engine, target, store, *names):
     rewriter.finish(None, epoch, committer.commit(epoch))
 
 
-def test_only_what_was_lost_is_committed_again():
+def test_only_lost_committables_are_committed_again():
     target, store, engine = Lossy(), fresh_store(), Engine()
     finish(engine, target, store, "x", "lost")
     assert [[name for name, _ in each] for each in target.of("commit")] == [
@@ -333,7 +333,7 @@ def test_only_what_was_lost_is_committed_again():
     assert last == ["x", "again"]
 
 
-def test_a_batch_with_other_partitions_is_refused_and_swept():
+def test_a_batch_with_different_partitions_is_refused_and_swept():
     target, store = Lossy(), fresh_store()
     with pytest.raises(FatalError, match=r"(?s)different partitions.*state give-up"):
         finish(Engine(rows=(3, 4, 0)), target, store, "x", "lost")
@@ -342,14 +342,14 @@ def test_a_batch_with_other_partitions_is_refused_and_swept():
 
 
 @pytest.mark.parametrize("engine", [Engine(rows=(9, 5)), Engine(bad=1)])
-def test_a_writer_that_writes_not_the_rows_it_wrote_is_refused(engine):
+def test_a_writer_that_rewrites_different_rows_is_refused(engine):
     store = fresh_store()
     with pytest.raises(DataLossError, match=r"(?s)writer 1 has different rows.*state give-up"):
         finish(engine, Lossy(), store, "x", "lost")
     assert rewrites_of(store, 7) == []
 
 
-def test_a_loss_of_a_sink_that_cannot_write_again_is_an_error_of_its_commit():
+def test_a_loss_in_a_sink_that_does_not_support_rewriting_is_a_commit_error():
     target, store = Target(lose_named), fresh_store()
     with pytest.raises(CommitError, match=r"(?s)has lost Part.*state give-up") as caught:
         committer_of(store, a=target).commit(decision(0, a=sink_decision("lost")))
@@ -357,7 +357,7 @@ def test_a_loss_of_a_sink_that_cannot_write_again_is_an_error_of_its_commit():
     assert not is_done(store, 0, "a")
 
 
-def test_an_rewrite_of_another_driver_is_seen():
+def test_a_rewrite_of_another_driver_is_detected():
     store, target = fresh_store(), Lossy()
     other = Rewrite(pipeline_id="p", epoch=7, number=0, incarnation=2, sinks={})
 
@@ -375,11 +375,11 @@ def test_an_rewrite_of_another_driver_is_seen():
 # --- Restarts, dead letters, claims ---------------------------------------------------------------
 
 
-def test_what_is_lost_of_a_batch_that_is_not_run_again_stops_the_start(setup, tmp_path):
+def test_a_loss_in_a_batch_that_is_not_run_again_prevents_the_start(setup, tmp_path):
     fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=tmp_path / "failed")
     with pytest.raises(FaultInjected):
         setup.run(fault)
-    setup.store.create("spark-0/commits/0", b"")  # as if the batch had come to its end
+    setup.store.create("spark-0/commits/0", b"")  # as if the batch had finished
     setup.sink.lose(subtask=0)
     with pytest.raises(
         FatalError, match=r"(?s)epoch 0 of out is lost, and Spark does not run.*state give-up"
@@ -388,7 +388,7 @@ def test_what_is_lost_of_a_batch_that_is_not_run_again_stops_the_start(setup, tm
 
 
 class PickyWriter(DirectoryWriter):
-    """Takes no multiples of seven."""
+    """Rejects multiples of seven."""
 
     def __init__(self, path, context):
         super().__init__(path, context)
@@ -410,7 +410,7 @@ class Picky(DirectorySink):
 
 
 @pytest.mark.parametrize("after_restart", [False, True])
-def test_dead_letters_that_are_lost_are_written_again(tmp_path, after_restart):
+def test_lost_dead_letters_are_rewritten(tmp_path, after_restart):
     letters = LeasedDirectorySink(tmp_path / "letters")
     letters.lose(2)
 
@@ -437,7 +437,7 @@ def test_dead_letters_that_are_lost_are_written_again(tmp_path, after_restart):
     assert letters.staged() == []
 
 
-def test_claims_are_kept_while_a_late_attempt_may_ask_and_no_longer():
+def test_claims_are_kept_only_while_a_late_attempt_may_request_them():
     store, target = fresh_store(), Leasing()
     committer = committer_of(store, a=target)
     for epoch in range(33):
@@ -457,7 +457,7 @@ class LeasingCommitter(TargetCommitter, SupportsLeases):
         self.target.log.append(("lease", (checkpoint_id, number_of_writers)))
 
 
-def test_leases_are_of_the_committers_that_have_them():
+def test_only_committers_that_support_leases_receive_them():
     target = Leasing()
     leases = committer_of(a=target, b=Target()).leases(5)
     assert leases.keys() == {"a"}

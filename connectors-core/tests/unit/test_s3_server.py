@@ -14,7 +14,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.testing.servers import HOST, HttpAnswer, HttpRelay, HttpRequest, S3Server
 
 
-def test_an_object_store_comes_back_with_its_objects() -> None:
+def test_an_object_store_restarts_with_its_objects() -> None:
     with S3Server(buckets=["state"]) as server:
         store = StateStore("s3://state/kept", server.storage_options())
         assert store.create("a", b"x")
@@ -28,7 +28,7 @@ def test_an_object_store_comes_back_with_its_objects() -> None:
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with the request's body, and a header of the request."""
+    """Responds with the body of the request and one of its headers."""
 
     protocol_version = "HTTP/1.1"
 
@@ -64,7 +64,7 @@ def ask(relay: HttpRelay, method: str, body: object = None) -> http.client.HTTPR
     return connection.getresponse()
 
 
-def test_a_relay_passes_on_what_it_is_not_told_to_change(port: int) -> None:
+def test_a_relay_forwards_everything_else_unchanged(port: int) -> None:
     with HttpRelay(port) as relay:
         answer = ask(relay, "PUT", b"whole")
         assert (answer.status, answer.read()) == (201, b"whole")
@@ -75,7 +75,7 @@ def test_a_relay_passes_on_what_it_is_not_told_to_change(port: int) -> None:
         assert (answer.headers["Content-Length"], answer.read()) == ("7", b"")
 
 
-def test_a_relay_changes_refuses_and_counts(port: int) -> None:
+def test_a_relay_can_change_reject_and_count_requests(port: int) -> None:
     seen = []
 
     def answering(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:

@@ -14,7 +14,7 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.secrets import MASK, Secret, mask_text, mask_url, masked
 
 
-def test_no_way_of_showing_a_secret_reveals_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_way_of_printing_a_secret_reveals_it(caplog: pytest.LogCaptureFixture) -> None:
     secret = Secret("hunter2")
     shown = [str(secret), repr(secret), f"{secret}", f"{secret!r:>40}"]
     shown += [format(secret, "^30"), str([secret]), str({"a": secret})]
@@ -23,7 +23,7 @@ def test_no_way_of_showing_a_secret_reveals_it(caplog: pytest.LogCaptureFixture)
     assert secret.reveal() == "hunter2"
 
 
-def test_a_secret_reaches_executors_with_its_value() -> None:
+def test_a_pickled_secret_keeps_its_value() -> None:
     secret = Secret("hunter2")
     assert pickle.loads(pickle.dumps(secret)).reveal() == "hunter2"
     assert copy.deepcopy(secret) == secret
@@ -37,7 +37,7 @@ def test_secrets_compare_by_value_and_never_equal_their_text() -> None:
     assert not Secret("")
 
 
-def test_a_secret_cannot_get_into_a_document() -> None:
+def test_a_secret_cannot_be_written_into_a_document() -> None:
     with pytest.raises(UnsupportedError):
         encode_document("plan", {"password": Secret("hunter2")})
 
@@ -56,11 +56,11 @@ def test_a_secret_cannot_get_into_a_document() -> None:
         ("/plain/path@x",) * 2,
     ],
 )
-def test_urls_lose_user_and_secret_parameters_and_nothing_else(url: str, shown: str) -> None:
+def test_urls_lose_only_their_user_and_secret_parameters(url: str, shown: str) -> None:
     assert mask_url(url) == shown
 
 
-def test_all_urls_within_a_text_are_scrubbed() -> None:
+def test_secrets_in_all_urls_within_a_text_are_masked() -> None:
     text = mask_text("tried 'http://a:b@x/' and http://c:d@y/ in vain, mail me@z")
     assert text == f"tried 'http://{MASK}@x/' and http://{MASK}@y/ in vain, mail me@z"
 

@@ -84,7 +84,7 @@ def ask(enumerator, context, times):
 
 
 def discover(source):
-    """All splits of a bounded source."""
+    """Return all splits of a bounded source."""
     context = EnumeratorContext()
     enumerator = source.create_enumerator(context)
     while not context.ended:
@@ -113,7 +113,7 @@ def all_numbers(source):
 
 
 @given(ranges)
-def test_the_splits_hold_every_number_once_and_both_bounds(source):
+def test_the_splits_contain_every_number_once_and_both_bounds(source):
     output = read_all(source, discover(source))
     assert output.rows() == list(all_numbers(source))
     assert all(batch.schema == source.schema() for batch in output.batches)
@@ -121,7 +121,7 @@ def test_the_splits_hold_every_number_once_and_both_bounds(source):
 
 
 @given(ranges, st.integers(0, 30), st.data())
-def test_a_restored_enumerator_goes_on_with_what_is_left(source, asked, data):
+def test_a_restored_enumerator_continues_with_the_remaining_splits(source, asked, data):
     context = EnumeratorContext()
     enumerator = source.create_enumerator(context)
     splits = ask(enumerator, context, asked)
@@ -144,14 +144,14 @@ def test_a_restored_enumerator_goes_on_with_what_is_left(source, asked, data):
 
 
 @given(ranges)
-def test_finding_the_splits_again_gives_the_same_ones(source):
+def test_discovering_the_splits_again_returns_the_same_ones(source):
     splits = discover(source)
     assert discover(pickle.loads(pickle.dumps(source))) == splits
     assert len({split.split_id for split in splits}) == len(splits)
 
 
 @given(ranges, st.integers(0, 40))
-def test_reading_on_from_any_position_gives_exactly_the_rest(source, polls):
+def test_reading_from_any_position_returns_exactly_the_remaining_rows(source, polls):
     reader, output = reader_with(source, discover(source)), Output()
     for _ in range(polls):
         reader.poll_next(output)
@@ -161,7 +161,7 @@ def test_reading_on_from_any_position_gives_exactly_the_rest(source, polls):
     assert output.rows() + rest.rows() == list(all_numbers(source))
 
 
-def test_a_poll_emits_one_batch_and_the_position_is_right_behind_it():
+def test_a_poll_emits_one_batch_and_the_position_is_right_after_it():
     source = NumberSequenceSource(0, 9, split_rows=6, batch_rows=4)
     reader, output = reader_with(source, discover(source)), Output()
     assert reader.poll_next(output) is InputStatus.MORE_AVAILABLE
@@ -172,7 +172,7 @@ def test_a_poll_emits_one_batch_and_the_position_is_right_behind_it():
     assert output.split_ids == ["0", "0"]
 
 
-def test_a_reader_asks_for_a_split_once_it_has_none_left():
+def test_a_reader_requests_a_split_when_it_has_none():
     source = NumberSequenceSource(0, 1)
     reader = source.create_reader(context := ReaderContext())
     assert reader.poll_next(Output()) is InputStatus.NOTHING_AVAILABLE
@@ -185,7 +185,7 @@ def test_a_reader_asks_for_a_split_once_it_has_none_left():
     assert context.requests == 1
 
 
-def test_a_paused_split_holds_up_those_behind_it():
+def test_a_paused_split_holds_back_the_splits_after_it():
     source = NumberSequenceSource(0, 3, split_rows=2)
     reader, output = reader_with(source, discover(source)), Output()
     reader.pause_or_resume_splits(["0"], [])
@@ -196,7 +196,7 @@ def test_a_paused_split_holds_up_those_behind_it():
     assert output.rows() == [0, 1]
 
 
-def test_the_weight_of_a_split_is_what_is_left_of_it():
+def test_the_weight_of_a_split_is_the_number_of_its_remaining_rows():
     assert NumberRangeSplit("0", 4, 9).weight() == 6
 
 
@@ -209,12 +209,12 @@ def test_the_weight_of_a_split_is_what_is_left_of_it():
         {"start": 0, "end": 1, "batch_rows": 0},
     ],
 )
-def test_a_sequence_refuses_bounds_it_cannot_keep(arguments):
+def test_a_sequence_refuses_invalid_bounds(arguments):
     with pytest.raises(ConfigurationError):
         NumberSequenceSource(**arguments)
 
 
-def test_a_generator_makes_its_rows_from_their_numbers():
+def test_a_generator_creates_its_rows_from_their_numbers():
     source = DataGeneratorSource(squares, 10, SCHEMA, split_rows=4, batch_rows=3)
     assert source.boundedness() is Boundedness.BOUNDED
     output = read_all(source, discover(source))
@@ -227,11 +227,11 @@ def test_a_generator_makes_its_rows_from_their_numbers():
     ["n BIGINT, square BIGINT", StructType().add("n", LongType()).add("square", LongType())],
     ids=["DDL", "StructType"],
 )
-def test_a_generator_takes_a_schema_in_each_form(schema):
+def test_a_generator_accepts_a_schema_in_each_form(schema):
     assert DataGeneratorSource(squares, 1, schema).schema() == SCHEMA
 
 
-def test_a_generator_refuses_what_is_no_schema():
+def test_a_generator_refuses_an_invalid_schema():
     with pytest.raises(ConfigurationError) as refused:
         DataGeneratorSource(squares, 1, "n BIGIN")
     assert refused.value.option == "schema"
@@ -241,7 +241,7 @@ def test_a_generator_without_rows_ends_at_once():
     assert discover(DataGeneratorSource(squares, 0, SCHEMA)) == []
 
 
-def test_a_generator_without_end_always_has_another_split_that_ends():
+def test_an_endless_generator_always_has_another_bounded_split():
     source = DataGeneratorSource(squares, None, SCHEMA, split_rows=5)
     assert source.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     assert source.split_traits().end
@@ -253,7 +253,7 @@ def test_a_generator_without_end_always_has_another_split_that_ends():
     assert enumerator.snapshot_state(1).returned == ()
 
 
-def test_a_generator_tells_its_rate_limit():
+def test_a_generator_returns_its_rate_limit():
     limit = RateLimiterStrategy.per_second(5)
     assert DataGeneratorSource(squares, 1, SCHEMA, limit).rate_limiter_strategy() == limit
     assert (
@@ -269,7 +269,7 @@ def test_a_generator_tells_its_rate_limit():
         pytest.param(lambda numbers: pa.record_batch({"n": numbers}), id="a column is missing"),
     ],
 )
-def test_a_batch_that_does_not_fit_is_an_error(generator):
+def test_a_batch_that_does_not_match_the_schema_is_an_error(generator):
     source = DataGeneratorSource(generator, 3, SCHEMA)
     with pytest.raises(FatalError, match="DataGeneratorSource") as caught:
         read_all(source, discover(source))

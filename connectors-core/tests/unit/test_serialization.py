@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that stored objects are read back equal, or rejected with the reason."""
+"""Tests that stored objects are read back equal, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SUPPORTED: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "values"), SUPPORTED, ids=[str(hint) for hint, _ in SUPPORTED])
-def test_every_supported_type_comes_back_equal(hint: Any, values: st.SearchStrategy[Any]) -> None:
+def test_every_supported_type_is_read_back_equal(hint: Any, values: st.SearchStrategy[Any]) -> None:
     box = make_dataclass("Box", [("value", hint)], frozen=True)
     serializer: JsonDataclassSerializer[Any] = JsonDataclassSerializer(box, 3)
 
@@ -104,7 +104,7 @@ def test_every_supported_type_comes_back_equal(hint: Any, values: st.SearchStrat
     check()
 
 
-def test_parts_of_a_second_of_an_offset_are_kept() -> None:
+def test_fractional_seconds_of_a_utc_offset_are_kept() -> None:
     box = make_dataclass("Box", [("value", datetime)], frozen=True)
     serializer: JsonDataclassSerializer[Any] = JsonDataclassSerializer(box, 1)
     moment = datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=1)))
@@ -112,7 +112,7 @@ def test_parts_of_a_second_of_an_offset_are_kept() -> None:
 
 
 @given(st.frozensets(st.text()))
-def test_equal_sets_give_equal_bytes(values: frozenset[str]) -> None:
+def test_equal_sets_produce_equal_bytes(values: frozenset[str]) -> None:
     @dataclass(frozen=True)
     class Names:
         names: frozenset[str]
@@ -122,7 +122,7 @@ def test_equal_sets_give_equal_bytes(values: frozenset[str]) -> None:
     assert serializer.serialize(Names(values)) == serializer.serialize(Names(other))
 
 
-def test_nan_comes_back() -> None:
+def test_nan_is_read_back() -> None:
     @dataclass(frozen=True)
     class Measure:
         value: float
@@ -131,7 +131,7 @@ def test_nan_comes_back() -> None:
     assert math.isnan(serializer.deserialize(1, serializer.serialize(Measure(math.nan))).value)
 
 
-def test_a_serializer_reaches_executors() -> None:
+def test_a_serializer_can_be_pickled() -> None:
     copy = pickle.loads(pickle.dumps(JsonDataclassSerializer(Inner, 2)))
     assert copy.version == 2
     assert copy.deserialize(2, copy.serialize(Inner("a", Offset(1)))) == Inner("a", Offset(1))
@@ -165,7 +165,7 @@ def test_a_new_field_with_a_default_needs_no_migration() -> None:
     assert serializer.deserialize(1, b'{"topic":"t","partition":1}') == Grown("t", 1)
 
 
-def test_a_newer_layout_is_refused_with_the_remedy() -> None:
+def test_a_newer_layout_is_refused_with_a_hint() -> None:
     with pytest.raises(StateVersionError, match="newer"):
         JsonDataclassSerializer(Grown, 2).deserialize(3, b"{}")
 
@@ -190,12 +190,12 @@ def test_a_layout_without_migration_is_refused() -> None:
         b'{"topic":"t","partition":1,"unknown":1}',
     ],
 )
-def test_data_that_does_not_fit_is_corrupted_state(data: bytes) -> None:
+def test_data_that_does_not_match_the_dataclass_is_corrupted_state(data: bytes) -> None:
     with pytest.raises(StateCorruptedError):
         JsonDataclassSerializer(Grown).deserialize(1, data)
 
 
-def test_what_the_dataclass_itself_refuses_is_corrupted_state() -> None:
+def test_a_value_that_the_dataclass_refuses_is_corrupted_state() -> None:
     @dataclass(frozen=True)
     class Positive:
         value: int
@@ -211,7 +211,7 @@ def test_what_the_dataclass_itself_refuses_is_corrupted_state() -> None:
 @pytest.mark.parametrize(
     "hint", [object, complex, dict[bytes, int], Inner | Grown, Secret, tuple, list]
 )
-def test_a_type_without_a_json_form_is_named_with_its_field(hint: Any) -> None:
+def test_a_type_without_a_json_representation_is_named_with_its_field(hint: Any) -> None:
     @dataclass(frozen=True)
     class Strange:
         value: Any
@@ -226,7 +226,7 @@ def test_a_type_without_a_json_form_is_named_with_its_field(hint: Any) -> None:
     "value",
     [Grown("t", "1"), Grown("t", True), Grown("t", 1, ["a"]), Grown("t", 1, (), {"\ud800": ""})],  # type: ignore[arg-type]
 )
-def test_a_value_that_breaks_its_hint_is_refused(value: Grown) -> None:
+def test_a_value_that_violates_its_type_hint_is_refused(value: Grown) -> None:
     with pytest.raises(UnsupportedError, match=r"Grown\."):
         JsonDataclassSerializer(Grown).serialize(value)
 
@@ -253,7 +253,7 @@ def test_a_subclass_is_refused_because_its_fields_would_be_lost() -> None:
         JsonDataclassSerializer(Inner).serialize(More("a", Offset(1)))
 
 
-def test_only_dataclasses_are_taken() -> None:
+def test_only_dataclasses_are_accepted() -> None:
     with pytest.raises(UnsupportedError):
         JsonDataclassSerializer(int)
 

@@ -28,7 +28,7 @@ from connectors_core.source.base import (
 
 @dataclass(frozen=True)
 class Range(SourceSplit):
-    """Numbers from `position` to below `end`."""
+    """The numbers from `position` up to, but not including, `end`."""
 
     split_id: str
     end: int
@@ -44,7 +44,7 @@ class RangeState(SplitState):
 
 
 class RangeReader(SplitReader):
-    """Batches of three numbers, of each split in turn; the end comes with the last or after it."""
+    """Returns batches of three numbers. A split ends with its last batch or in a later fetch."""
 
     def __init__(self, *, late_end=False, fail_at=None):
         self._late_end = late_end
@@ -121,7 +121,7 @@ class Context:
 
 
 class Output:
-    """Keeps what is emitted as (split id, numbers)."""
+    """Keeps the emitted batches as (split id, numbers)."""
 
     def __init__(self):
         self.batches = []
@@ -147,7 +147,7 @@ def reader_of(manager_class, *, request_splits=False, queued=4, **reader_options
 
 
 def poll(reader, output):
-    """A poll that gives something, or the end."""
+    """Poll until there is a batch or the end."""
     while (status := reader.poll_next(output)) is InputStatus.NOTHING_AVAILABLE:
         assert reader.wait_available(DEADLINE)
     return status
@@ -159,7 +159,7 @@ def read_all(reader, output):
 
 
 def assert_silent(reader, output):
-    """Nothing is emitted, once what was on its way has come."""
+    """Check that no batch is emitted after those that were already fetched."""
     emitted = len(output.batches)
     for _ in range(20):
         assert reader.poll_next(output) is InputStatus.NOTHING_AVAILABLE
@@ -201,7 +201,7 @@ def opened():
     queued=st.integers(1, 4),
     polls=st.integers(0, 10),
 )
-def test_reading_on_from_any_snapshot_gives_exactly_the_rest(
+def test_reading_from_any_snapshot_returns_exactly_the_remaining_rows(
     manager_class, ends, late_end, queued, polls
 ):
     splits = [Range(f"s{at}", end) for at, end in enumerate(ends)]
@@ -229,7 +229,7 @@ def test_reading_on_from_any_snapshot_gives_exactly_the_rest(
 
 
 @every_manager
-def test_a_poll_emits_one_batch_and_the_position_is_right_behind_it(manager_class, opened):
+def test_a_poll_emits_one_batch_and_the_position_is_right_after_it(manager_class, opened):
     reader, output = opened(manager_class), Output()
     reader.add_splits([Range("a", 7), Range("b", 7)])
     reader.notify_no_more_splits()
@@ -246,11 +246,11 @@ def test_a_poll_emits_one_batch_and_the_position_is_right_behind_it(manager_clas
 
 
 @every_manager
-def test_a_split_stays_until_its_last_element_was_emitted(manager_class, opened):
+def test_a_split_is_kept_until_its_last_element_is_emitted(manager_class, opened):
     reader, output = opened(manager_class), Output()
     reader.add_splits([Range("a", 6)])
     poll(reader, output)
-    assert reader.wait_available(DEADLINE)  # fetched to its end, not emitted
+    assert reader.wait_available(DEADLINE)  # fetched to its end, but not emitted
     assert reader.snapshot_state() == [Range("a", 6, 3)]
     assert reader.finished == {}
     poll(reader, output)
@@ -259,7 +259,7 @@ def test_a_split_stays_until_its_last_element_was_emitted(manager_class, opened)
 
 
 @every_manager
-def test_an_end_without_rows_takes_a_poll_of_its_own(manager_class, opened):
+def test_an_end_without_rows_takes_a_separate_poll(manager_class, opened):
     reader, output = opened(manager_class, late_end=True), Output()
     reader.add_splits([Range("a", 3)])
     assert poll(reader, output) is InputStatus.MORE_AVAILABLE
@@ -270,7 +270,7 @@ def test_an_end_without_rows_takes_a_poll_of_its_own(manager_class, opened):
 
 
 @every_manager
-def test_the_end_of_input_needs_all_splits_finished_and_no_more_to_come(manager_class, opened):
+def test_the_end_of_input_requires_all_splits_finished_and_no_more_splits(manager_class, opened):
     reader, output = opened(manager_class), Output()
     assert reader.poll_next(output) is InputStatus.NOTHING_AVAILABLE
     reader.add_splits([Range("a", 2)])
@@ -283,7 +283,7 @@ def test_the_end_of_input_needs_all_splits_finished_and_no_more_to_come(manager_
 
 
 @every_manager
-def test_elements_of_a_paused_split_are_held_back_until_it_goes_on(manager_class, opened):
+def test_elements_of_a_paused_split_are_held_back_until_it_resumes(manager_class, opened):
     reader, output = opened(manager_class), Output()
     reader.add_splits([Range("a", 30)])
     poll(reader, output)
@@ -300,7 +300,7 @@ def test_elements_of_a_paused_split_are_held_back_until_it_goes_on(manager_class
 @pytest.mark.parametrize(
     "manager_class", [SingleThreadMultiplexFetcherManager, ThreadPerSplitFetcherManager]
 )
-def test_other_splits_pass_a_paused_one(manager_class, opened):
+def test_other_splits_overtake_a_paused_one(manager_class, opened):
     reader, output = opened(manager_class, queued=1), Output()
     reader.add_splits([Range("a", 30), Range("b", 30)])
     poll(reader, output)
@@ -315,7 +315,7 @@ def test_other_splits_pass_a_paused_one(manager_class, opened):
     assert numbers_of(output, "a") == numbers_of(output, "b") == list(range(30))
 
 
-def test_in_an_ordered_reader_nothing_passes_a_paused_split(opened):
+def test_in_an_ordered_reader_no_split_overtakes_a_paused_one(opened):
     reader, output = opened(SingleThreadSequentialFetcherManager), Output()
     reader.add_splits([Range("a", 6), Range("b", 6)])
     reader.pause_or_resume_splits(["a"], [])
@@ -330,7 +330,7 @@ class UnpausableReader(RangeReader):
     pause_or_resume_splits = SplitReader.pause_or_resume_splits
 
 
-def test_a_pause_that_is_refused_changes_nothing():
+def test_a_refused_pause_changes_nothing():
     manager = SingleThreadMultiplexFetcherManager(UnpausableReader, close_timeout=DEADLINE)
     reader, output = RangeSourceReader(Context(), manager), Output()
     try:
@@ -345,7 +345,7 @@ def test_a_pause_that_is_refused_changes_nothing():
 
 
 @every_manager
-def test_an_error_of_a_fetcher_comes_out_of_the_poll_behind_the_rows_before_it(
+def test_an_error_of_a_fetcher_is_raised_by_the_poll_after_the_rows_before_it(
     manager_class, opened
 ):
     reader, output = opened(manager_class, fail_at=6), Output()
@@ -359,7 +359,7 @@ def test_an_error_of_a_fetcher_comes_out_of_the_poll_behind_the_rows_before_it(
         reader.poll_next(output)
 
 
-def test_a_split_is_requested_once_when_all_are_finished_and_when_there_was_none(opened):
+def test_a_split_is_requested_once_when_all_are_finished_or_none_was_assigned(opened):
     reader, output = opened(SingleThreadSequentialFetcherManager, request_splits=True), Output()
     reader.add_splits([Range("a", 3), Range("b", 3)])
     reader.notify_no_more_splits()
@@ -374,7 +374,7 @@ def test_a_split_is_requested_once_when_all_are_finished_and_when_there_was_none
 
 
 @every_manager
-def test_a_split_cannot_be_added_twice_nor_to_a_closed_reader(manager_class, opened):
+def test_a_split_cannot_be_added_twice_or_to_a_closed_reader(manager_class, opened):
     reader = opened(manager_class)
     reader.add_splits([Range("a", 3)])
     with pytest.raises(FatalError, match="'a'"):
@@ -386,7 +386,7 @@ def test_a_split_cannot_be_added_twice_nor_to_a_closed_reader(manager_class, ope
 
 
 @every_manager
-def test_closing_in_the_middle_leaves_nothing_running_and_may_be_repeated(manager_class, opened):
+def test_closing_during_a_read_leaves_no_thread_and_may_be_repeated(manager_class, opened):
     reader, output = opened(manager_class, queued=1), Output()
     reader.add_splits([Range("a", 300), Range("b", 300)])
     poll(reader, output)

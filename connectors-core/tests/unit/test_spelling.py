@@ -16,7 +16,7 @@ POLL = "scan.poll-interval"
 
 
 class Made(Configured, scope="test"):
-    """A part that is made by keywords, or of options."""
+    """A part that is created with keywords or from options."""
 
     poll_interval: Setting[int] = option(
         POLL, int, kw_only=False, default=1, validator=positive, doc="How often."
@@ -36,7 +36,9 @@ class Made(Configured, scope="test"):
     ("keywords", "shown"),
     [({"poll_interval": 0}, "poll_interval"), ({"value_fields": 0}, "value_fields")],
 )
-def test_a_keyword_is_shown_to_whom_gave_one(keywords: dict[str, Any], shown: str) -> None:
+def test_a_caller_that_passed_a_keyword_sees_the_keyword(
+    keywords: dict[str, Any], shown: str
+) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         Made(**keywords)
     error: ConnectorError = pickle.loads(pickle.dumps(refused.value))
@@ -50,23 +52,23 @@ def test_hints_use_the_same_spelling() -> None:
         Made(13)
 
 
-def test_a_key_is_shown_to_whom_gave_options() -> None:
+def test_a_caller_that_passed_options_sees_the_key() -> None:
     with pytest.raises(InvalidOptionError, match=r"the value of 'scan\.poll-interval'") as refused:
         Made.from_options({"scan.poll-interval": 0})
     assert "poll_interval" not in str(refused.value)
     with pytest.raises(InvalidOptionError, match="'poll_interval'"):
-        Made(0)  # what was made of options before changes nothing
+        Made(0)  # earlier options have no effect
 
 
 class Task:
-    """Something that a part makes, and that fails later."""
+    """An object that a part creates and that fails later."""
 
     def fail(self) -> None:
         raise InvalidOptionError("late", option=POLL, hint="lower scan.poll-interval-x or it")
 
 
 class Holder:
-    """A part that holds another one."""
+    """A part that contains another one."""
 
     def __init__(self, held: Any) -> None:
         self.held = held
@@ -84,9 +86,7 @@ class Holder:
         ([], POLL),
     ],
 )
-def test_an_error_that_comes_later_is_spelled_as_the_parts_were_made(
-    parts: list[Any], shown: str
-) -> None:
+def test_a_later_error_is_spelled_as_the_parts_were_created(parts: list[Any], shown: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         Task().fail()
     wrapped = ConnectorError("the pipeline failed", option=POLL)
@@ -99,13 +99,13 @@ def test_an_error_that_comes_later_is_spelled_as_the_parts_were_made(
 
 
 class AnswersToAnyName:
-    """As an object of the JVM does."""
+    """Behaves like an object of the JVM."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"asked for {name}")
 
 
-def test_an_object_that_claims_to_have_every_attribute_is_not_asked() -> None:
+def test_an_object_that_claims_to_have_every_attribute_is_not_queried() -> None:
     error = ConnectorError("it failed", option="rows")
     spell(error, [{"held": 1}, (object.__new__(AnswersToAnyName),)])
     assert error.keyword is None

@@ -55,7 +55,7 @@ class Setup:
         return Counter(rows["value"].to_pylist()) if rows.num_columns else Counter()
 
     def rows_behind(self, epoch):
-        """What was written behind an epoch so far."""
+        """Return the values written so far after an epoch."""
         later = [e for e in decisions_since(self.store, 0) if e > epoch]
         return Counter(v for e in later for v in self.sink.read(e)["value"].to_pylist())
 
@@ -64,7 +64,7 @@ class Setup:
         return sorted(path for path in found if path.parent.name != "lease")
 
     def lose_an_epoch(self):
-        """Let the driver die right after a decision, and remove its staged data of a sink."""
+        """Kill the driver right after a decision, and remove the staged data of one sink."""
         with pytest.raises(FaultInjected):
             self.run(Fault(FaultPoint.AFTER_DECISION, nth=4, action=FaultAction.RAISE))
         epoch = max(decisions_since(self.store, 0))
@@ -93,7 +93,7 @@ def done(setup, name, *arguments):
 
 
 @pytest.mark.parametrize("epoch", [0, 3, 9])
-def test_what_came_after_an_epoch_is_read_and_written_again(setup, epoch):
+def test_rows_after_the_epoch_are_read_and_written_again(setup, epoch):
     setup.run()
     again = setup.rows_behind(epoch)
     said = done(setup, "rewind", epoch, "--yes")
@@ -102,11 +102,11 @@ def test_what_came_after_an_epoch_is_read_and_written_again(setup, epoch):
     setup.run()
     assert setup.times_written() == Counter(range(ROWS)) + again
     assert setup.times_written(setup.other) == Counter(range(ROWS)) + again
-    setup.run()  # and once only
+    setup.run()  # but only once
     assert setup.times_written() == Counter(range(ROWS)) + again
 
 
-def test_a_pipeline_is_taken_back_again_and_again(setup):
+def test_a_pipeline_can_be_rewound_several_times(setup):
     setup.run()
     expected = Counter(range(ROWS))
     for epoch in (6, 4):
@@ -115,19 +115,19 @@ def test_a_pipeline_is_taken_back_again_and_again(setup):
         setup.run()
     assert setup.times_written() == expected
     done(setup, "rewind", 2, "--yes")
-    done(setup, "rewind", 5, "--yes")  # the last word counts
+    done(setup, "rewind", 5, "--yes")  # the last rewind counts
     setup.run()
     assert setup.times_written() == expected + Counter(range(60, ROWS))
 
 
-def test_it_is_taken_back_to_the_start(setup):
+def test_a_pipeline_can_be_rewound_to_the_start(setup):
     setup.run()
     done(setup, "rewind", "--to-start", "--yes")
     setup.run()
     assert setup.times_written() == Counter(list(range(ROWS)) * 2)
 
 
-def test_what_is_known_of_a_start_is_said_and_no_more(setup):
+def test_the_output_of_a_rewind_to_the_start_states_only_known_facts(setup):
     with pytest.raises(FaultInjected):
         setup.run(Fault(FaultPoint.AFTER_DECISION, nth=2, action=FaultAction.RAISE))
     for position, place in (([], "as its options specify"), (["--at", "numbers=90"], "at 90")):
@@ -145,7 +145,7 @@ def test_what_is_known_of_a_start_is_said_and_no_more(setup):
 
 
 class Rewindable(NumberSequenceSource, SupportsRewinding):
-    """Begins at a number."""
+    """Can start at any number."""
 
     def create_enumerator_at(self, context, position):
         if not position.isdigit():
@@ -155,7 +155,7 @@ class Rewindable(NumberSequenceSource, SupportsRewinding):
 
 
 class Checked(Rewindable):
-    """Tells at once what is no number."""
+    """Rejects a position that is not a number immediately."""
 
     def check_position(self, position):
         if not position.isdigit():
@@ -163,7 +163,7 @@ class Checked(Rewindable):
 
 
 @pytest.mark.parametrize("source", [NumberSequenceSource, Checked])
-def test_start_refuses_a_position_that_the_source_does_not_take(setup, source):
+def test_the_next_start_refuses_a_position_that_the_source_does_not_accept(setup, source):
     setup.source = source
     setup.run()
     done(setup, "rewind", "--to-start", "--at", "numbers=seventy", "--yes")
@@ -178,20 +178,20 @@ def test_start_refuses_a_position_that_the_source_does_not_take(setup, source):
     assert setup.times_written() == Counter(list(range(ROWS)) * 2)
 
 
-def test_it_is_taken_back_to_a_position_in_the_terms_of_the_source(setup):
+def test_a_source_can_be_rewound_to_a_position_in_its_own_terms(setup):
     setup.source = Rewindable
     setup.run()
     said = done(setup, "rewind", "--to-start", "--at", "numbers=70", "--yes")
     assert "numbers starts at 70" in said
-    with pytest.raises(FaultInjected):  # the next start finds the position too
+    with pytest.raises(FaultInjected):  # the next start also finds the position
         setup.run(Fault(FaultPoint.BEFORE_PLAN, action=FaultAction.RAISE))
     setup.run()
     assert setup.times_written() == Counter(range(ROWS)) + Counter(range(70, ROWS))
-    setup.run()  # and the position counts once
+    setup.run()  # the position counts once
     assert setup.times_written() == Counter(range(ROWS)) + Counter(range(70, ROWS))
 
 
-def test_the_last_position_counts_and_so_does_none(setup):
+def test_a_later_rewind_replaces_or_removes_the_position(setup):
     setup.source = Rewindable
     setup.run()
     for position in (["--at", "numbers=seventy"], []):
@@ -202,7 +202,7 @@ def test_the_last_position_counts_and_so_does_none(setup):
     assert setup.times_written() == Counter(list(range(ROWS)) * 2)
 
 
-def test_a_position_that_is_not_understood_can_be_replaced(setup):
+def test_an_invalid_position_can_be_replaced(setup):
     setup.run()
     for wrong in (["--at", "numbers=7"], ["--to-start", "--at", "letters=7"]):
         assert command(setup, "rewind", *wrong, "--yes").exit_code == 2
@@ -217,7 +217,7 @@ def test_a_position_that_is_not_understood_can_be_replaced(setup):
     assert setup.times_written() == Counter(range(ROWS)) + Counter(range(90, ROWS))
 
 
-def test_a_driver_that_is_killed_after_a_rewind_continues_exactly(setup):
+def test_a_driver_that_is_killed_after_a_rewind_resumes_exactly(setup):
     setup.run()
     done(setup, "rewind", 4, "--yes")
     for point in (FaultPoint.AFTER_PLAN, FaultPoint.AFTER_DECISION, FaultPoint.BEFORE_SPARK_COMMIT):
@@ -227,12 +227,12 @@ def test_a_driver_that_is_killed_after_a_rewind_continues_exactly(setup):
     assert setup.times_written() == Counter(range(ROWS)) + Counter(range(50, ROWS))
 
 
-def test_without_an_epoch_the_possible_ones_are_named(setup):
+def test_without_an_epoch_the_possible_epochs_are_listed(setup):
     setup.run()
     assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9" in done(setup, "rewind")
 
 
-def test_nothing_changes_before_it_is_confirmed(setup):
+def test_nothing_changes_without_a_confirmation(setup):
     setup.run()
     before = setup.files()
     assert "nothing was changed" in done(setup, "rewind", 3, "--dry-run")
@@ -244,7 +244,7 @@ def test_nothing_changes_before_it_is_confirmed(setup):
     assert setup.files() == before
 
 
-def test_a_running_pipeline_and_one_with_state_of_sparks_are_refused(setup):
+def test_a_running_pipeline_and_one_with_spark_state_are_refused(setup):
     setup.run()
     with Lease.acquire(StateStore(str(setup.state))):
         result = command(setup, "rewind", 3, "--yes")
@@ -256,7 +256,7 @@ def test_a_running_pipeline_and_one_with_state_of_sparks_are_refused(setup):
     assert "state restore" in result.output
 
 
-def test_a_rewind_is_a_way_out_of_a_missing_plan(setup):
+def test_a_rewind_repairs_a_missing_plan(setup):
     setup.run()
     (setup.state / "query-0" / "plans" / "0000000006.json").unlink()
     with pytest.raises(StateCorruptedError, match="plan 6 is missing") as caught:
@@ -272,7 +272,7 @@ def test_a_rewind_is_a_way_out_of_a_missing_plan(setup):
 # --- give up --------------------------------------------------------------------------------------
 
 
-def test_what_an_epoch_abandons_is_named_and_all_else_is_written(setup):
+def test_abandoned_rows_of_an_epoch_are_named_and_all_other_rows_are_written(setup):
     epoch = setup.lose_an_epoch()
     said = done(setup, "give-up", epoch, "--yes")
     assert "10 rows of out are LOST" in said
@@ -285,7 +285,7 @@ def test_what_an_epoch_abandons_is_named_and_all_else_is_written(setup):
     assert setup.times_written(setup.other) <= Counter(range(ROWS))
 
 
-def test_what_an_epoch_abandons_is_read_again_where_that_is_asked_for(setup):
+def test_abandoned_rows_of_an_epoch_are_read_again_on_request(setup):
     epoch = setup.lose_an_epoch()
     said = done(setup, "give-up", epoch, "--read-again", "--yes")
     assert "10 rows of out are read again" in said
@@ -301,7 +301,7 @@ def test_the_first_epoch_can_be_read_again(setup):
     assert setup.times_written() == Counter(range(ROWS))
 
 
-def test_only_what_is_not_committed_can_be_given_up(setup):
+def test_only_an_uncommitted_epoch_can_be_given_up(setup):
     epoch = setup.lose_an_epoch()
     before = setup.files()
     for wrong in (epoch - 1, epoch + 1):
@@ -319,7 +319,7 @@ def test_only_what_is_not_committed_can_be_given_up(setup):
 
 
 @pytest.mark.parametrize("epoch", [4, 9])
-def test_a_decision_that_is_gone_is_given_up(setup, epoch):
+def test_an_epoch_with_a_missing_decision_can_be_given_up(setup, epoch):
     setup.run()
     (setup.state / "query-0" / "decisions" / f"{epoch:010d}.json").unlink()
     with pytest.raises(StateCorruptedError, match=f"decision {epoch} is missing") as caught:
@@ -337,13 +337,13 @@ def test_a_decision_that_is_gone_is_given_up(setup, epoch):
     assert setup.times_written() == Counter(range(ROWS))
 
 
-def test_rows_that_an_epoch_abandons_may_no_longer_be_known(setup):
+def test_abandoned_rows_of_unknown_positions_are_reported(setup):
     epoch = setup.lose_an_epoch()
     (setup.state / "query-0" / "plans" / f"{epoch:010d}.json").unlink()
     assert "positions of its rows are not recorded" in done(setup, "give-up", epoch, "--dry-run")
 
 
-def test_the_newest_decision_is_given_up_when_its_done_marks_are_gone_too(setup):
+def test_the_newest_epoch_can_be_given_up_when_its_decision_and_done_marks_are_missing(setup):
     setup.run()
     (setup.state / "query-0" / "decisions" / "0000000009.json").unlink()
     shutil.rmtree(setup.state / "query-0" / "done" / "0000000009")
@@ -355,7 +355,7 @@ def test_the_newest_decision_is_given_up_when_its_done_marks_are_gone_too(setup)
     assert setup.times_written() == Counter(range(ROWS))
 
 
-def test_a_running_pipeline_gives_nothing_up(setup):
+def test_an_epoch_of_a_running_pipeline_cannot_be_given_up(setup):
     epoch = setup.lose_an_epoch()
     with Lease.acquire(StateStore(str(setup.state))):
         with pytest.raises(LeaseError):

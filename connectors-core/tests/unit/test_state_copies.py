@@ -62,9 +62,7 @@ def cut_of(copy):
 
 
 @pytest.mark.parametrize("name", ["copy", "copy.zip"])
-def test_a_copy_that_is_taken_while_the_pipeline_runs_continues_behind_its_last_epoch(
-    tmp_path, name
-):
+def test_a_pipeline_restored_from_a_live_backup_resumes_after_the_last_epoch_in_it(tmp_path, name):
     before, after = DirectorySink(tmp_path / "before"), DirectorySink(tmp_path / "after")
     state, copy = tmp_path / "state", tmp_path / name
     with build(state, before) as pipeline:
@@ -84,7 +82,7 @@ def test_a_copy_that_is_taken_while_the_pipeline_runs_continues_behind_its_last_
 @pytest.mark.parametrize(
     "point", [FaultPoint.READER_FETCHED, FaultPoint.AFTER_DECISION, FaultPoint.BEFORE_SPARK_COMMIT]
 )
-def test_what_a_killed_driver_left_is_copied_whole_and_finished_from_the_copy(tmp_path, point):
+def test_the_state_of_a_killed_driver_is_backed_up_and_finished_from_the_backup(tmp_path, point):
     sink = DirectorySink(tmp_path / "out")
     job = DriverJob(
         location=str(tmp_path / "state"),
@@ -105,7 +103,7 @@ def test_what_a_killed_driver_left_is_copied_whole_and_finished_from_the_copy(tm
     assert Counter(values(sink)) == Counter(range(200))
 
 
-def test_an_old_copy_loses_nothing_though_the_pipeline_went_on(tmp_path):
+def test_an_old_backup_loses_no_rows_although_the_pipeline_continued(tmp_path):
     sink, state = DirectorySink(tmp_path / "out"), tmp_path / "state"
     with build(state, sink) as pipeline:
         pipeline.start()
@@ -113,7 +111,7 @@ def test_an_old_copy_loses_nothing_though_the_pipeline_went_on(tmp_path):
     done("backup", state, tmp_path / "copy")
     kept = set(values(sink))
     finish(state, sink)
-    for name in ("first", "second"):  # each under epochs of its own
+    for name in ("first", "second"):  # each writes under its own epochs
         done("restore", tmp_path / "copy", tmp_path / name)
         finish(tmp_path / name, sink)
     assert Counter(values(sink)) == Counter(
@@ -123,14 +121,14 @@ def test_an_old_copy_loses_nothing_though_the_pipeline_went_on(tmp_path):
 
 @pytest.fixture
 def ended(tmp_path):
-    """The state of a pipeline that ended, and its sink."""
+    """Create the state of a finished pipeline, and its sink."""
     sink = DirectorySink(tmp_path / "out")
     with build(tmp_path / "state", sink, rows=100) as pipeline:
         assert pipeline.run(timeout=SECONDS)
     return tmp_path / "state"
 
 
-def test_a_copy_can_be_in_any_filesystem(ended, tmp_path):
+def test_a_backup_can_be_in_any_filesystem(ended, tmp_path):
     for target in ("memory://copies/folder", "memory://copies/archive.zip"):
         done("backup", ended, target)
         restored = tmp_path / target.rpartition("/")[2]
@@ -140,7 +138,7 @@ def test_a_copy_can_be_in_any_filesystem(ended, tmp_path):
         assert values(sink) == []
 
 
-def test_nothing_is_ever_overwritten(ended, tmp_path):
+def test_no_file_is_ever_overwritten(ended, tmp_path):
     for target in ("copy", "copy.zip"):
         done("backup", ended, tmp_path / target)
         content = backup.verify_copy(str(tmp_path / target), {})
@@ -153,7 +151,7 @@ def test_nothing_is_ever_overwritten(ended, tmp_path):
     assert "never overwritten" in result.output
 
 
-def test_a_dry_run_does_nothing(ended, tmp_path):
+def test_a_dry_run_changes_nothing(ended, tmp_path):
     assert "nothing was changed" in done("backup", ended, tmp_path / "copy", "--dry-run")
     assert not (tmp_path / "copy").exists()
     done("backup", ended, tmp_path / "copy")
@@ -163,7 +161,7 @@ def test_a_dry_run_does_nothing(ended, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_copy_that_was_altered_or_cut_off_is_refused(ended, tmp_path):
+def test_an_altered_or_truncated_backup_is_refused(ended, tmp_path):
     done("backup", ended, tmp_path / "altered")
     report = next((tmp_path / "altered" / "query-0" / "reports").rglob("*.json"))
     report.write_bytes(report.read_bytes().replace(b"a", b"b"))
@@ -183,18 +181,18 @@ def test_a_copy_that_was_altered_or_cut_off_is_refused(ended, tmp_path):
     ):
         result = command("restore", tmp_path / name, tmp_path / f"restored-{name}")
         assert (result.exit_code, says in result.output) == (2, True), result.output
-    with pytest.raises(StateCorruptedError):  # what a restore that failed has left
+    with pytest.raises(StateCorruptedError):  # the files of the failed restore
         finish(tmp_path / "restored-altered", DirectorySink(tmp_path / "none"), rows=100)
 
 
-def test_state_that_is_not_complete_makes_no_copy_that_counts(ended, tmp_path):
+def test_incomplete_state_cannot_be_backed_up(ended, tmp_path):
     (ended / "query-0" / "decisions" / "0000000003.json").unlink()
     result = command("backup", ended, tmp_path / "copy")
     assert result.exit_code == 2
     assert "decision 3 is missing" in result.output
 
 
-def test_files_that_the_pipeline_removes_meanwhile_are_not_needed(ended, tmp_path):
+def test_files_that_the_pipeline_removes_during_a_backup_are_not_needed(ended, tmp_path):
     locations = Locations(*[StateStore(str(ended))] * 2)
     plan = backup.plan_backup(locations, running=True)
     for folder in ("decisions", "done"):
@@ -207,7 +205,7 @@ def test_files_that_the_pipeline_removes_meanwhile_are_not_needed(ended, tmp_pat
     finish(tmp_path / "restored", DirectorySink(tmp_path / "again"), rows=100)
 
 
-def test_no_driver_starts_while_a_stopped_pipeline_is_copied(ended, tmp_path):
+def test_no_driver_starts_while_a_stopped_pipeline_is_backed_up(ended, tmp_path):
     locations = Locations(*[StateStore(str(ended))] * 2)
     with backup.held(locations) as stopped:
         assert stopped
@@ -238,7 +236,7 @@ def test_an_archive_is_an_ordinary_zip_file(ended, tmp_path):
         assert "query-0/plans/0000000000.json" in archive.namelist()
 
 
-def test_a_restored_pipeline_is_as_strict_as_any(ended, tmp_path):
+def test_a_restored_pipeline_checks_its_state_as_strictly_as_any_other(ended, tmp_path):
     done("backup", ended, tmp_path / "copy")
     done("restore", tmp_path / "copy", tmp_path / "restored")
     finish(tmp_path / "restored", DirectorySink(tmp_path / "again"), rows=100)

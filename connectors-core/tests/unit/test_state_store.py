@@ -40,7 +40,7 @@ from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[S3Server]:
-    """A strict object store."""
+    """Start a strict object store."""
     with S3Server(buckets=["state"]) as server:
         yield server
 
@@ -58,19 +58,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore
         StateStore("memory://").delete_tree(root.strip("/"))
 
 
-def test_a_fit_location_passes_and_nothing_is_left_behind(store: StateStore) -> None:
+def test_a_suitable_location_passes_and_no_file_remains(store: StateStore) -> None:
     store.create("kept", b"")
     store.verify()
     assert store.list(recursive=True) == ["kept"]
 
 
-def test_the_first_writer_wins_and_nobody_overwrites(store: StateStore) -> None:
+def test_the_first_writer_wins_and_no_one_overwrites(store: StateStore) -> None:
     assert store.create("plans/0000000001.json", b"first")
     assert not store.create("plans/0000000001.json", b"second")
     assert store.read("plans/0000000001.json") == b"first"
 
 
-def test_of_many_racing_writers_exactly_one_wins(store: StateStore) -> None:
+def test_exactly_one_of_many_concurrent_writers_wins(store: StateStore) -> None:
     writers = 16
     for number in range(10):
         together = threading.Barrier(writers)
@@ -87,7 +87,7 @@ def test_of_many_racing_writers_exactly_one_wins(store: StateStore) -> None:
         assert store.read(f"reports/{number}") == b"%d" % won.index(True)
 
 
-def test_what_is_not_there_reads_as_such(store: StateStore) -> None:
+def test_missing_files_are_reported_as_missing(store: StateStore) -> None:
     assert store.read_or_none("a/b") is None
     assert not store.exists("a/b")
     assert store.list("a") == []
@@ -100,7 +100,7 @@ def test_what_is_not_there_reads_as_such(store: StateStore) -> None:
         store.open_input("a/b")
 
 
-def test_listing_is_sorted_and_goes_down_only_when_asked(store: StateStore) -> None:
+def test_listing_is_sorted_and_recursive_only_on_request(store: StateStore) -> None:
     for path in ("done/2/b", "done/10", "done/1", "done/2/a", "other"):
         store.create(path, b"")
     assert store.list("done") == ["1", "10"]
@@ -118,7 +118,7 @@ def test_files_and_folders_can_be_removed(store: StateStore) -> None:
     assert store.create("a/1", b"again")
 
 
-def test_replace_writes_over_what_is_there(store: StateStore) -> None:
+def test_replace_overwrites_an_existing_file(store: StateStore) -> None:
     store.replace("lease/alive", b"1")
     store.replace("lease/alive", b"2")
     assert store.read("lease/alive") == b"2"
@@ -136,19 +136,19 @@ def test_a_path_that_leaves_the_location_is_refused(store: StateStore, path: str
         store.create(path, b"")
 
 
-def test_the_name_of_a_temporary_file_is_refused(store: StateStore) -> None:
+def test_the_reserved_name_of_a_temporary_file_is_refused(store: StateStore) -> None:
     with pytest.raises(ConfigurationError):
         store.create("plans/.x.tmp", b"")
 
 
-def test_the_store_reaches_executors(store: StateStore) -> None:
+def test_a_store_can_be_pickled(store: StateStore) -> None:
     store.create("a", b"x")
     copy = pickle.loads(pickle.dumps(store))
     assert copy == store
     assert copy.read("a") == b"x"
 
 
-def test_a_relative_location_does_not_depend_on_where_executors_run(
+def test_a_relative_location_does_not_depend_on_the_working_directory_of_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -158,12 +158,12 @@ def test_a_relative_location_does_not_depend_on_where_executors_run(
     assert (tmp_path / "state" / "a").read_bytes() == b"x"
 
 
-def test_passwords_are_not_shown_and_secrets_are_revealed_to_the_filesystem_only() -> None:
+def test_passwords_are_hidden_and_secrets_are_revealed_only_to_the_filesystem() -> None:
     store = StateStore("s3://key:hunter2@bucket/x", {"secret": Secret("hunter3")})
     assert "hunter" not in str(store) + repr(store)
 
 
-def test_construction_does_nothing(tmp_path: Path) -> None:
+def test_construction_has_no_side_effects(tmp_path: Path) -> None:
     StateStore(str(tmp_path / "x"))
     StateStore("no-such-protocol://x")
     assert list(tmp_path.iterdir()) == []
@@ -173,7 +173,7 @@ def _create_in_child(store: StateStore, results: Any) -> None:
     results.put(store.create("child", b"x"))
 
 
-def test_a_store_that_was_used_works_after_a_fork(tmp_path: Path) -> None:
+def test_a_used_store_works_after_a_fork(tmp_path: Path) -> None:
     store = StateStore(str(tmp_path))
     store.create("parent", b"x")
     context = multiprocessing.get_context("fork")
@@ -185,7 +185,7 @@ def test_a_store_that_was_used_works_after_a_fork(tmp_path: Path) -> None:
     assert store.list() == ["child", "parent"]
 
 
-# --- Half-written files --------------------------------------------------------------------------
+# --- Partially written files ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def test_a_process_killed_while_writing_leaves_no_visible_file(tmp_path: Path, w
     ended = subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
     assert ended.returncode == -signal.SIGKILL
     store = StateStore(str(tmp_path))
-    assert len(os.listdir(tmp_path / "plans")) == 1  # the temporary file, which is hidden
+    assert len(os.listdir(tmp_path / "plans")) == 1  # the hidden temporary file
     assert store.list("plans") == []
     assert not store.exists("plans/1")
     assert store.create("plans/1", b"whole")
 
 
-def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = StateStore(str(tmp_path))
 
     def full(descriptor: int) -> None:
@@ -226,7 +226,7 @@ def test_a_failing_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert os.listdir(tmp_path) == []
 
 
-def test_a_link_whose_answer_was_lost_still_counts_as_ours(
+def test_a_hard_link_whose_response_was_lost_still_counts_as_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link
@@ -239,7 +239,7 @@ def test_a_link_whose_answer_was_lost_still_counts_as_ours(
     assert StateStore(str(tmp_path)).create("a", b"x")
 
 
-def test_an_output_appears_when_it_is_closed_and_not_before(store: StateStore) -> None:
+def test_an_output_appears_only_when_it_is_closed(store: StateStore) -> None:
     with store.open_output("spool/a") as output:
         output.write(b"one ")
         output.write(memoryview(b"two"))
@@ -251,7 +251,7 @@ def test_an_output_appears_when_it_is_closed_and_not_before(store: StateStore) -
         assert file.read() == b"one two"
 
 
-def test_an_output_left_by_an_exception_is_discarded(store: StateStore) -> None:
+def test_an_output_is_discarded_after_an_exception(store: StateStore) -> None:
     def fail() -> None:
         with store.open_output("spool/a") as output:
             output.write(b"one")
@@ -262,7 +262,7 @@ def test_an_output_left_by_an_exception_is_discarded(store: StateStore) -> None:
     assert store.list("spool") == []
 
 
-def test_an_output_that_nobody_closes_is_discarded(tmp_path: Path) -> None:
+def test_an_output_that_is_never_closed_is_discarded(tmp_path: Path) -> None:
     store = StateStore(str(tmp_path))
     output = store.open_output("spool/a")
     output.write(b"one")
@@ -294,7 +294,7 @@ def error(status: int, code: str, more: str = "") -> HttpAnswer:
         pytest.param(HttpAnswer(412), id="no-body"),
     ],
 )
-def test_that_an_object_exists_is_told_by_the_status(s3: S3Server, refusal: HttpAnswer) -> None:
+def test_the_http_status_tells_that_an_object_exists(s3: S3Server, refusal: HttpAnswer) -> None:
     def answering(request: HttpRequest, forward: Forward) -> HttpAnswer:
         answer = forward()
         return refusal if answer.status == 412 and is_exclusive(request) else answer
@@ -309,7 +309,7 @@ def test_that_an_object_exists_is_told_by_the_status(s3: S3Server, refusal: Http
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_conflict_with_another_request_is_tried_again(s3: S3Server, taken: bool) -> None:
+def test_a_conflict_with_another_request_is_retried(s3: S3Server, taken: bool) -> None:
     conflicts = 3
     asked = []
 
@@ -330,7 +330,7 @@ def test_a_conflict_with_another_request_is_tried_again(s3: S3Server, taken: boo
     assert len(asked) == conflicts + 1
 
 
-def test_conflicts_without_end_are_an_error_to_try_again(
+def test_endless_conflicts_raise_a_retryable_error(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     soon = replace(store_module._CONFLICTS, timeout=0.2)
@@ -345,7 +345,7 @@ def test_conflicts_without_end_are_an_error_to_try_again(
             store.create("a", b"")
 
 
-def test_wrong_credentials_are_no_file_that_exists(s3: S3Server) -> None:
+def test_invalid_credentials_are_not_mistaken_for_an_existing_file(s3: S3Server) -> None:
     options = {**s3.storage_options(), "secret": Secret("not-the-secret")}
     with pytest.raises(StateLocationError) as caught:
         StateStore("s3://state/denied", options).verify()
@@ -353,7 +353,7 @@ def test_wrong_credentials_are_no_file_that_exists(s3: S3Server) -> None:
     assert "not-the-secret" not in str(caught.value)
 
 
-# --- Storage that is refused ---------------------------------------------------------------------
+# --- Unsuitable storage --------------------------------------------------------------------------
 
 
 class Overwriting(MemoryFileSystem):  # type: ignore[misc]
@@ -366,7 +366,7 @@ class Overwriting(MemoryFileSystem):  # type: ignore[misc]
 
 
 class InPlace(MemoryFileSystem):  # type: ignore[misc]
-    """Exclusive, but writes into the final file."""
+    """Creates files exclusively, but writes directly into the final file."""
 
     protocol = "inplace"
     pipe_file = AbstractFileSystem.pipe_file
@@ -387,7 +387,7 @@ class ReadOnly(MemoryFileSystem):  # type: ignore[misc]
         (ReadOnly, "denied"),
     ],
 )
-def test_storage_without_exclusive_create_is_refused_with_reason_and_remedy(
+def test_storage_without_exclusive_create_is_refused_with_a_reason_and_a_hint(
     kind: type[AbstractFileSystem], reason: str
 ) -> None:
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
@@ -406,7 +406,7 @@ class Full(MemoryFileSystem):  # type: ignore[misc]
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_an_error_of_the_system_that_names_no_file_gets_its_name() -> None:
+def test_a_system_error_without_a_file_name_gets_one() -> None:
     fsspec.register_implementation(Full.protocol, Full, clobber=True)
     store = StateStore("full://me:hunter2@disk/state")
     for write in (store.create, store.replace):
@@ -444,11 +444,11 @@ def test_a_filesystem_without_hard_links_is_refused(
 PAYLOAD = {"pipeline": "p", "number": 7, "ratio": 0.1, "entries": [{"b": None, "a": "ü"}]}
 
 
-def test_a_document_comes_back_equal() -> None:
+def test_a_document_is_read_back_equal() -> None:
     assert decode_document("plan", encode_document("plan", PAYLOAD)) == PAYLOAD
 
 
-def test_equal_documents_give_equal_bytes() -> None:
+def test_equal_documents_produce_equal_bytes() -> None:
     reordered = dict(reversed(PAYLOAD.items()))
     assert encode_document("plan", reordered) == encode_document("plan", PAYLOAD)
 
@@ -472,17 +472,17 @@ def test_an_altered_document_is_refused(old: bytes, new: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"[]", b"{}", b'{"format":"1"}', b'{"format":1,"kind":"plan"}'])
-def test_what_is_no_document_is_refused(data: bytes) -> None:
+def test_data_that_is_not_a_document_is_refused(data: bytes) -> None:
     with pytest.raises(StateCorruptedError):
         decode_document("plan", data)
 
 
-def test_a_newer_format_says_so_before_anything_else() -> None:
+def test_a_newer_format_is_reported_before_any_other_problem() -> None:
     with pytest.raises(StateVersionError, match="newer"):
         decode_document("plan", b'{"format":2,"whatever":1}')
 
 
 @pytest.mark.parametrize("value", [datetime.now(UTC), 2**70, object(), {1: 2}])
-def test_only_plain_json_goes_into_a_document(value: object) -> None:
+def test_only_plain_json_is_accepted_in_a_document(value: object) -> None:
     with pytest.raises(UnsupportedError, match="plan document"):
         encode_document("plan", {"value": value})

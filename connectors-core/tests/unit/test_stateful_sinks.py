@@ -29,7 +29,7 @@ SECONDS = 30
 
 
 def states_of(*counts: int) -> tuple[tuple[Versioned, ...], ...]:
-    """States of writers that have so many of them, each with a content of its own."""
+    """Return the given numbers of states per writer, each with different content."""
     numbers = iter(range(sum(counts)))
     return tuple(
         tuple(Versioned(version=1, data=b"%d" % next(numbers)) for _ in range(count))
@@ -41,11 +41,11 @@ def flat(states):
     return [each for own in states for each in own]
 
 
-# --- Dealing out ----------------------------------------------------------------------------------
+# --- Redistribution ------------------------------------------------------------------------------
 
 
 @given(counts=st.lists(st.integers(0, 5), max_size=9), writers=st.integers(1, 12))
-def test_no_state_is_lost_or_doubled_and_all_writers_have_about_as_many(counts, writers):
+def test_no_state_is_lost_or_duplicated_and_all_writers_get_about_the_same_number(counts, writers):
     states = states_of(*counts)
     dealt = redistributed(states, writers)
     assert len(dealt) == writers
@@ -58,7 +58,7 @@ def test_no_state_is_lost_or_doubled_and_all_writers_have_about_as_many(counts, 
 
 
 @given(counts=st.lists(st.integers(0, 5), min_size=1, max_size=9))
-def test_as_many_writers_keep_what_they_have(counts):
+def test_with_the_same_number_of_writers_each_keeps_its_states(counts):
     states = states_of(*counts)
     assert redistributed(states, len(states)) == states
 
@@ -67,7 +67,7 @@ def test_as_many_writers_keep_what_they_have(counts):
     counts=st.lists(st.integers(0, 3), min_size=1, max_size=5),
     parallelisms=st.lists(st.integers(1, 7), max_size=5),
 )
-def test_nothing_is_lost_over_many_changes(counts, parallelisms):
+def test_no_state_is_lost_over_many_changes_of_parallelism(counts, parallelisms):
     states = states_of(*counts)
     wanted = set(flat(states))
     for writers in parallelisms:
@@ -89,7 +89,7 @@ def task(sink, writers: int | None = 2) -> SinkTask:
     return SinkTask(uid="out", sink=sink, schema=None, writers=writers)
 
 
-def test_a_writer_without_rows_leaves_what_it_was_given(tmp_path):
+def test_a_writer_without_rows_keeps_its_restored_states(tmp_path):
     states = SinkStates([task(NumberingDirectorySink(tmp_path))])
     first, second = states_of(1, 2)
     states.restore(decision(out=SinkDecision(writer_states=(first, second))))
@@ -104,7 +104,7 @@ def test_a_writer_without_rows_leaves_what_it_was_given(tmp_path):
     assert SinkStates.left_by(given_to, []) == (first, second)
 
 
-def test_a_writer_may_leave_nothing(tmp_path):
+def test_a_writer_may_leave_no_state(tmp_path):
     given_to = SinkTask(
         uid="out", sink=NumberingDirectorySink(tmp_path), schema=None, states=states_of(2)
     )
@@ -112,7 +112,7 @@ def test_a_writer_may_leave_nothing(tmp_path):
     assert SinkStates.left_by(given_to, [message]) == ((),)
 
 
-def test_states_of_a_sink_that_keeps_none_any_more_are_not_dropped_in_silence(tmp_path):
+def test_states_of_a_sink_that_no_longer_keeps_state_are_refused(tmp_path):
     states = SinkStates([task(DirectorySink(tmp_path))])
     with pytest.raises(ConfigurationError, match="keeps none"):
         states.restore(decision(out=SinkDecision(writer_states=states_of(1))))
@@ -150,7 +150,7 @@ def setup(tmp_path):
     return Setup(tmp_path)
 
 
-def test_each_epoch_goes_on_from_the_one_before(setup):
+def test_each_epoch_resumes_from_the_states_of_the_previous_one(setup):
     setup.run()
     setup.sink.assert_numbered(setup.states(), ROWS)
     assert len(setup.states()) == 2  # a chain for each writer, from the first epoch on
@@ -161,7 +161,7 @@ def test_each_epoch_goes_on_from_the_one_before(setup):
 @pytest.mark.parametrize(
     "point", [FaultPoint.BEFORE_DECISION, FaultPoint.AFTER_DECISION, FaultPoint.AFTER_COMMIT]
 )
-def test_a_driver_that_fails_is_followed_by_one_with_the_decided_states(setup, point):
+def test_the_successor_of_a_failed_driver_resumes_from_the_decided_states(setup, point):
     fault = Fault(point, action=FaultAction.RAISE, nth=2)
     with pytest.raises(FaultInjected):
         setup.run(fault)
@@ -169,12 +169,12 @@ def test_a_driver_that_fails_is_followed_by_one_with_the_decided_states(setup, p
     setup.sink.assert_numbered(setup.states(), ROWS)
 
 
-def test_an_attempt_that_fails_leaves_no_state(setup):
+def test_a_failed_attempt_leaves_no_state(setup):
     setup.run(Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, nth=3))
     setup.sink.assert_numbered(setup.states(), ROWS)
 
 
-def test_a_number_of_writers_that_is_not_fixed_is_refused_with_the_remedy(setup):
+def test_a_number_of_writers_that_is_not_fixed_is_refused_with_a_hint(setup):
     setup.sink.writers = None
     with pytest.raises(ConfigurationError, match="not fixed") as refused:
         setup.pipeline()
@@ -182,7 +182,7 @@ def test_a_number_of_writers_that_is_not_fixed_is_refused_with_the_remedy(setup)
     assert "parallelism=n" in refused.value.hint
 
 
-def test_states_and_rows_that_are_written_again_do_not_go_together(setup):
+def test_a_sink_cannot_support_both_writer_state_and_rewriting(setup):
     class Both(NumberingDirectorySink, SupportsRewriting):
         pass
 
@@ -200,7 +200,7 @@ def test_a_state_that_grows_too_large_ends_the_pipeline(setup):
     assert decisions_since(setup.store, 0) == {}
 
 
-def test_dead_letters_keep_no_state(tmp_path):
+def test_a_sink_for_dead_letters_cannot_keep_state(tmp_path):
     policies = {"s": RecordPolicy.dead_letter(NumberingDirectorySink(tmp_path))}
     with pytest.raises(ConfigurationError, match="a sink whose writers keep state"):
         DeadLetters(policies, store=fresh_store(), pipeline_id="p")

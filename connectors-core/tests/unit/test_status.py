@@ -98,7 +98,7 @@ class Driver:
         return plans
 
     def observe(self):
-        """On the coordinator's thread, as a running query does it."""
+        """Observe the source on the coordinator's thread, as a running query does."""
         source = self.coordinator.sources["in"]
         answers = queue.Queue()
         self.coordinator.execute(lambda: answers.put(source.observe()))
@@ -159,7 +159,7 @@ def test_unfinished_splits_show_their_rows(driver):
     assert not status.finished
 
 
-def test_a_replayed_batch_does_not_count_again(driver):
+def test_a_replayed_batch_is_counted_once(driver):
     query = driver(numbers(), limits=ReadLimits(rows=300))
     first = query.next_plan()
     query.read(first)
@@ -169,28 +169,28 @@ def test_a_replayed_batch_does_not_count_again(driver):
     assert query.status().rows == 300
 
 
-def test_counts_begin_with_the_driver(driver):
+def test_counters_start_from_zero_with_each_driver(driver):
     first = driver(numbers(), limits=ReadLimits(rows=300))
     first.read(first.next_plan())
     first.next_plan()
     first.coordinator.stop()
     second = driver(numbers(), limits=ReadLimits(rows=300))
-    assert second.status().rows == 0  # it has read its logs
-    # The plan that was outstanding is known to Spark, which runs it again.
+    assert second.status().rows == 0  # the driver has read its logs
+    # Spark knows the outstanding plan and runs it again.
     second.read(read_plan(second.root.child("query-0"), second.coordinator.newest))
     second.run()
     assert second.status().rows == 700
     assert second.status().finished
 
 
-def test_a_stopped_coordinator_can_still_be_seen(driver):
+def test_a_stopped_coordinator_can_still_be_observed(driver):
     query = driver(numbers())
     query.run()
     query.coordinator.stop()
     assert query.coordinator.sources["in"].observe().metrics.counters["numRecordsIn"] == 1000
 
 
-def test_watermark_and_lags(driver):
+def test_the_status_shows_the_watermark_and_lags(driver):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(
         timedelta(seconds=1)
     ).with_timestamp_assigner("at")
@@ -211,7 +211,7 @@ def report(**fields):
     return Report(pipeline_id="p", plan=0, nonce="n", source="in", subtask=0, attempt=0, **fields)
 
 
-def test_a_readers_bytes_are_taken_and_its_rows_are_not():
+def test_bytes_come_from_the_reader_but_rows_do_not():
     metrics = MetricGroup()
     counters = {"numBytesIn": 999, "numRecordsIn": 5, "commitsSucceeded": 2}
     count_report(metrics, report(rows=10, bytes=80, skipped=1, dead_letters=2, counters=counters))
@@ -239,14 +239,14 @@ def observation(**fields):
     return SourceObservation(**(known | fields))
 
 
-def test_gauges_of_the_enumerator_and_pending_work():
+def test_the_status_shows_enumerator_gauges_and_pending_work():
     metrics = MetricGroup(gauges={"unassignedSplits": 4, "pendingRecords": 10})
     status = source_status("in", observation(metrics=metrics))
     assert (status.splits_unassigned, status.pending_records, status.pending_bytes) == (4, 10, None)
     assert status.gauges["sourceIdleTime"] == 1500
 
 
-def test_idle_and_held_splits():
+def test_the_status_shows_idle_and_held_splits():
     def split(name, **fields):
         known = {"subtask": 0, "read": True, "idle": False, "rows": 0, "watermark": 1, "head": None}
         return SplitStatus(split_id=name, **(known | fields))
@@ -257,7 +257,7 @@ def test_idle_and_held_splits():
     assert status.head == 50
 
 
-def test_pending_gauges_of_readers_add_up_and_lags_show_the_worst():
+def test_pending_gauges_of_readers_are_summed_and_lags_are_maximized():
     ledger = SplitLedger(
         SourceSettings(uid="in", source=numbers(), parallelism=2), clock=time.monotonic
     )
@@ -270,7 +270,7 @@ def test_pending_gauges_of_readers_add_up_and_lags_show_the_worst():
     assert seen.reader_gauges == {0: {"own": 0}, 1: {"own": 1}}
 
 
-def test_sink_counts_and_pending_committables():
+def test_the_status_shows_sink_counters_and_pending_committables():
     progress = SinkProgress()
     progress.metrics.inc("numRecordsSend", 10)
     progress.metrics.inc("numEpochsCommitted")
@@ -314,11 +314,11 @@ def test_the_state_of_a_pipeline_follows_from_its_queries(states, expected):
     assert PipelineStatus.of("p", "id", queries, started=True).state is expected
 
 
-def test_not_started():
+def test_a_pipeline_before_its_start_is_not_started():
     assert PipelineStatus.of("p", None, [], started=False).state is PipelineState.NOT_STARTED
 
 
-def test_a_failed_query_fails_the_pipeline_and_says_why():
+def test_a_failed_query_fails_the_pipeline_with_its_error():
     status = PipelineStatus.of(
         "p",
         "id",
@@ -328,7 +328,7 @@ def test_a_failed_query_fails_the_pipeline_and_says_why():
     assert (status.state, status.error) == (PipelineState.FAILED, "disk full")
 
 
-def test_an_error_before_the_queries_is_told_without_secrets():
+def test_an_error_before_the_queries_start_is_shown_without_secrets():
     error = ConfigurationError("cannot reach https://user:hunter2@host/x")
     status = PipelineStatus.of("p", None, [], started=True, error=error)
     assert status.state is PipelineState.FAILED
@@ -337,7 +337,7 @@ def test_an_error_before_the_queries_is_told_without_secrets():
     assert "hunter2" not in error_text(ValueError("s3://me:hunter2@bucket"))
 
 
-def test_to_dict_is_json():
+def test_to_dict_is_json_serializable():
     status = PipelineStatus.of("p", "id", [query(PipelineState.RUNNING)], started=True)
     plain = status.to_dict()
     assert json.loads(json.dumps(plain)) == plain
@@ -345,7 +345,7 @@ def test_to_dict_is_json():
     assert plain["queries"][0]["sources"][0]["rows"] == 3
 
 
-def test_sparks_watermark():
+def test_the_watermark_is_parsed_from_the_progress_of_spark():
     progress = {"eventTime": {"watermark": "2013-01-01T05:00:00.000Z"}}
     assert spark_watermark(progress) == 1_357_016_400_000_000
     assert spark_watermark({"eventTime": {}}) is None

@@ -29,7 +29,7 @@ CASES = ("-k", "has_a_file or earlier_releases")
 
 @pytest.fixture
 def state(pytester):
-    """The folder of a suite that has no file yet."""
+    """Create a suite without stored files, and return its folder."""
     folder = pytester.path / "state"
     here = str(Path(__file__).parent)
     pytester.makeini("[pytest]\nconnector_suites = true")
@@ -37,7 +37,7 @@ def state(pytester):
     return folder
 
 
-def test_a_missing_file_is_asked_for_with_the_command_that_writes_it(pytester, state):
+def test_a_missing_file_fails_with_the_command_that_writes_it(pytester, state):
     result = pytester.runpytest(*CASES)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*committable-v1.bin is missing*--connector-write-state*"])
@@ -53,7 +53,7 @@ def test_a_missing_file_is_written_once(pytester, state):
     assert file.path.read_bytes() == before
 
 
-def test_a_file_that_cannot_be_read_is_a_failure(pytester, state):
+def test_an_unreadable_file_is_a_failure(pytester, state):
     state.mkdir()
     (state / "committable-v1.bin").write_bytes(b'{"former": 1}')
     result = pytester.runpytest(*CASES)
@@ -61,7 +61,7 @@ def test_a_file_that_cannot_be_read_is_a_failure(pytester, state):
     result.stdout.fnmatch_lines(["*committable-v1.bin can no longer be read*"])
 
 
-def test_a_file_of_another_name_is_refused(tmp_path):
+def test_a_file_with_an_invalid_name_is_refused(tmp_path):
     (tmp_path / "committable.bin").touch()
     with pytest.raises(AssertionError, match="not named"):
         list(stored_files(tmp_path))

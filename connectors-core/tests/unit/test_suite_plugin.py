@@ -70,7 +70,7 @@ def outcomes(pytester):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
-def test_what_does_not_apply_is_named_with_its_reason(run, pytester, arguments):
+def test_cases_that_do_not_apply_are_named_with_their_reason(run, pytester, arguments):
     result = run(*arguments, "-p", "xdist")
     result.assert_outcomes(passed=2, xpassed=1)
     result.stdout.fnmatch_lines(
@@ -86,7 +86,7 @@ def test_what_does_not_apply_is_named_with_its_reason(run, pytester, arguments):
     }
 
 
-def test_a_failure_of_a_young_case_is_no_failure_of_the_run(run, pytester):
+def test_a_failure_of_a_new_case_does_not_fail_the_run(run, pytester):
     result = run(young=False)
     assert result.ret == 0
     passed, found = outcomes(pytester)
@@ -94,7 +94,7 @@ def test_a_failure_of_a_young_case_is_no_failure_of_the_run(run, pytester):
     assert found["test_young"] == "new, failed"
 
 
-def test_a_failure_of_an_old_case_is_one(run, pytester):
+def test_a_failure_of_an_old_case_fails_the_run(run, pytester):
     result = run(bounded=False)
     assert result.ret == 1
     passed, found = outcomes(pytester)
@@ -104,7 +104,7 @@ def test_a_failure_of_an_old_case_is_one(run, pytester):
     assert "it does not end \\| at all" in table
 
 
-def test_a_capability_that_nothing_is_said_of_is_refused(run):
+def test_an_undeclared_capability_is_refused(run):
     silent = CONNECTOR.replace('Capability.UNBOUNDED: "the system has no tail"', "")
     result = run(connector=silent)
     assert result.ret != 0
@@ -140,7 +140,7 @@ class TestChain(ConnectorSuite):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
-def test_what_follows_from_a_failure_is_not_judged(run, pytester, arguments):
+def test_cases_that_depend_on_a_failed_case_are_not_judged(run, pytester, arguments):
     result = run(*arguments, "-p", "xdist", connector=CHAIN.replace("{", "{{"))
     assert result.ret == 1
     _, found = outcomes(pytester)
@@ -156,7 +156,7 @@ def test_what_follows_from_a_failure_is_not_judged(run, pytester, arguments):
     result.stdout.fnmatch_lines(["*not judged: test_next*  not judged: test_base failed"])
 
 
-def test_a_case_presupposes_cases_of_its_suite_only():
+def test_a_case_can_only_depend_on_cases_of_its_suite():
     with pytest.raises(TypeError, match=r"Wrong\.test_it comes after test_that, which is not"):
 
         class Wrong(ConnectorSuite):
@@ -165,7 +165,7 @@ def test_a_case_presupposes_cases_of_its_suite_only():
                 pass
 
 
-def test_a_case_may_presuppose_those_of_other_parts_of_its_suite():
+def test_a_case_can_depend_on_cases_of_other_parts_of_its_suite():
     class First(ConnectorSuite, part=True):
         @case()
         def test_that(self):
@@ -220,7 +220,7 @@ class TestMine(PipelineSuite):
         ("", "here:1", "embedded (MEMORY_ADDRESS is not set; no container: *)"),
     ],
 )
-def test_the_system_is_the_one_of_the_environment_or_the_connectors_own(
+def test_the_system_comes_from_the_environment_or_else_from_the_connector(
     run, pytester, monkeypatch, given, address, choice
 ):
     monkeypatch.setenv("MEMORY_ADDRESS", given)
@@ -234,7 +234,7 @@ def test_the_system_is_the_one_of_the_environment_or_the_connectors_own(
     assert list(report["systems"]) == ["memory"]
 
 
-def test_capabilities_are_possible_or_impossible_with_a_reason():
+def test_a_capability_is_possible_or_impossible_with_a_reason():
     with pytest.raises(ValueError, match="both"):
         Capabilities(
             can=frozenset({Capability.BOUNDED}), cannot={Capability.BOUNDED: "it has no end"}
@@ -263,7 +263,7 @@ class TestOnSpark(Suite):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
-def test_what_is_slow_on_spark_is_left_out_there_and_named(pytester, arguments):
+def test_cases_that_are_slow_on_spark_are_left_out_and_named(pytester, arguments):
     pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(SLOW_ON_SPARK)
     result = pytester.runpytest("-m", "not slow", *arguments, "-p", "xdist")
@@ -291,7 +291,7 @@ def test_it(spark, request):
 """
 
 
-def test_an_ordinary_project_has_no_trace_of_the_suites(pytester):
+def test_an_ordinary_project_is_not_affected_by_the_suites(pytester):
     pytester.makepyfile(ORDINARY)
     pytester.runpytest("--strict-markers").assert_outcomes(passed=1)
     unknown = pytester.runpytest("--connector-report", "report")
@@ -299,20 +299,20 @@ def test_an_ordinary_project_has_no_trace_of_the_suites(pytester):
     assert "connector-report" not in pytester.runpytest("--help").stdout.str()
 
 
-def test_a_suite_in_a_project_that_does_not_ask_is_refused(pytester):
+def test_a_suite_in_a_project_that_does_not_enable_suites_is_refused(pytester):
     pytester.makepyfile(SLOW_ON_SPARK)
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*TestHere is a connector suite*connector_suites = true*"])
 
 
-def test_a_connector_asks_by_its_table(pytester):
+def test_the_tool_table_of_a_connector_enables_the_suites(pytester):
     pytester.makepyprojecttoml("[tool.connector]\n[tool.pytest.ini_options]")
     pytester.makepyfile(SLOW_ON_SPARK)
     pytester.runpytest("-m", "not slow").assert_outcomes(passed=3)
 
 
-def test_a_missing_package_names_the_extra(monkeypatch):
+def test_a_missing_package_is_reported_with_the_extra(monkeypatch):
     from connectors_core.errors import MissingDependencyError
     from connectors_core.testing.nested_columns import nested_batches
 

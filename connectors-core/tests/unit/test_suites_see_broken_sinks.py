@@ -118,7 +118,7 @@ class TestCorrectMergingSink(MergingSuite):
 
 
 class Writer(CommittingSinkWriter):
-    """A working sink, from which the broken ones derive."""
+    """A correct writer, from which the broken ones derive."""
 
     def __init__(self, sink, context):
         self.sink, self.inner = sink, TokenSink.create_writer(sink, context)
@@ -155,7 +155,7 @@ class WritesNoNulls(Writer):
 
 
 class WritesTextsInCapitals(Writer):
-    """Only where nobody looks at first."""
+    """Affects only one column name and type, which a simple test would not use."""
 
     def write(self, batch):
         if batch.schema.names == ["id", "value"] and batch["value"].type == pa.string():
@@ -164,7 +164,7 @@ class WritesTextsInCapitals(Writer):
 
 
 class ChangesValues(Writer):
-    """Takes a column of values of one type through something else."""
+    """Converts columns of one type through another type."""
 
     type = None
 
@@ -207,7 +207,7 @@ class DropsFurtherColumns(Writer):
 
 
 class PublishesAtOnce(Writer):
-    """Its rows are visible before anything is decided."""
+    """Publishes its rows before any decision."""
 
     def prepare_commit(self):
         (file,) = super().prepare_commit()
@@ -283,7 +283,7 @@ class LosesWhatItCannotWrite(Writer):
             super().write(batch)
 
     def flush(self):
-        DirectoryWriter.flush(self.inner)  # which needs nothing of the disk
+        DirectoryWriter.flush(self.inner)  # bypasses the disk check
 
 
 class LeavesAFileOpenWhereItCannotWrite(Writer):
@@ -315,7 +315,7 @@ class TellsItsTokenInTheCause(Writer):
 
 
 class Commit(Committer):
-    """A working committer, from which the broken ones derive."""
+    """A correct committer, from which the broken ones derive."""
 
     def __init__(self, sink, context):
         self.sink, self.inner = sink, TokenSink.create_committer(sink, context)
@@ -352,7 +352,7 @@ class CommitsAllOrNothing(Commit):
 
 
 class NumbersItsFiles(Commit):
-    """Restarts its numbers after a restart."""
+    """Numbers its files from zero again after a restart."""
 
     number = 0
 
@@ -370,7 +370,7 @@ class SweepsNothing(Commit):
 
 
 class SweepsLaterEpochs(Commit):
-    """Removes staged data of a driver that took over."""
+    """Also removes staged data of a driver that took over."""
 
     def sweep(self, checkpoint_id):
         for later in range(checkpoint_id, checkpoint_id + 8):
@@ -401,14 +401,14 @@ class ForgetsItsState(NumberingTokenSink):
 
 
 class KeepsOneState(NumberingTokenSink):
-    """Fewer writers have more states."""
+    """Drops states when fewer writers resume."""
 
     def restore_writer(self, context, states):
         return super().restore_writer(context, states[:1])
 
 
 class KeepsStateBeside(NumberingTokenSink):
-    """In files, which do not wait for a decision."""
+    """Stores its state in files, which do not wait for a decision."""
 
     def create_writer(self, context):
         return self.restore_writer(context, [])
@@ -435,7 +435,7 @@ class KeepsStateBeside(NumberingTokenSink):
 
 
 class ForgetsWhatIsMerged(MergingTokenSink):
-    """Its committables come out of the decision as other ones."""
+    """Its serializer changes the committables, so they differ after the decision."""
 
     def add_pre_commit_topology(self, messages):
         merged = super().add_pre_commit_topology(messages)
@@ -446,7 +446,7 @@ class ForgetsWhatIsMerged(MergingTokenSink):
 
 
 class LeavesWhatItMerged(MergingTokenSink):
-    """Where no epoch that is rolled back takes it away."""
+    """Merges into a folder that no rollback sweeps."""
 
     def add_pre_commit_topology(self, messages):
         merged = []
@@ -458,7 +458,7 @@ class LeavesWhatItMerged(MergingTokenSink):
 
 
 class IndexesTheFirst(MergingTokenSink):
-    """Takes it for all that is committed in an epoch, which it is where it merges them itself."""
+    """Indexes the first committables only. With a merge, these are all committables of an epoch."""
 
     def add_pre_commit_topology(self, messages):
         return committables_of(messages)
@@ -468,21 +468,21 @@ class IndexesTheFirst(MergingTokenSink):
 
 
 class CommitsWhenItSweeps(MergingTokenSink):
-    """After the post-commit topology, then."""
+    """Commits during the sweep, and so after the post-commit topology."""
 
     def create_committer(self, context):
         return LateCommit(self, context)
 
 
 class IndexesAgain(MergingTokenSink):
-    """Does not see that something was entered before."""
+    """Does not detect entries that already exist."""
 
     def add_post_commit_topology(self, messages):
         self.enter(each.name for each in committables_of(messages))
 
 
 class IndexesWhatItHasCommitted(MergingTokenSink):
-    """Itself; not what the driver before had committed."""
+    """Indexes only its own commits, and not those of the previous driver."""
 
     def create_committer(self, context):
         return NotingCommit(self, context)
@@ -532,7 +532,7 @@ class StampsItsFiles(Writer):
 
 
 class GivesUpWhatIsOld(TokenSink):
-    """As one that cleans up after drivers that it takes for dead long since."""
+    """Removes old files, as a sink does that cleans up after drivers that it presumes dead."""
 
     def create_writer(self, context):
         return StampsItsFiles(self, context)
@@ -560,7 +560,7 @@ class FindsItsDiskAnyway(TokenSink):
 
 
 class LooksForItsDiskAgainAndAgain(TokenSink):
-    """As a client does that has a time of its own."""
+    """Ignores the timeout, as a client with its own timeout does."""
 
     def check_connection(self, timeout):
         ends = time.monotonic() + 2 * timeout
@@ -633,7 +633,7 @@ BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.item
 
 
 class SinkOfBrokenParts(TokenSink):
-    """A sink with this writer or committer."""
+    """Create a sink with this writer or committer."""
 
     writer, committer = Writer, Commit
 
@@ -645,7 +645,7 @@ class SinkOfBrokenParts(TokenSink):
 
 
 def broken_sink(name):
-    """A sink that is broken, or that has this broken writer or committer."""
+    """Return a sink that is broken, or that has this broken writer or committer."""
     broken, _ = BY_NAME[name]
     if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink):
         return broken
@@ -685,5 +685,5 @@ class TestBroken(Suite):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_a_broken_sink_fails_the_case_that_is_meant_to_see_it(name, pytester):
+def test_a_broken_sink_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}

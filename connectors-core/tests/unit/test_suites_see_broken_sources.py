@@ -166,7 +166,7 @@ class IgnoresItsEnd(LogReader):
 
 
 class ReadsToTheEndThatItFinds(LogReader):
-    """Where its file ends then, and not where its split does."""
+    """Reads to the end of its file instead of the end of its split."""
 
     def add_splits(self, splits):
         super().add_splits(splits)
@@ -205,7 +205,7 @@ class LogsItsToken(LogReader):
 
 
 class ForgetsWhatItFound(LogEnumerator):
-    """Finds files again under other ids after a restart of an unbounded run."""
+    """After a restart of an unbounded run, discovers the same files under other ids."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -227,7 +227,7 @@ class FindsNothingNew(LogEnumerator):
 
 
 class ForgetsWhoAsked(LogEnumerator):
-    """Says to the readers that got a split that there are no more, and not to the others."""
+    """Tells only the readers that received a split that there are no more."""
 
     served = frozenset()
 
@@ -249,7 +249,7 @@ class AssignsTwice(LogEnumerator):
 
 
 class FreezesNewSplitsOnly(LogEnumerator):
-    """Leaves splits that an earlier run began without an end."""
+    """Leaves live splits of an earlier run without an end."""
 
     def freeze_end(self):
         began = set(self.known)
@@ -282,7 +282,7 @@ class WaitsForTheFirstRow(LogEnumerator):
 
 
 class MovesTheEnd(LogEnumerator):
-    """After a restart what waits ends where its file does then."""
+    """After a restart, moves the end of a waiting split to the current end of its file."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -291,7 +291,7 @@ class MovesTheEnd(LogEnumerator):
 
 
 class GivesUpWhatWaitedLong(LogEnumerator):
-    """As one that takes old state for the state of another run."""
+    """Treats old state as the state of another run."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -305,7 +305,7 @@ class GivesUpWhatWaitedLong(LogEnumerator):
         return replace(state, known=(*state.known, f"@{time.time()}"))
 
 
-# --- Broken for some values and places ---------------------------------------------------------
+# --- Broken for some values and positions ------------------------------------------------------
 
 
 class ReadsNaNAsNothing(LogReader):
@@ -335,7 +335,7 @@ class NormalizesTexts(LogReader):
 
 @dataclass(frozen=True)
 class LyingSplit(LogSplit):
-    """Says that its first row comes after all that it has."""
+    """Claims that its first row comes after all of its rows."""
 
     def event_time_lower_bound(self):
         return 2**51
@@ -433,7 +433,7 @@ BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.item
 
 
 def broken_source(name):
-    """A source that is broken, or that has this broken reader or enumerator."""
+    """Return a source that is broken, or that has this broken reader or enumerator."""
     broken, _ = BY_NAME[name]
     if issubclass(broken, LogSource):
         return broken
@@ -455,5 +455,5 @@ class TestBroken(LogSuite):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_a_broken_source_fails_the_case_that_is_meant_to_see_it(name, pytester):
+def test_a_broken_source_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}

@@ -57,7 +57,7 @@ class GivesAnotherColumn(ToyFunction):
 
 
 class AsksForSomeKeys(ToyFunction):
-    """As a service does that has a limit."""
+    """Behaves like a service with a limit on keys."""
 
     def lookup(self, keys):
         return super().lookup(keys.slice(0, MOST_KEYS))
@@ -145,7 +145,7 @@ class NeverReloads(ToyTable):
 
 
 class KeepsItsRows(ToyTable):
-    """A reload gives what was there when the table was made."""
+    """A reload returns the rows from the creation of the table."""
 
     def source(self, schema):
         function = ToyFunction(self.path, schema.names)
@@ -221,7 +221,7 @@ BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.item
 
 
 def broken_suite(name):
-    """The suite on a table that is broken, or that has this broken function."""
+    """Create a suite for a table that is broken, or that has this broken function."""
     broken, _ = BY_NAME[name]
     table = broken
     if issubclass(broken, ToyFunction):
@@ -247,5 +247,5 @@ TestBroken = broken_suite({name!r})
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_a_broken_table_fails_the_case_that_is_meant_to_see_it(name, pytester):
+def test_a_broken_table_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}

@@ -49,8 +49,8 @@ SEND = "os.kill(os.getpid(), signal.SIGTERM)"
 @pytest.mark.parametrize(
     "main",
     [
-        f"{SEND}; stopped.wait(30); one.end()",  # it awaits the end
-        f"{SEND}; time.sleep(30)",  # it is elsewhere
+        f"{SEND}; stopped.wait(30); one.end()",  # the main thread awaits the pipeline
+        f"{SEND}; time.sleep(30)",  # the main thread does other work
     ],
     ids=["awaiting", "elsewhere"],
 )
@@ -58,12 +58,12 @@ def test_all_pipelines_are_stopped_and_the_process_ends(main: str) -> None:
     assert ended(main) == (STATUS, ["stopped", "stopped too", "finally"])
 
 
-def test_a_handler_of_the_users_stays() -> None:
+def test_a_signal_handler_of_the_user_is_kept() -> None:
     before = "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))"
     assert ended(SEND, before) == (0, ["mine", "finally"])
 
 
-def test_behind_the_last_pipeline_the_signal_is_as_before() -> None:
+def test_after_the_last_pipeline_the_default_handler_is_restored() -> None:
     status, shown = ended(
         "one.restore(); two.restore(); "
         "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=True); " + SEND
@@ -72,12 +72,12 @@ def test_behind_the_last_pipeline_the_signal_is_as_before() -> None:
     assert shown == ["True"]
 
 
-def test_a_pipeline_that_ended_is_not_stopped_and_the_other_is() -> None:
+def test_only_pipelines_that_still_run_are_stopped() -> None:
     status, shown = ended(f"one.restore(); {SEND}; time.sleep(30)")
     assert (status, shown) == (STATUS, ["stopped too", "finally"])
 
 
-def test_another_thread_than_the_main_one_handles_no_signal() -> None:
+def test_a_thread_other_than_the_main_one_installs_no_handler() -> None:
     main = (
         "one.restore(); two.restore(); "
         "t = threading.Thread(target=one.install); t.start(); t.join(); "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that secrets are found wherever they are, and unfinished coroutines too."""
+"""Tests that secrets are detected in any place, and that unfinished coroutines are detected."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from connectors_core.testing.traces import assert_unseen, nothing_left
 
 
 @given(before=st.binary(max_size=8), after=st.binary(max_size=8))
-def test_a_secret_is_seen_in_the_base64_of_what_holds_it(before, after, tmp_path_factory):
+def test_a_secret_is_detected_inside_base64_text(before, after, tmp_path_factory):
     text = base64.b64encode(before + b"canary-5e0b" + after).decode()
     with pytest.raises(AssertionError, match="a secret can be seen"):
         assert_unseen(["canary-5e0b"], [text], tmp_path_factory.getbasetemp() / "none")
 
 
-def test_a_secret_is_seen_in_a_file_and_not_repeated(tmp_path):
+def test_a_secret_is_detected_in_a_file_and_not_repeated(tmp_path):
     (tmp_path / "a").write_text("nothing")
     assert_unseen(["canary-5e0b"], ["nothing"], tmp_path)
     (tmp_path / "b").write_text("password=canary-5e0b")
@@ -31,7 +31,7 @@ def test_a_secret_is_seen_in_a_file_and_not_repeated(tmp_path):
     assert "canary" not in str(failure.value).splitlines()[0]
 
 
-def test_a_coroutine_that_nobody_ended_is_seen(tmp_path):
+def test_an_unfinished_coroutine_is_detected(tmp_path):
     begun = threading.Event()
     hanging = []
 
@@ -51,6 +51,6 @@ def test_a_coroutine_that_nobody_ended_is_seen(tmp_path):
     hanging[0].cancel()
 
 
-def test_the_event_loop_of_the_process_is_there_to_stay(tmp_path):
+def test_the_event_loop_of_the_process_does_not_count_as_a_leftover(tmp_path):
     with nothing_left(tmp_path / "temporary"):
         submit(asyncio.sleep(0)).result(20)

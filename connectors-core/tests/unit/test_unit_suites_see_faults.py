@@ -23,7 +23,7 @@ globals().update(suites())
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
-    """Failed cases by suite, of one run with all that is broken."""
+    """Return the failed cases by suite, from one run with all broken parts."""
     folder = tmp_path_factory.mktemp("broken")
     (folder / "test_broken.py").write_text(RUN.format(folder=str(HERE)))
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
@@ -45,5 +45,5 @@ def failed(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", sorted(SEEN_BY))
-def test_a_fault_is_seen_by_its_case_alone(suite, failed):
+def test_a_fault_is_detected_only_by_its_case(suite, failed):
     assert failed[suite].keys() == SEEN_BY[suite], failed[suite]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what a worker keeps between two tasks, and that user changes still take effect."""
+"""Tests what a worker keeps between tasks, and that user changes still take effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON_LINUX = pytest.mark.skipif(
 
 @pytest.fixture
 def connection() -> Iterator[socket.socket]:
-    """The worker's end of a connection whose kernel delays acknowledgements."""
+    """Yield the worker's end of a connection whose kernel delays acknowledgements."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as end,
@@ -40,7 +40,7 @@ def connection() -> Iterator[socket.socket]:
 def run_task(
     connection: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Runs something below a frame like that of a task in Spark's worker, which is a new one."""
+    """Return a function that runs a task under a frame like that of a new Spark worker."""
     monkeypatch.setattr(warm_workers, "_tasks", 0)
     monkeypatch.delenv(SETTING, raising=False)
     names: dict[str, object] = {"__name__": "pyspark.worker"}
@@ -71,7 +71,7 @@ def run_task(
         ("my-pyspark.zip", False),
     ],
 )
-def test_only_archives_of_spark_stay_as_they_were(
+def test_only_archives_of_spark_stay_cached(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run_task: Callable[[Callable[[], object]], None],
@@ -93,7 +93,7 @@ def test_only_archives_of_spark_stay_as_they_were(
     assert (finder.find_spec("later") is None) == kept
 
 
-def test_a_process_that_is_no_worker_is_left_as_it_is() -> None:
+def test_a_process_other_than_a_worker_is_not_changed() -> None:
     before = list(gc.callbacks), gc.get_freeze_count()
     keep_warm()
     gc.collect()
@@ -113,10 +113,10 @@ def test_only_the_first_tasks_of_a_worker_change_anything(
     assert len(looked) == FIRST_TASKS
 
 
-def test_nothing_of_the_users_is_hidden_from_the_collector(
+def test_no_object_of_the_user_is_hidden_from_the_garbage_collector(
     run_task: Callable[[Callable[[], object]], None],
 ) -> None:
-    """Each task keeps a cycle until the next, and imports a module: what came before is freed."""
+    """Each task imports a module and keeps a reference cycle until the next task frees it."""
 
     class Kept:
         def __init__(self) -> None:
@@ -135,14 +135,14 @@ def test_nothing_of_the_users_is_hidden_from_the_collector(
     frozen = gc.get_freeze_count()
     for _ in range(2 * FIRST_TASKS):
         run_task(task)
-        gc.collect()  # as Spark's worker does behind each task
+        gc.collect()  # as Spark's worker does after each task
     for number in range(len(seen)):
         del sys.modules[f"module_of_task_{number}"]
     assert [each() is not None for each in seen] == [False] * (len(seen) - 1) + [True]
     assert 0 < gc.get_freeze_count() <= frozen
 
 
-def test_it_can_be_turned_off(
+def test_warming_can_be_disabled(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run_task: Callable[[Callable[[], object]], None],
@@ -160,7 +160,7 @@ def test_it_can_be_turned_off(
 
 
 @ON_LINUX
-def test_the_next_task_is_acknowledged_at_once_and_no_other_connection_is_touched(
+def test_the_next_task_is_acknowledged_at_once_and_no_other_connection_is_changed(
     connection: socket.socket, run_task: Callable[[Callable[[], object]], None]
 ) -> None:
     def at_once(end: socket.socket) -> bool:

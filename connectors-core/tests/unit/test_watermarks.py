@@ -31,7 +31,7 @@ SECOND = 1_000_000
 
 
 class EveryThird(WatermarkGenerator):
-    """Moves at every third row, to 5 behind the highest so far: not a function of one row."""
+    """Advances at every third row to 5 below the maximum, so it depends on more than one row."""
 
     def __init__(self):
         self.rows, self.highest, self.mark = 0, 0, None
@@ -96,7 +96,7 @@ def split_at(rows, positions):
 
 
 def naive_cut(strategy, before, times, maximum):
-    """Row by row, as the definition says."""
+    """Find the cut row by row, as defined."""
     tracker = strategy.tracker(before)
     for row, event_time in enumerate(times):
         tracker.advance(column([event_time]))
@@ -116,10 +116,10 @@ def test_the_cut_is_exact_to_the_row(strategy, earlier, times, maximum):
     state = json.loads(json.dumps(tracker.state()))
     admission = tracker.admit(column(times), maximum)
     assert admission == naive_cut(strategy, state, times, maximum)
-    assert tracker.state() == state  # admit changes nothing
+    assert tracker.state() == state  # admit changes no state
     if admission.head is not None:
         assert admission.head > maximum
-        # With the head as the maximum the row passes: what alignment rests on.
+        # With the head as the maximum, the row passes. Alignment relies on this.
         assert tracker.admit(column(times), admission.head).rows > admission.rows
     if tracker.watermark is None or tracker.watermark <= maximum:
         tracker.advance(column(times[: admission.rows]))
@@ -127,7 +127,7 @@ def test_the_cut_is_exact_to_the_row(strategy, earlier, times, maximum):
 
 
 @given(strategies, any_times, cuts)
-def test_watermarks_do_not_depend_on_batches_nor_on_restarts(strategy, times, positions):
+def test_watermarks_depend_neither_on_batches_nor_on_restarts(strategy, times, positions):
     whole = strategy.tracker(None)
     whole.advance(column(times))
     pieces = strategy.tracker(None)
@@ -158,7 +158,7 @@ def test_the_cut_does_not_depend_on_batches(strategy, times, positions, maximum)
 
 
 @given(strategies, any_times)
-def test_the_ends_of_the_range_of_maxima(strategy, times):
+def test_the_extreme_maxima_admit_everything_or_the_minimum(strategy, times):
     tracker = strategy.tracker(None)
     batch = column(times)
     everything = Admission(len(times), None)
@@ -167,7 +167,7 @@ def test_the_ends_of_the_range_of_maxima(strategy, times):
     assert lowest == naive_cut(strategy, None, times, MIN_WATERMARK)
 
 
-def test_a_split_that_is_too_far_ahead_emits_nothing_timed():
+def test_a_split_too_far_ahead_emits_only_rows_without_event_time():
     tracker = bounded(2).tracker({"max_event_time": 100})
     assert tracker.admit(column([None, 50, 200]), 60) == Admission(1, 97)
     assert tracker.admit(column([None, 200]), 60) == Admission(1, 197)
@@ -175,14 +175,14 @@ def test_a_split_that_is_too_far_ahead_emits_nothing_timed():
 
 
 @given(st.integers(0, 5 * SECOND), st.lists(st.integers(MIN_EVENT_TIME, 10 * SECOND), min_size=1))
-def test_no_row_on_time_is_late_for_spark(bound, times):
+def test_a_row_that_is_on_time_is_not_late_for_spark(bound, times):
     tracker = bounded(bound).tracker(None)
     spark = 0
     for event_time in times:
         late = tracker.watermark is not None and event_time <= tracker.watermark
         assert late or event_time > spark
         tracker.advance(column([event_time]))
-        # As Spark does: the event time in whole milliseconds, less the delay, never falling.
+        # As in Spark: the event time in whole milliseconds, minus the delay, never decreasing.
         for heartbeat in (heartbeat_event_time(tracker.watermark), tracker.watermark + END_OF_TIME):
             spark_millis = heartbeat // 1_000 - END_OF_TIME // 1_000
             assert spark_millis * 1_000 <= max(tracker.watermark, 0)
@@ -190,7 +190,7 @@ def test_no_row_on_time_is_late_for_spark(bound, times):
 
 
 @given(st.integers(0, 50), st.lists(st.integers(1, 500), min_size=1))
-def test_whole_milliseconds_give_the_watermark_that_flink_has(bound, millis):
+def test_whole_milliseconds_produce_the_watermark_of_flink(bound, millis):
     tracker = bounded(bound * 1_000).tracker(None)
     tracker.advance(column([m * 1_000 for m in millis]))
     assert heartbeat_event_time(tracker.watermark) - END_OF_TIME == (
@@ -198,7 +198,7 @@ def test_whole_milliseconds_give_the_watermark_that_flink_has(bound, millis):
     )
 
 
-def test_numpy_slices_and_chunks_are_taken_as_they_are():
+def test_numpy_arrays_slices_and_chunks_are_accepted():
     for values in (
         np.array([3, 9, 4]),
         column([8, 3, None, 9, 4]).slice(1),
@@ -211,7 +211,7 @@ def test_numpy_slices_and_chunks_are_taken_as_they_are():
     assert tracker.watermark == 8
 
 
-def test_a_periodic_generator_holds_whole_batches():
+def test_a_periodic_generator_admits_only_whole_batches():
     strategy = WatermarkStrategy.for_generator(EveryThird, per_record=False)
     tracker = strategy.tracker(None)
     batch = column([None, 1, 2, 30, 4])
@@ -221,7 +221,7 @@ def test_a_periodic_generator_holds_whole_batches():
     assert tracker.watermark == 25
 
 
-def test_a_generator_that_falls_back_does_not_take_the_watermark_with_it():
+def test_a_generator_that_goes_back_does_not_lower_the_watermark():
     tracker = WatermarkStrategy.for_generator(Fixed).tracker(None)
     tracker.advance(column([9, None]))
     tracker.advance(column([None]))
@@ -230,7 +230,7 @@ def test_a_generator_that_falls_back_does_not_take_the_watermark_with_it():
     assert json.loads(json.dumps(tracker.state())) == {"watermark": 9, "generator": {}}
 
 
-def test_the_state_of_another_kind_of_strategy_is_passed_over():
+def test_the_state_of_another_kind_of_strategy_is_ignored():
     tracker = bounded(0).tracker({"watermark": 4, "generator": {}})
     assert tracker.watermark is None
     generated = WatermarkStrategy.for_generator(EveryThird).tracker({"max_event_time": 3})
@@ -286,13 +286,13 @@ def test_every_kind_of_time_becomes_microseconds_in_utc(values, options, expecte
         (pa.array([2**63 - 1, -1, 1]), {"epoch_unit": "s"}),
     ],
 )
-def test_an_absurd_time_is_a_bad_record_and_not_an_error(values, options):
+def test_an_impossible_time_is_a_bad_record_and_not_an_error(values, options):
     strategy = bounded(0).with_timestamp_assigner("ts", **options)
     batch = strategy.assign(pa.record_batch({"ts": values}))
     assert strategy.invalid_event_times(batch).to_pylist() == [True, True, False]
 
 
-def test_the_valid_range():
+def test_the_valid_range_of_event_times_is_exact():
     strategy = bounded(0).with_timestamp_assigner("ts")
     edges = [0, MIN_EVENT_TIME, None, END_OF_TIME - 1, END_OF_TIME, -1]
     invalid = strategy.invalid_event_times(pa.record_batch({"ts": column(edges)}))
@@ -306,14 +306,14 @@ def test_the_valid_range():
 
 @settings(max_examples=50)
 @given(wide_times)
-def test_invalid_event_times_are_those_outside(times):
+def test_event_times_outside_the_range_are_invalid(times):
     strategy = bounded(0).with_timestamp_assigner("ts")
     invalid = strategy.invalid_event_times(pa.record_batch({"ts": column(times)}))
     expected = [t is not None and not MIN_EVENT_TIME <= t < END_OF_TIME for t in times]
     assert (invalid.to_pylist() if invalid is not None else [False] * len(times)) == expected
 
 
-def test_the_column_is_replaced_in_place_and_keeps_what_belongs_to_it():
+def test_the_column_is_replaced_in_place_and_keeps_its_metadata():
     schema = pa.schema(
         [
             pa.field("ts", pa.timestamp("ms"), nullable=False, metadata={"doc": "when"}),
@@ -331,7 +331,7 @@ def test_the_column_is_replaced_in_place_and_keeps_what_belongs_to_it():
     assert strategy.assign(batch).schema.equals(result, check_metadata=True)
 
 
-def test_a_column_that_fits_is_not_copied():
+def test_a_column_of_the_right_type_is_not_copied():
     strategy = bounded(0).with_timestamp_assigner("ts")
     batch = pa.record_batch({"ts": column([1, 2])})
     assert strategy.assign(batch) is batch
@@ -409,13 +409,13 @@ S = timedelta(seconds=1)
         ),
     ],
 )
-def test_misuse_names_the_option(misuse, option):
+def test_misuse_is_reported_with_the_option(misuse, option):
     with pytest.raises(ConfigurationError) as caught:
         misuse()
     assert caught.value.option == option
 
 
-def test_a_strategy_is_a_value_that_travels():
+def test_a_strategy_compares_by_value_and_can_be_pickled():
     strategy = (
         WatermarkStrategy.for_generator(EveryThird)
         .with_timestamp_assigner("n", column_name="event_time", epoch_unit="ms")

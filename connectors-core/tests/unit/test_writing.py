@@ -115,7 +115,7 @@ def staged(message):
     return [serializer.deserialize(c.version, c.data).rows for c in message.committables]
 
 
-def test_all_sinks_see_the_same_rows_and_each_tells_what_it_did():
+def test_all_sinks_receive_the_same_rows_and_each_reports_its_results():
     plain, committing = Plain(), Committing()
     task = task_of(sink_task("a", plain), sink_task("b", committing))
     messages = run(task, [numbers(1, 2), numbers(3)])
@@ -137,7 +137,7 @@ def test_attempts_and_sinks_never_share_a_name():
     assert len(names) == 4
 
 
-def test_a_task_without_rows_opens_no_writer_and_still_answers():
+def test_a_task_without_rows_opens_no_writer_and_still_returns_messages():
     for batches in ([], [numbers()], [numbers(), numbers()]):
         sink = Committing()
         messages = run(task_of(sink_task("a", sink)), batches)
@@ -145,7 +145,7 @@ def test_a_task_without_rows_opens_no_writer_and_still_answers():
 
 
 def union_batch(rows):
-    """Rows as (branch, n): one column of structs for each branch, null in the others."""
+    """Return rows (branch, n) with one struct column per branch, null in the others."""
     schema = pa.schema(
         [
             (BRANCH_COLUMN, pa.int32()),
@@ -173,7 +173,7 @@ def union_batch(rows):
     offset=st.integers(0, 3),
 )
 @settings(deadline=None)
-def test_every_branch_of_a_union_gets_its_own_rows(batches, offset):
+def test_every_branch_of_a_union_receives_its_own_rows(batches, offset):
     left, right, other = Committing(), Committing(), Committing()
     task = task_of(
         sink_task("left", left, branch=0),
@@ -192,7 +192,7 @@ def test_every_branch_of_a_union_gets_its_own_rows(batches, offset):
     "failure", [{"fail_at": (3,)}, {"fail_in_flush": True}, {"fail_in_close": True}]
 )
 @pytest.mark.parametrize("position", [0, 1])
-def test_when_a_writer_fails_all_are_closed_and_no_spool_is_left(failure, position):
+def test_a_failed_writer_closes_all_writers_and_leaves_no_spool(failure, position):
     store = fresh_store()
     sinks = [Committing(bad=(1,)), Committing(bad=(1,))]
     sinks.insert(position, Committing(**failure))
@@ -206,7 +206,7 @@ def test_when_a_writer_fails_all_are_closed_and_no_spool_is_left(failure, positi
     assert store.list(recursive=True) == []
 
 
-def test_when_the_rows_themselves_fail_the_writers_are_closed():
+def test_an_error_in_the_rows_closes_the_writers():
     sink = Committing()
 
     def rows():
@@ -235,7 +235,7 @@ def test_bad_rows_follow_the_policy_of_their_sink():
         run(task_of(sink_task("fail", Committing(bad=(1,)))), [numbers(1)])
 
 
-def test_the_schema_that_the_sink_was_promised_is_the_one_it_gets():
+def test_the_sink_receives_exactly_the_promised_schema():
     promised = pa.schema([("t", pa.timestamp("us", tz="UTC")), ("n", pa.int64())])
     spark = pa.schema([("t", pa.timestamp("us", tz="Europe/Berlin")), ("n", pa.int32())])
     batch = pa.record_batch([pa.array([1], spark.field(0).type), pa.array([2], pa.int32())], spark)

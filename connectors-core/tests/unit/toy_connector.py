@@ -53,7 +53,7 @@ class LogState:
 
 @dataclass(frozen=True)
 class EndAt(SourceEvent):
-    """The ends of live splits."""
+    """Sets the ends of live splits."""
 
     ends: dict[str, int]
 
@@ -73,7 +73,7 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
 
     def start(self):
         if self.bounded:
-            # The end is where it was when it began: a restart finds nothing more.
+            # The end is fixed at the first start, so a restart discovers nothing more.
             self.found(self.known or self.discover(), None)
         else:
             self.context.call_async(self.discover, self.found, period=self.source.interval)
@@ -228,7 +228,7 @@ class LogReader(SourceReader):
 
 
 class LogSource(Source):
-    """Reads files of JSON lines in a folder. An unbounded one follows them as they grow."""
+    """Reads files of JSON lines in a folder. An unbounded source follows the files as they grow."""
 
     reader, enumerator = LogReader, LogEnumerator
     event_types = (EndAt,)

@@ -17,7 +17,7 @@ ERRORS = {
 
 
 class Disk(TestSystem):
-    """There is one, in this process."""
+    """There is one disk per process."""
 
     name = "disk"
     variable = "TOY_DISK"
@@ -37,7 +37,7 @@ class Disk(TestSystem):
 
 
 def access():
-    """What every access begins with, as a client library would have it.
+    """Begin an access to the disk, as a client library does.
 
     Raises:
         OSError: The disk is not available.
@@ -52,7 +52,7 @@ def access():
 
 
 def available():
-    """The same, as a connector has it.
+    """Begin an access to the disk, as a connector does.
 
     Raises:
         RetryableError: The disk is not available.

@@ -19,7 +19,7 @@ from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
 
 
 class Crash(Exception):
-    """The driver dies here."""
+    """The driver dies."""
 
 
 class Driver:
@@ -74,7 +74,7 @@ class Driver:
         )
         self.mailbox = self.coordinator._mailbox
         newest = self.coordinator.recover()
-        if newest >= 0:  # the carriers are fed again
+        if newest >= 0:  # the carriers receive the plan again
             self.plans[newest] = read_plan(self.store, newest)
         self.coordinator.start()
         return self
@@ -100,7 +100,7 @@ class Driver:
 
     @property
     def outstanding(self):
-        """The newest plan while it has entries without a report."""
+        """Return the newest plan while it has entries without a report."""
         plan = self.newest
         if plan is None or complete_reports(self.store, plan) is not None:
             return None
@@ -116,7 +116,7 @@ class Driver:
         return rows
 
     def consume(self, plan):
-        """Spark runs the micro-batch of a plan."""
+        """Run the micro-batch of a plan, as Spark does."""
         rows = [row for entry in self.entries(plan) for row in self.read(entry)]
         self.coordinator.reports_durable(plan.number)
         return rows
@@ -165,7 +165,7 @@ class Driver:
         self.coordinator = None
 
     def purge(self):
-        """As a query does it: all below the newest snapshot that every replay can start from."""
+        """Purge all plans below the newest snapshot from which every replay can start."""
         number = max(self.plans, default=-1)
         while number > 0 and any(
             source.snapshot is None for source in read_plan(self.store, number).sources.values()
@@ -174,10 +174,10 @@ class Driver:
         purge(self.store, plans_below=number, epochs_below=0)
         return number
 
-    # --- what came out ----------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------
 
     def emitted(self, uid):
-        """Row numbers by split, in the order of the plans."""
+        """Return row numbers by split, in the order of the plans."""
         found = {}
         for plan, source, _ in sorted(self.rows):
             if source == uid:

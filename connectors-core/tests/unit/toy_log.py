@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log of partitions that grow: its enumerator plans the stops of every read."""
+"""A log of growing partitions, whose enumerator plans the stops of every read."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from connectors_core.source import (
 class LogSplit(SourceSplit):
     split_id: str
     position: int = 0
-    stop: int | None = None  # in this plan
-    last: int | None = None  # for good
+    stop: int | None = None  # of this plan
+    last: int | None = None  # of the whole partition
 
     def still_to_skip(self, rows, behind):
         return 0 if self.position < behind.position else rows
@@ -37,7 +37,7 @@ class LogState:
 
 
 class LogSource(ToySource):
-    """`rows`: the event times of each partition's rows, in order; append to them at any time."""
+    """A log whose `rows` are the event times of each partition, in order. Tests can append rows."""
 
     last_enumerator = None
 
@@ -68,7 +68,7 @@ class LogReader(ToyReader):
 class LogEnumerator(
     SplitEnumerator, SupportsPlannedStops, SupportsCommittedPositions, SupportsAvailableNow
 ):
-    """Looks at the ends of the partitions now and then; a bounded log ends where it did first."""
+    """Polls the ends of the partitions. A bounded log ends at its first known end."""
 
     def __init__(self, context, source, state):
         self.context, self.source = context, source

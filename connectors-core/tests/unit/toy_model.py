@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of a driver at any time, for stateful tests of its coordinator."""
+"""Random events in the life of a driver, for stateful tests of its coordinator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 
 class DriverModel(RuleBasedStateMachine):
-    """Derive, and make and start `driver` in a rule that initializes."""
+    """A model whose subclasses create and start `driver` in an initialize rule."""
 
     driver = None
     purged_below = 0
@@ -63,9 +63,9 @@ class DriverModel(RuleBasedStateMachine):
                 assert numbers == list(range(len(numbers)))
 
     def teardown(self):
-        if self.driver is not None:  # else nothing was initialized
+        if self.driver is not None:  # otherwise, nothing was initialized
             self.read_to_the_end()
 
     def read_to_the_end(self):
-        """What holds of all of it; driver and time go on as they like."""
+        """Read to the end and check the invariants of the whole run."""
         raise NotImplementedError

@@ -34,7 +34,7 @@ class Denied(Exception):
 
 
 class Service:
-    """Takes lists of rows in JSON; says of each whether it was taken, or why not."""
+    """Accepts lists of rows in JSON, and returns the status of each row."""
 
     def __init__(self):
         self.taken, self.never, self.fault, self.left = [], set(), None, None
@@ -75,7 +75,7 @@ class Rows(ElementConverter):
 
 
 class ServiceWriter(AsyncSinkWriter):
-    """Each fault has a method of its own, for those that do it wrongly."""
+    """A writer with a separate method for each failure, which broken writers override."""
 
     def __init__(self, sink, context):
         super().__init__(sink.converter, context, sink.configuration)
@@ -133,7 +133,7 @@ class ServiceSink(AsyncSink):
 
 
 class ServiceContext(AsyncSinkExternalContext):
-    """A service of its own."""
+    """A separate service for each test."""
 
     def __init__(self, sink=ServiceSink):
         self.sink, self.name = sink, next(NUMBERS)

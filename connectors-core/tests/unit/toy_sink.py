@@ -77,7 +77,7 @@ class DiskCommitter(_Committer):
 
 
 class LeasedTokenSink(LeasedDirectorySink):
-    """One whose files are staged in slots."""
+    """A sink whose files are staged in slots."""
 
     def __init__(self, path, token):
         super().__init__(path)
@@ -87,7 +87,7 @@ class LeasedTokenSink(LeasedDirectorySink):
 
 
 class NumberingTokenSink(NumberingDirectorySink):
-    """One whose rows are numbered."""
+    """A sink whose rows are numbered."""
 
     def __init__(self, path, token):
         super().__init__(path)
@@ -97,7 +97,7 @@ class NumberingTokenSink(NumberingDirectorySink):
 
 
 class MergingTokenSink(MergingDirectorySink):
-    """One whose files are merged before the decision."""
+    """A sink whose files are merged before the decision."""
 
     def __init__(self, path, token):
         super().__init__(path)

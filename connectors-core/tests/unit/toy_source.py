@@ -76,10 +76,10 @@ class ToyState:
 class Behaviour:
     """Settings that a test can change during a run, shared by all readers of a source."""
 
-    block: int | None = None  # batches end at multiples of this, else anywhere
+    block: int | None = None  # batches end at multiples of this; None means anywhere
     seed: int = 0
-    bad: set = field(default_factory=set)  # (split, n) of records that cannot be read
-    visible: dict = field(default_factory=dict)  # rows of a live split that are there by now
+    bad: set = field(default_factory=set)  # (split, n) of unreadable records
+    visible: dict = field(default_factory=dict)  # available rows of a live split
     fail_at: tuple | None = None
     can_pause: bool = True
     between: Callable[[], None] = lambda: None  # runs in every poll
@@ -96,7 +96,7 @@ class Behaviour:
 
 
 class ToySource(Source):
-    """`rows`: the event times of each split's rows, in order."""
+    """A source whose `rows` are the event times of each split, in order."""
 
     event_types = (Ping,)
 
@@ -104,7 +104,7 @@ class ToySource(Source):
         self.rows = rows
         self.traits = traits or SplitTraits()
         self.bounded = bounded
-        self.complete = bounded  # no more splits will be found
+        self.complete = bounded  # no more splits will be discovered
         self.enumerator = enumerator
         self.behaviour = behaviour or Behaviour()
 
@@ -227,7 +227,7 @@ class ToyReader(SourceReader):
 
 
 class OnRequest(SplitEnumerator):
-    """Hands out one split per request, by lower bound where event time counts."""
+    """Assigns one split per request, by lower bound if event time counts."""
 
     def __init__(self, context, source, state):
         self.context, self.source = context, source
@@ -280,7 +280,7 @@ class OnRequest(SplitEnumerator):
 
 
 class Discovering(OnRequest):
-    """Looks for splits now and then on another thread, and hands out what it found on request."""
+    """Discovers splits periodically on another thread, and assigns them on request."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -313,7 +313,7 @@ class Discovering(OnRequest):
 
 
 class Pushing(Discovering):
-    """Assigns what it finds as soon as it finds it, whoever asked."""
+    """Assigns splits as soon as it discovers them, regardless of requests."""
 
     def discovered(self, result, error):
         super().discovered(result, error)
@@ -333,7 +333,7 @@ class Pushing(Discovering):
 
 
 class Announcing(OnRequest):
-    """Tells of each split when it finds it, and hands out the one first whose rows begin first."""
+    """Reports each split on discovery, and assigns the split with the earliest rows first."""
 
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -378,7 +378,7 @@ def report_of(task, entry):
 
 
 def rows_of(batches):
-    """What was emitted, as (split, n), without heartbeats."""
+    """Return the emitted rows as (split, n), without heartbeats."""
     rows = []
     for batch in batches:
         for row in batch.to_pylist():
@@ -392,7 +392,7 @@ def read(task, entry):
 
 
 def continued(entry, report, **fields):
-    """The next entry: what the report left unfinished, at its positions."""
+    """Return the next entry: the unfinished splits of the report, at their positions."""
     reported = {split.split_id: split for split in report.splits}
     splits = []
     for split in entry.splits:

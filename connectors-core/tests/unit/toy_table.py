@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lookup table for tests of the suite: rows in an Arrow file, which can be removed."""
+"""A lookup table for tests of the suite: rows in an Arrow file, which a test can remove."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ToyTable(LookupTableSource):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of the file by number, which are as many as they were."""
+    """Generates the rows of the file by number. The number of rows is fixed."""
 
     function: ToyFunction
 
@@ -126,7 +126,7 @@ class Rows:
 
 
 class ToyTables(LookupExternalContext):
-    """A file, and the tables on it."""
+    """A file, and the tables that read it."""
 
     def __init__(self, folder: Path, table: type[ToyTable] = ToyTable) -> None:
         self.path = folder / "rows.arrow"

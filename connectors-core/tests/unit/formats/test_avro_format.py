@@ -115,7 +115,7 @@ ROWS_OF_FLIGHTS = [
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS)
-def test_what_is_written_is_read_again(rows: list[dict[str, Any]]) -> None:
+def test_written_rows_are_read_back_unchanged(rows: list[dict[str, Any]]) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
     encoded = AvroFormat().encode(batch)
     assert (len(encoded.messages), encoded.kept, encoded.bad) == (len(rows), None, ())
@@ -135,7 +135,7 @@ def test_nested_columns_of_any_nullability_are_written_and_read(batch: pa.Record
     assert decoded.rows.to_pylist() == batch.to_pylist()
 
 
-def test_messages_of_another_writer_are_read_by_the_names_of_their_fields() -> None:
+def test_messages_from_another_writer_are_read_by_field_name() -> None:
     avro = AvroFormat(schema=FLIGHT)
     avro.check_readable(COLUMNS)
     decoded = avro.decode(messages(*(written(each) for each in FLIGHTS)), COLUMNS)
@@ -144,7 +144,9 @@ def test_messages_of_another_writer_are_read_by_the_names_of_their_fields() -> N
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([None, b""]) | st.binary(max_size=20), max_size=6))
-def test_any_bytes_are_rows_or_bad_one_by_one(values: list[bytes | None]) -> None:
+def test_arbitrary_bytes_are_decoded_or_rejected_one_message_at_a_time(
+    values: list[bytes | None],
+) -> None:
     good = written(FLIGHTS[0])
     column = messages(good, *values, good)
     decoded = AvroFormat(schema=FLIGHT, empty_messages=EmptyMessages.BAD).decode(column, COLUMNS)
@@ -155,7 +157,7 @@ def test_any_bytes_are_rows_or_bad_one_by_one(values: list[bytes | None]) -> Non
     }
 
 
-def test_a_value_that_does_not_fit_its_column_is_bad_and_not_shown() -> None:
+def test_a_value_that_does_not_fit_its_column_is_a_bad_record_and_is_not_shown() -> None:
     schema = pa.schema([pa.field("id", pa.int8(), nullable=False)])
     column = messages(written({**FLIGHTS[0], "id": 7333}), written(FLIGHTS[1]))
     decoded = AvroFormat(schema=FLIGHT).decode(column, schema)
@@ -164,7 +166,7 @@ def test_a_value_that_does_not_fit_its_column_is_bad_and_not_shown() -> None:
     assert bad.reason == "column id: a value is not of type int8"
 
 
-def test_a_row_that_does_not_fit_the_schema_is_bad() -> None:
+def test_a_row_that_does_not_fit_the_schema_is_a_bad_record() -> None:
     rows = pa.RecordBatch.from_pylist(
         [{"id": 1, "carrier": "UA"}, {"id": 2**40, "carrier": "UA"}, {"id": 3, "carrier": "XX"}]
     )
@@ -176,7 +178,7 @@ def test_a_row_that_does_not_fit_the_schema_is_bad() -> None:
     assert encoded.lined_up(rows)["id"].to_pylist() == [1]
 
 
-def test_with_a_registry_each_message_is_read_by_its_own_schema() -> None:
+def test_with_a_registry_each_message_is_read_with_its_own_schema() -> None:
     older = json.dumps(
         {"type": "record", "name": "Flight", "fields": [{"name": "id", "type": "long"}]}
     )
@@ -211,7 +213,7 @@ def test_with_a_registry_each_message_is_read_by_its_own_schema() -> None:
         ([{"name": "id", "type": "nonsense"}], "cannot be used"),
     ],
 )
-def test_a_schema_that_a_short_message_could_exhaust_the_reader_with_is_refused(
+def test_a_schema_that_lets_a_short_message_exhaust_the_reader_is_refused(
     fields: list[Any], reason: str
 ) -> None:
     schema = json.dumps({"type": "record", "name": "R", "namespace": "n", "fields": fields})
@@ -225,7 +227,7 @@ def test_a_schema_that_a_short_message_could_exhaust_the_reader_with_is_refused(
     assert reason in bad.reason
 
 
-def test_what_does_not_fit_is_refused_on_the_driver() -> None:
+def test_an_incompatible_schema_is_refused_on_the_driver() -> None:
     with pytest.raises(ConfigurationError, match="no field 'gate'"):
         AvroFormat(schema=FLIGHT).check_readable(pa.schema([("gate", pa.string())]))
     with pytest.raises(ConfigurationError, match="'for how long' cannot be an Avro field"):
@@ -238,7 +240,7 @@ def test_what_does_not_fit_is_refused_on_the_driver() -> None:
         ConfluentAvroFormat(registry=StaticSchemaRegistry({})).check_writable(COLUMNS)
 
 
-def test_without_the_library_the_error_says_what_to_install(
+def test_without_the_library_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
@@ -246,7 +248,7 @@ def test_without_the_library_the_error_says_what_to_install(
         AvroFormat().check_readable(COLUMNS)
 
 
-def test_formats_are_values_that_travel() -> None:
+def test_formats_compare_by_value_and_can_be_pickled() -> None:
     formats = [
         AvroFormat(schema=FLIGHT),
         ConfluentAvroFormat(registry=StaticSchemaRegistry({1: FLIGHT}), subject="s"),

@@ -68,7 +68,9 @@ def messages(*values: bytes | None) -> pa.Array:
 
 @settings(max_examples=80, deadline=None)
 @given(rows=ROWS, dialect=DIALECTS)
-def test_what_is_written_is_read_again(rows: list[dict[str, Any]], dialect: CsvDialect) -> None:
+def test_written_rows_are_read_back_unchanged(
+    rows: list[dict[str, Any]], dialect: CsvDialect
+) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
     csv_format = CsvFormat(dialect=dialect)
     encoded = csv_format.encode(batch)
@@ -112,7 +114,9 @@ BROKEN = st.sampled_from(
         max_size=12,
     )
 )
-def test_a_bad_message_costs_itself_alone(cases: list[tuple[bytes, int | None]]) -> None:
+def test_a_bad_message_does_not_affect_the_other_messages(
+    cases: list[tuple[bytes, int | None]],
+) -> None:
     column = messages(*(message for message, _ in cases))
     decoded = CsvFormat().decode(column, NUMBERED)
     alone = [CsvFormat().decode(column[at : at + 1], NUMBERED) for at in range(len(column))]
@@ -122,13 +126,13 @@ def test_a_bad_message_costs_itself_alone(cases: list[tuple[bytes, int | None]])
     assert [each.at for each in decoded.bad] == [at for at, one in enumerate(alone) if one.bad]
 
 
-def test_what_one_message_takes_another_does_not_give() -> None:
+def test_a_quote_that_is_open_at_the_end_of_a_message_does_not_swallow_the_next_message() -> None:
     decoded = CsvFormat().decode(messages(b'1,"x', b"5,y", b'",\n7,z'), NUMBERED)
     assert decoded.rows.to_pylist() == [{"id": 5, "text": "y"}]
     assert [each.at for each in decoded.bad] == [0, 2]
 
 
-def test_empty_messages_null_and_empty_texts() -> None:
+def test_null_messages_empty_messages_and_empty_texts() -> None:
     column = messages(None, b'1,""', b"", b"2,")
     decoded = CsvFormat().decode(column, NUMBERED)
     assert [tuple(row.values()) for row in decoded.rows.to_pylist()] == [
@@ -141,14 +145,14 @@ def test_empty_messages_null_and_empty_texts() -> None:
     assert [each.at for each in decoded.bad] == [0, 2]
 
 
-def test_times_of_a_zone_and_of_other_spellings() -> None:
+def test_timestamps_in_another_zone_and_in_a_custom_format() -> None:
     schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
     dialect = CsvDialect(timestamp_formats=("%d.%m.%Y %H:%M",), assume_time_zone="America/New_York")
     decoded = CsvFormat(dialect=dialect).decode(messages(b"01.01.2013 05:00"), schema)
     assert decoded.rows["at"].to_pylist() == [datetime(2013, 1, 1, 10, tzinfo=UTC)]
 
 
-def test_a_quote_that_cannot_be_written_makes_the_row_bad() -> None:
+def test_a_row_with_a_quote_that_cannot_be_escaped_is_a_bad_record() -> None:
     rows = pa.RecordBatch.from_pylist([{"id": n, "text": t} for n, t in enumerate('a"b')])
     encoded = CsvFormat(dialect=CsvDialect(double_quote=False)).encode(rows)
     assert encoded.messages.to_pylist() == [b'0,"a"', b'2,"b"']
@@ -157,8 +161,8 @@ def test_a_quote_that_cannot_be_written_makes_the_row_bad() -> None:
 
 
 @pytest.mark.parametrize("number", [b"1234567890", b'"1234567890.5"', b"1e9", b"-1e10"])
-def test_a_decimal_of_too_many_digits_is_bad(number: bytes) -> None:
-    """Arrow makes it, and Spark fails at it."""
+def test_a_decimal_with_too_many_digits_is_a_bad_record(number: bytes) -> None:
+    """Arrow accepts the value, but Spark fails on it."""
     schema = pa.schema([("price", pa.decimal128(12, 3)), ("text", pa.string())])
     decoded = CsvFormat().decode(messages(b"1,a", number + b",b"), schema)
     [bad] = decoded.bad
@@ -168,8 +172,8 @@ def test_a_decimal_of_too_many_digits_is_bad(number: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [b"1e-999999999", b'"1E-999"', rb'"1\e\-\999999999"'])
-def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(number: bytes) -> None:
-    """Arrow makes another number of it, or ends the process."""
+def test_a_number_outside_the_decimal_range_rejects_only_its_own_message(number: bytes) -> None:
+    """Arrow returns a different number or ends the process."""
     schema = pa.schema([("price", pa.decimal128(12, 3)), ("text", pa.string())])
     written = CsvFormat(dialect=CsvDialect(escape_char="\\"))
     texts = messages(b"1e-3,1e-999999999", number + b",x", b"2,2f4e-1234")
@@ -192,13 +196,13 @@ def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(number
         b",".join([b"s3cret"] * 12),
     ],
 )
-def test_a_reason_holds_no_value(message: bytes) -> None:
+def test_the_reason_for_a_bad_record_contains_no_values(message: bytes) -> None:
     [bad] = CsvFormat().decode(messages(message), NUMBERED).bad
     assert bad.reason
     assert "s3cret" not in bad.reason
 
 
-def test_columns_that_csv_cannot_hold_are_refused_by_name() -> None:
+def test_columns_that_csv_cannot_represent_are_refused_by_name() -> None:
     CsvFormat().check_readable(SCHEMA)
     CsvFormat().check_writable(SCHEMA)
     schema = pa.schema([("tags", pa.list_(pa.string()))])
@@ -208,6 +212,6 @@ def test_columns_that_csv_cannot_hold_are_refused_by_name() -> None:
         CsvFormat().check_writable(schema)
 
 
-def test_a_format_is_a_value_that_travels() -> None:
+def test_a_format_compares_by_value_and_can_be_pickled() -> None:
     csv_format = CsvFormat(dialect=CsvDialect(delimiter="|"))
     assert pickle.loads(pickle.dumps(csv_format)) == csv_format

@@ -90,7 +90,7 @@ def made(given: dict[str, str], prefix: str = "") -> Any:
     ],
 )
 @pytest.mark.parametrize("prefix", ["", "value."])
-def test_every_option_has_its_effect(given: dict[str, str], wanted: Any, prefix: str) -> None:
+def test_every_option_has_an_effect(given: dict[str, str], wanted: Any, prefix: str) -> None:
     assert made({prefix + key: value for key, value in given.items()}, prefix) == wanted
 
 
@@ -108,7 +108,7 @@ def test_an_option_without_effect_is_refused(given: dict[str, str]) -> None:
         made(given)
 
 
-def test_wrong_options_are_explained() -> None:
+def test_invalid_options_are_explained() -> None:
     with pytest.raises(MissingOptionError, match=r"value\.avro-confluent\.url"):
         made({"value.format": "avro-confluent"}, "value.")
     with pytest.raises(InvalidOptionError, match="one of raw, string, json"):

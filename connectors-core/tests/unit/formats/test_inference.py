@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that an inferred schema fits the values from which it is inferred."""
+"""Tests that an inferred schema fits the values that it is inferred from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOO_LONG = 2**64
         ([1.5, 1e300], pa.float64()),
     ],
 )
-def test_whole_numbers_of_more_than_64_bits_are_decimals(values, kind):
+def test_integers_of_more_than_64_bits_become_decimals(values, kind):
     texts = [
         "null" if each is None else repr(each).replace("1e+38", "1" + 38 * "0") for each in values
     ]
@@ -42,7 +42,7 @@ def test_whole_numbers_of_more_than_64_bits_are_decimals(values, kind):
     assert CsvReader(found, ["n", "text"]).read(lines).column("n").to_pylist() == values
 
 
-def test_other_columns_stay_as_they_were_found():
+def test_other_columns_keep_their_inferred_types():
     data = (
         b'{"n":18446744073709551616,"at":"2013-01-01T05:00:00","day":"2013-01-01","t":"x","e":{},'
         b'"l":[],"nothing":null,"x":0.5,"flag":true,"mixed":["1",null]}'
@@ -57,7 +57,7 @@ def test_other_columns_stay_as_they_were_found():
     ]
 
 
-def test_a_decimal_is_read_back_with_all_its_digits():
+def test_a_decimal_is_read_back_with_all_digits():
     [row] = JsonReader(pa.schema([("n", LONG)])).read(b'{"n":%d}' % TOO_LONG).to_pylist()
     assert row == {"n": Decimal(TOO_LONG)}
 
@@ -72,7 +72,7 @@ def test_a_decimal_is_read_back_with_all_its_digits():
         (["2013-07", "2013-07-04"], pa.string()),
     ],
 )
-def test_dates_are_no_times(values, kind):
+def test_dates_are_not_inferred_as_timestamps(values, kind):
     lines = (json.dumps({"day": each, "deep": [{"day": each}]}) for each in values)
     data = "\n".join(lines).encode()
     found = infer_json(data)

@@ -70,7 +70,9 @@ def messages(*values: bytes | None) -> pa.Array:
 
 @settings(max_examples=80, deadline=None)
 @given(rows=ROWS, write_nulls=st.booleans())
-def test_what_is_written_is_read_again(rows: list[dict[str, Any]], write_nulls: bool) -> None:
+def test_written_rows_are_read_back_unchanged(
+    rows: list[dict[str, Any]], write_nulls: bool
+) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
     json_format = JsonFormat(ignore_null_fields=not write_nulls)
     encoded = json_format.encode(batch)
@@ -133,7 +135,9 @@ BROKEN = st.sampled_from(
         max_size=12,
     )
 )
-def test_a_bad_message_costs_itself_alone(cases: list[tuple[bytes, int | None]]) -> None:
+def test_a_bad_message_does_not_affect_the_other_messages(
+    cases: list[tuple[bytes, int | None]],
+) -> None:
     column = messages(*(message for message, _ in cases))
     decoded = JsonFormat().decode(column, NUMBERED)
     alone = [JsonFormat().decode(column[at : at + 1], NUMBERED) for at in range(len(column))]
@@ -150,20 +154,20 @@ def test_a_bad_message_costs_itself_alone(cases: list[tuple[bytes, int | None]])
     ("taker", "giver"),
     [(b'{"id":1}{"id":2}', b"\0"), (b'{"more":[{}', b']}{"id":2}'), (b"{}{}", b'{}\0{"id":2}')],
 )
-def test_two_bad_messages_do_not_make_two_rows(taker: bytes, giver: bytes) -> None:
+def test_two_broken_halves_of_a_document_are_two_bad_records(taker: bytes, giver: bytes) -> None:
     decoded = JsonFormat().decode(messages(taker, b'{"id":5}', giver), NUMBERED)
     assert decoded.rows["id"].to_pylist() == [5]
     assert [each.at for each in decoded.bad] == [0, 2]
 
 
-def test_a_message_may_hold_line_breaks_and_space_around_it() -> None:
+def test_a_message_may_contain_line_breaks_and_surrounding_whitespace() -> None:
     pretty = json.dumps({"id": 1, "text": "a\nb"}, indent=2).encode()
     decoded = JsonFormat().decode(messages(b" \r\n" + pretty + b"\n", pretty), NUMBERED)
     assert decoded.rows.to_pylist() == [{"id": 1, "text": "a\nb"}] * 2
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.string()])
-def test_columns_of_any_layout_are_read(kind: pa.DataType) -> None:
+def test_columns_of_every_arrow_layout_are_read(kind: pa.DataType) -> None:
     column = pa.chunked_array(
         [pa.array([f'{{"id":{n}}}' for n in range(5)]).cast(kind)[1:], pa.array([], kind)]
     )
@@ -171,7 +175,7 @@ def test_columns_of_any_layout_are_read(kind: pa.DataType) -> None:
     assert JsonFormat().decode(column[:0], NUMBERED).rows.num_rows == 0
 
 
-def test_an_empty_message_is_a_row_of_nulls_or_bad() -> None:
+def test_an_empty_message_is_a_row_of_nulls_or_a_bad_record() -> None:
     column = messages(None, b'{"id":1}', b"", b"nothing")
     decoded = JsonFormat().decode(column, NUMBERED)
     assert decoded.rows["id"].to_pylist() == [None, 1, None]
@@ -185,14 +189,14 @@ def test_an_empty_message_is_a_row_of_nulls_or_bad() -> None:
     assert "is not nullable" in decoded.bad[0].reason
 
 
-def test_a_field_too_many_is_passed_over_or_bad() -> None:
+def test_an_unknown_field_is_ignored_or_makes_the_message_a_bad_record() -> None:
     column = messages(b'{"id":1,"new":[1]}')
     assert JsonFormat().decode(column, NUMBERED).rows["id"].to_pylist() == [1]
     [bad] = JsonFormat(fail_on_unknown_field=True).decode(column, NUMBERED).bad
     assert "unexpected field" in bad.reason
 
 
-def test_a_field_that_is_missing_is_null_or_the_message_bad() -> None:
+def test_a_missing_field_is_null_or_makes_the_message_a_bad_record() -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string())])
     decoded = JsonFormat().decode(messages(b'{"id":1}', b'{"text":"x"}'), schema)
     assert decoded.rows.to_pylist() == [{"id": 1, "text": None}]
@@ -214,10 +218,10 @@ EXACT = pa.schema(
     [b"1e-999999999", b"1.5E-999", b'"-1e-000999999999"', rb'"1\u0065\u002d\u0039\u0039999999"'],
 )
 @pytest.mark.parametrize("place", [b'{"price":%s}', b'{"text":"x","deep":[{},{"price": %s}]}'])
-def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(
+def test_a_number_outside_the_decimal_range_rejects_only_its_own_message(
     number: bytes, place: bytes
 ) -> None:
-    """Arrow makes another number of it, or ends the process."""
+    """Arrow returns a different number or ends the process."""
     decoded = JsonFormat().decode(messages(b'{"price":1}', place % number, b'{"price":2}'), EXACT)
     assert [each.at for each in decoded.bad] == [1]
     assert b"999" not in decoded.bad[0].reason.encode()
@@ -226,8 +230,8 @@ def test_a_number_that_no_decimal_has_a_place_for_costs_its_message_alone(
 
 @pytest.mark.parametrize("number", [b"1234567890.5", b'"1234567890"', b"1e9", b"-1e10"])
 @pytest.mark.parametrize("place", [b'{"price":%s}', b'{"text":"x","deep":[{},{"price": %s}]}'])
-def test_a_decimal_of_too_many_digits_is_bad(number: bytes, place: bytes) -> None:
-    """Arrow makes it, and Spark fails at it."""
+def test_a_decimal_with_too_many_digits_is_a_bad_record(number: bytes, place: bytes) -> None:
+    """Arrow accepts the value, but Spark fails on it."""
     decoded = JsonFormat().decode(messages(b'{"price":1}', place % number), EXACT)
     [bad] = decoded.bad
     assert (bad.at, decoded.rows["price"].to_pylist()) == (1, [Decimal(1)])
@@ -248,7 +252,7 @@ def test_a_decimal_of_too_many_digits_is_bad(number: bytes, place: bytes) -> Non
         (b'{"deep":[null,{}],"other":{"price":1e-999}}', "deep", [None, {"price": None}]),
     ],
 )
-def test_what_looks_like_such_a_number_elsewhere_is_none(
+def test_huge_exponents_outside_decimal_columns_are_accepted(
     message: bytes, name: str, value: Any
 ) -> None:
     decoded = JsonFormat().decode(messages(message), EXACT)
@@ -272,7 +276,7 @@ def test_what_looks_like_such_a_number_elsewhere_is_none(
         b"s3cret 73.3",
     ],
 )
-def test_a_reason_holds_no_value(message: bytes) -> None:
+def test_the_reason_for_a_bad_record_contains_no_values(message: bytes) -> None:
     [bad] = JsonFormat().decode(messages(message), SCHEMA).bad
     assert bad.reason
     assert "s3cret" not in bad.reason
@@ -280,14 +284,14 @@ def test_a_reason_holds_no_value(message: bytes) -> None:
     assert "s3cret" not in repr(bad)
 
 
-def test_many_messages_that_are_no_json_are_refused_together() -> None:
+def test_many_messages_that_are_not_json_are_rejected_together() -> None:
     column = pa.array([b"text"] * 100_000 + [b'{"id":1}'])
     decoded = JsonFormat().decode(column, NUMBERED)
     assert decoded.rows["id"].to_pylist() == [1]
     assert len(decoded.bad) == 100_000
 
 
-def test_columns_that_json_cannot_hold_are_refused_by_name() -> None:
+def test_columns_that_json_cannot_represent_are_refused_by_name() -> None:
     schema = pa.schema([("at", pa.struct([("time", pa.time64("us"))]))])
     with pytest.raises(ConfigurationError, match="'at' cannot be read from JSON"):
         JsonFormat().check_readable(schema)
@@ -297,6 +301,6 @@ def test_columns_that_json_cannot_hold_are_refused_by_name() -> None:
     JsonFormat().check_writable(SCHEMA)
 
 
-def test_a_format_is_a_value_that_travels() -> None:
+def test_a_format_compares_by_value_and_can_be_pickled() -> None:
     json_format = JsonFormat(ignore_null_fields=True)
     assert pickle.loads(pickle.dumps(json_format)) == json_format

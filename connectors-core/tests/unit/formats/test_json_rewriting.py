@@ -47,7 +47,7 @@ SPACE = st.sampled_from(["", " ", "\n", "\t\r\n "])
 
 @st.composite
 def spelled(draw: Any, depth: int = 0) -> str:
-    """Some value of JSON, spelled with any space between what it is made of."""
+    """Any JSON value, with arbitrary whitespace between its tokens."""
     kind = draw(
         st.sampled_from(["text", "number", "word", *(["object", "array"] if depth < 2 else [])])
     )
@@ -65,7 +65,7 @@ def spelled(draw: Any, depth: int = 0) -> str:
 
 
 def text_of(value: str) -> str | None:
-    """What a column of texts holds of a value: a text, nothing, or how the value is spelled."""
+    """Return the content of a text column for a value: the string, null, or the value's JSON."""
     if value == "null":
         return None
     return json.loads(value) if value.startswith('"') else value
@@ -85,7 +85,9 @@ CASES = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(CASES, st.booleans())
-def test_every_value_is_the_text_that_it_is_written_as(cases: list[Any], maps: bool) -> None:
+def test_a_text_column_holds_the_json_of_any_value_as_it_was_written(
+    cases: list[Any], maps: bool
+) -> None:
     documents, rows = [], []
     for first, second, key, space, more in cases:
         members = [
@@ -148,7 +150,9 @@ def test_every_value_is_the_text_that_it_is_written_as(cases: list[Any], maps: b
 @example(['{"text":[{}', "{}]}"])
 @example(['{"text":{"a":"}', '{"}}'])
 @example(['{"map":{"a":1}', '{"b":2}}'])
-def test_no_message_takes_anything_from_another_and_none_is_made_valid(pieces: list[str]) -> None:
+def test_messages_do_not_affect_each_other_and_invalid_json_stays_invalid(
+    pieces: list[str],
+) -> None:
     documents = [json.dumps({"text": "first"}), *("{" + each + "}" for each in pieces)]
     together = decoded(*documents)
     alone = [decoded(each) for each in documents]
@@ -183,7 +187,7 @@ def test_no_message_takes_anything_from_another_and_none_is_made_valid(pieces: l
         '{"a":{}{}}',
     ],
 )
-def test_what_is_no_object_is_no_map(value: str) -> None:
+def test_only_an_object_is_read_as_a_map(value: str) -> None:
     for document in (f'{{"map":{value}}}', f'{{"deep":{{"k":[{{"map":{value}}}]}}}}'):
         found = decoded('{"text":"x"}', document, '{"text":"y"}')
         assert found.rows["text"].to_pylist() == ["x", "y"]
@@ -214,14 +218,14 @@ def test_what_is_no_object_is_no_map(value: str) -> None:
     ],
 )
 @pytest.mark.parametrize("schema", [SCHEMA, TEXTS_ALONE], ids=["with maps", "without"])
-def test_what_is_no_json_is_no_text(value: str, schema: pa.Schema) -> None:
+def test_invalid_json_in_a_text_column_is_a_bad_record(value: str, schema: pa.Schema) -> None:
     for document in (f'{{"text":{value}}}', f'{{"inner":{{"text":{value}}},"":1}}'):
         found = decoded('{"text":1}', document, schema=schema)
         assert found.rows["text"].to_pylist() == ["1"]
         assert [each.at for each in found.bad] == [1]
 
 
-def test_a_number_that_no_double_holds_is_a_text() -> None:
+def test_a_number_too_large_for_a_double_is_kept_as_text() -> None:
     for schema in (SCHEMA, TEXTS_ALONE):
         found = decoded('{"text":1e999}', schema=schema)
         assert (found.bad, found.rows["text"].to_pylist()) == ((), ["1e999"])
@@ -234,7 +238,7 @@ def test_keys_may_be_escaped_and_values_may_be_null() -> None:
     assert row["texts"] == [None, "1"]
 
 
-def test_maps_are_read_and_written_however_deep() -> None:
+def test_maps_are_read_and_written_at_any_depth() -> None:
     value = [("k", [{"map": [("a", 1), ("b", None)]}, {"map": []}, None]), ("l", None), ("m", [])]
     batch = pa.RecordBatch.from_pylist([{"deep": value}, {}], schema=SCHEMA)
     encoded = JsonFormat().encode(batch)
@@ -245,7 +249,7 @@ def test_maps_are_read_and_written_however_deep() -> None:
     assert "999" not in bad.reason
 
 
-def test_a_reason_holds_no_value() -> None:
+def test_the_reason_for_a_bad_record_contains_no_values() -> None:
     for document in (
         '{"text":s3cret}',
         '{"map":{"a":{"s3cret"}}}',
@@ -257,14 +261,14 @@ def test_a_reason_holds_no_value() -> None:
         assert "s3cret" not in bad.reason
 
 
-def test_only_texts_are_keys() -> None:
+def test_map_keys_must_be_strings() -> None:
     JsonFormat().check_readable(SCHEMA)
     with pytest.raises(ConfigurationError, match="'m' cannot be read from JSON"):
         JsonFormat().check_readable(pa.schema([("m", pa.map_(pa.int64(), pa.string()))]))
 
 
 @pytest.mark.parametrize("depth", ["plain", "maps"])
-def test_numbers_that_are_not_finite_are_read_from_their_texts_and_as_words(depth: str) -> None:
+def test_nan_and_infinities_are_read_both_quoted_and_unquoted(depth: str) -> None:
     schema = pa.schema(
         [
             ("text", pa.string()),
@@ -288,7 +292,7 @@ def test_numbers_that_are_not_finite_are_read_from_their_texts_and_as_words(dept
 
 
 @pytest.mark.parametrize("value", ['"1.5"', '"nan"', '"NaN "', '"+Infinity"', '""', "true"])
-def test_another_text_is_no_number(value: str) -> None:
+def test_other_strings_are_not_numbers(value: str) -> None:
     schema = pa.schema([("number", pa.float64())])
     found = decoded('{"number":"NaN"}', f'{{"number":{value}}}', '{"number":1}', schema=schema)
     assert [each.at for each in found.bad] == [1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests messages with a single value."""
+"""Tests messages that consist of a single value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = pa.schema([("value", pa.string())])
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=5)))
-def test_bytes_go_through_as_they_are(values: list[bytes | None]) -> None:
+def test_bytes_pass_through_unchanged(values: list[bytes | None]) -> None:
     decoded = RawFormat().decode(pa.array(values, pa.binary()), RAW)
     assert decoded.rows["value"].to_pylist() == values
     assert (decoded.kept, decoded.bad) == (None, ())
@@ -28,7 +28,7 @@ def test_bytes_go_through_as_they_are(values: list[bytes | None]) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=5)))
-def test_a_text_is_utf8_or_a_bad_record(values: list[bytes | None]) -> None:
+def test_a_text_that_is_not_utf8_is_a_bad_record(values: list[bytes | None]) -> None:
     def is_text(value: bytes | None) -> bool:
         try:
             return value is None or value.decode() is not None
@@ -46,7 +46,7 @@ def test_a_text_is_utf8_or_a_bad_record(values: list[bytes | None]) -> None:
     assert decoded.lined_up(column).to_pylist() == good
 
 
-def test_a_null_where_none_may_be_is_a_bad_record() -> None:
+def test_a_null_in_a_column_that_is_not_nullable_is_a_bad_record() -> None:
     schema = pa.schema([pa.field("value", pa.binary(), nullable=False)])
     decoded = RawFormat().decode(pa.array([b"a", None, b""]), schema)
     assert decoded.rows["value"].to_pylist() == [b"a", b""]
@@ -54,7 +54,7 @@ def test_a_null_where_none_may_be_is_a_bad_record() -> None:
     assert (bad.at, bad.reason) == (1, "the message is null")
 
 
-def test_the_columns_must_fit() -> None:
+def test_the_schema_must_match_the_format() -> None:
     RawFormat().check_readable(RAW)
     StringFormat().check_writable(TEXT)
     for refused in (TEXT, pa.schema([*RAW, ("more", pa.binary())]), pa.schema([])):
@@ -64,7 +64,7 @@ def test_the_columns_must_fit() -> None:
         StringFormat().check_writable(RAW)
 
 
-def test_they_travel() -> None:
+def test_formats_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps([RawFormat(), StringFormat()])) == [
         RawFormat(),
         StringFormat(),

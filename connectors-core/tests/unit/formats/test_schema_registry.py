@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests a registry over HTTP: one request, and a hidden password."""
+"""Tests a registry over HTTP: each schema is requested once, and passwords stay hidden."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def registry_at(url: str, password: str = "s3cret") -> HttpSchemaRegistry:
     return HttpSchemaRegistry(url=url, user_info=Secret(f"me:{password}"), timeout="20 s")
 
 
-def test_a_schema_is_asked_for_once(server: Registry) -> None:
+def test_a_schema_is_requested_once(server: Registry) -> None:
     registry = registry_at(server.url)
     assert [registry.schema_of(1), registry.schema_of(1)] == [SCHEMA, SCHEMA]
     assert [registry.register("a/b-value", SCHEMA), registry.register("a/b-value", SCHEMA)] == [
@@ -92,14 +92,14 @@ def test_a_schema_is_asked_for_once(server: Registry) -> None:
 @pytest.mark.parametrize(
     ("schema_id", "reason"), [(4, "schema 4"), (2, "not an Avro schema"), (3, "refers to others")]
 )
-def test_a_schema_that_is_not_there_or_of_no_use(
+def test_a_missing_or_unusable_schema_is_refused(
     server: Registry, schema_id: int, reason: str
 ) -> None:
     with pytest.raises(UnknownSchemaError, match=reason):
         registry_at(server.url).schema_of(schema_id)
 
 
-def test_what_may_pass_is_retryable_and_what_does_not_is_not(server: Registry) -> None:
+def test_temporary_errors_are_retryable_and_permanent_errors_are_not(server: Registry) -> None:
     registry = registry_at(server.url)
     with pytest.raises(RetryableError, match="503"):
         registry.schema_of(5)
@@ -110,12 +110,14 @@ def test_what_may_pass_is_retryable_and_what_does_not_is_not(server: Registry) -
     with pytest.raises(ConfigurationError, match="not a schema registry"):
         registry.register("nowhere", SCHEMA)
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))  # bound, but no process listens
         with pytest.raises(RetryableError, match="unreachable"):
             registry_at(f"http://127.0.0.1:{free.getsockname()[1]}").schema_of(1)
 
 
-def test_a_wrong_password_is_one_error_that_does_not_hold_it(server: Registry) -> None:
+def test_a_wrong_password_raises_an_error_that_does_not_contain_the_password(
+    server: Registry,
+) -> None:
     registry = registry_at(server.url, "wr0ng")
     with pytest.raises(ConfigurationError, match="401") as caught:
         registry.schema_of(1)
@@ -125,13 +127,13 @@ def test_a_wrong_password_is_one_error_that_does_not_hold_it(server: Registry) -
 
 # pragma: allowlist nextline secret
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "registry:8081", "http://me:s3cret@host"])
-def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be used") as caught:
         HttpSchemaRegistry(url=url)
     assert "s3cret" not in str(caught.value)
 
 
-def test_registries_travel(server: Registry) -> None:
+def test_registries_can_be_pickled(server: Registry) -> None:
     registry = registry_at(server.url)
     registry.schema_of(1)
     copy = pickle.loads(pickle.dumps(registry))
@@ -139,7 +141,7 @@ def test_registries_travel(server: Registry) -> None:
     assert copy.schema_of(1) == SCHEMA
 
 
-def test_a_fixed_registry_knows_what_it_was_given() -> None:
+def test_a_fixed_registry_returns_the_schemas_that_it_was_given() -> None:
     registry = StaticSchemaRegistry({4: SCHEMA})
     assert registry.schema_of(4) == SCHEMA
     assert registry.register("any", json.dumps(json.loads(SCHEMA), indent=1)) == 4

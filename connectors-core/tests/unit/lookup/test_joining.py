@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests joins with looked-up rows against the same join in plain Python."""
+"""Tests joins with lookup results against the same join in plain Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = st.none() | st.sampled_from(["", "x", "y", "xy"])
 
 
 def in_python(rows, found, keys, how):
-    """The reference: row by row."""
+    """Join row by row, as the reference."""
     result = []
     for row in rows:
         matches = [
@@ -50,7 +50,7 @@ def join(join, rows, found):
     keys=st.sampled_from([("a",), ("b",), ("a", "b"), ("b", "a")]),
     how=st.sampled_from(["left", "inner"]),
 )
-def test_a_join_gives_what_it_gives_row_by_row(rows, found, keys, how):
+def test_a_join_equals_the_join_row_by_row(rows, found, keys, how):
     rows = [{"n": n, "a": a, "b": b} for n, (a, b) in enumerate(rows)]
     found = [{"a": a, "b": b, "value": n} for n, (a, b) in enumerate(found)]
     table = pa.schema([TABLE.field(key) for key in (*keys, "value")])
@@ -61,7 +61,7 @@ def test_a_join_gives_what_it_gives_row_by_row(rows, found, keys, how):
 
 
 @given(rows=st.lists(st.tuples(NUMBERS, TEXTS), max_size=30))
-def test_each_key_is_asked_once_and_nulls_never(rows):
+def test_each_key_is_requested_once_and_nulls_never(rows):
     rule = LookupJoin.of(ROWS, TABLE, on=["a", "b"])
     keys = rule.distinct_keys(batch_of([{"n": 0, "a": a, "b": b} for a, b in rows]))
     asked = [(key["a"], key["b"]) for key in keys.to_pylist()]
@@ -92,7 +92,7 @@ def test_keys_of_every_type_match(values):
     assert join(rule, rows, table)["value"].to_pylist() == [10, 20, 10, None]
 
 
-def test_many_matches_come_in_batches_of_bounded_size():
+def test_many_matches_are_returned_in_batches_of_bounded_size():
     rows = batch_of([{"n": n, "a": 1, "b": None} for n in range(50)])
     rule = LookupJoin.of(ROWS, TABLE, on=["a"], columns=["value"])
     found = pa.table(
@@ -106,7 +106,7 @@ def test_many_matches_come_in_batches_of_bounded_size():
     assert joined["n"].to_pylist() == [n for n in range(50) for _ in range(1_000)]
 
 
-def test_what_was_not_asked_for_is_left_out():
+def test_rows_for_keys_that_were_not_requested_are_left_out():
     rows = batch_of([{"n": 0, "a": 1, "b": None}])
     rule = LookupJoin.of(ROWS, TABLE, on=["a"], columns=["value"], how="inner")
     found = pa.table({"a": [2, 1, 3], "value": [20, 10, 30]}, schema=rule.table)
@@ -145,13 +145,13 @@ def test_a_left_join_makes_added_columns_nullable():
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused(arguments, option):
+def test_invalid_arguments_are_refused(arguments, option):
     with pytest.raises(ConfigurationError) as refused:
         LookupJoin.of(ROWS, TABLE, **arguments)
     assert refused.value.option == option
 
 
-def test_keys_that_are_not_exact_are_refused():
+def test_keys_of_inexact_types_are_refused():
     rows = pa.schema([pa.field("key", pa.float64())])
     with pytest.raises(UnsupportedError, match="'key'"):
         LookupJoin.of(rows, rows, on=["key"])

@@ -47,14 +47,14 @@ def _nothing_open():
 
 
 def run(task, *batches):
-    """Rows and numbers of a task."""
+    """Return the rows and metrics of a task."""
     numbers = []
     rows = [row for batch in task.run(batches, numbers.append) for row in batch.to_pylist()]
     return rows, numbers
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
-def test_a_batch_of_rows_is_one_request_for_its_distinct_keys(how):
+def test_a_batch_of_rows_leads_to_one_request_for_its_distinct_keys(how):
     function = Asked()
     batches = [rows_of([2, None, 1, 2, -1]), rows_of([3], 5), rows_of([], 6), rows_of([None], 6)]
     rows, _ = run(task_of(function, how=how), *batches)
@@ -62,13 +62,13 @@ def test_a_batch_of_rows_is_one_request_for_its_distinct_keys(how):
     assert function.asked == [[2, 1, -1], [3]]
 
 
-def test_a_task_without_rows_opens_nothing():
+def test_a_task_without_rows_opens_no_function():
     function = Asked()
     assert run(task_of(function), rows_of([])) == ([], [])
     assert function.opened == 0
 
 
-def test_what_is_open_serves_the_next_task():
+def test_the_next_task_reuses_an_open_function():
     function = Asked()
     for _ in range(3):
         run(task_of(function), rows_of([1]))
@@ -77,21 +77,21 @@ def test_what_is_open_serves_the_next_task():
     assert function.closed == 1
 
 
-def test_another_life_opens_anew():
+def test_another_life_opens_the_function_again():
     old, new = Asked(), Asked()
     run(task_of(old, life="1"), rows_of([1]))
     run(task_of(new, life="2"), rows_of([1]))
     assert (old.closed, new.opened) == (1, 1)
 
 
-def test_only_so_many_are_kept_open():
+def test_the_number_of_open_functions_is_limited():
     functions = [Asked() for _ in range(10)]
     for number, function in enumerate(functions):
         run(task_of(function, uid=str(number)), rows_of([1]))
     assert [function.closed for function in functions] == [1, 1, *[0] * 8]
 
 
-def test_two_tasks_at_a_time_do_not_share_a_function():
+def test_two_concurrent_tasks_do_not_share_a_function():
     function = Asked()
     first = task_of(function).run([rows_of([1])], lambda numbers: None)
     second = task_of(function).run([rows_of([1])], lambda numbers: None)
@@ -101,7 +101,7 @@ def test_two_tasks_at_a_time_do_not_share_a_function():
     assert function.closed == 1
 
 
-def test_a_request_that_failed_for_now_is_made_again():
+def test_a_request_that_fails_with_a_retryable_error_is_retried():
     function = Asked(failures=[retryable(), retryable(retry_after=0.001)])
     rows, [numbers] = run(task_of(LookupFunctionProvider(function, QUICK)), rows_of([1]))
     assert rows == expected([rows_of([1])])
@@ -110,7 +110,7 @@ def test_a_request_that_failed_for_now_is_made_again():
     assert numbers.counters[LookupMetric.LOAD_COUNT] == 1
 
 
-def test_opening_that_failed_for_now_is_tried_again():
+def test_opening_that_fails_with_a_retryable_error_is_retried():
     function = Asked()
     failures = [retryable(), retryable()]
 
@@ -125,7 +125,7 @@ def test_opening_that_failed_for_now_is_tried_again():
     assert function.opened == 3
 
 
-def test_a_request_is_made_again_so_often_only():
+def test_the_number_of_retries_is_limited():
     function = Asked(failures=[retryable() for _ in range(9)])
     task = task_of(LookupFunctionProvider(function, QUICK))
     with pytest.raises(RetryableError, match="not now"):
@@ -135,7 +135,7 @@ def test_a_request_is_made_again_so_often_only():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_request_that_failed_for_good_is_not_made_again(is_async):
+def test_a_request_that_fails_permanently_is_not_retried(is_async):
     function = AskedLater() if is_async else Asked()
     function.failures.append(ConfigurationError("no such index"))
     with pytest.raises(ConfigurationError, match="no such index"):
@@ -144,7 +144,7 @@ def test_a_request_that_failed_for_good_is_not_made_again(is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_error_that_the_core_does_not_know_is_fatal_and_keeps_its_cause(is_async):
+def test_an_unknown_exception_is_fatal_and_keeps_its_cause(is_async):
     function = AskedLater() if is_async else Asked()
     function.failures.append(KeyError("secret"))
     with pytest.raises(FatalError, match="'table'") as failed:
@@ -163,14 +163,14 @@ def test_an_error_that_the_core_does_not_know_is_fatal_and_keeps_its_cause(is_as
     ],
     ids=["nothing", "a column less", "another type", "a column more"],
 )
-def test_what_the_function_gives_is_checked(rows):
+def test_the_result_of_the_function_is_checked(rows):
     function = Asked()
     function.lookup = lambda keys: rows
     with pytest.raises(FatalError, match="columns"):
         run(task_of(function), rows_of([1]))
 
 
-def test_the_order_of_columns_and_their_nullability_are_free():
+def test_the_result_may_have_any_column_order_and_nullability():
     function = Asked()
     schema = pa.schema([TABLE.field("value").with_nullable(False), TABLE.field("key")])
     function.lookup = lambda keys: found(keys).select(["value", "key"]).cast(schema)
@@ -178,11 +178,11 @@ def test_the_order_of_columns_and_their_nullability_are_free():
     assert rows == expected([rows_of([1, 5])])
 
 
-# --- Several at a time ---------------------------------------------------------------------------
+# --- Concurrent requests -------------------------------------------------------------------------
 
 
 @given(st.lists(st.lists(st.none() | st.integers(-1, 4), max_size=6), max_size=12), st.randoms())
-def test_rows_keep_their_order_whatever_is_answered_first(keys, random):
+def test_rows_keep_their_order_regardless_of_the_order_of_responses(keys, random):
     function = AskedLater(lambda number: asyncio.sleep(random.choice([0, 0, 0.002])))
     batches = [rows_of(own, 100 * number) for number, own in enumerate(keys)]
     requests = LookupRequestConfiguration(max_concurrent_requests=3)
@@ -194,7 +194,7 @@ def test_rows_keep_their_order_whatever_is_answered_first(keys, random):
     assert function.most_on_their_way <= 3
 
 
-def test_requests_are_on_their_way_while_rows_are_taken():
+def test_requests_are_in_flight_while_rows_are_consumed():
     gate = threading.Event()
 
     async def wait():
@@ -224,7 +224,7 @@ def test_requests_are_on_their_way_while_rows_are_taken():
     assert len(list(joined)) == 5
 
 
-def test_requests_that_nobody_waits_for_are_cancelled():
+def test_requests_that_no_one_awaits_are_cancelled():
     async def wait(number):
         while number or function.on_their_way < 3:
             await asyncio.sleep(0.001)
@@ -242,7 +242,7 @@ def test_requests_that_nobody_waits_for_are_cancelled():
     assert sorted(function.cancelled) == [1, 2]
 
 
-def test_a_request_that_takes_too_long_is_cancelled_and_made_again():
+def test_a_request_that_exceeds_the_timeout_is_cancelled_and_retried():
     async def wait(number):
         await asyncio.sleep(0 if number else 60)
 
@@ -272,7 +272,7 @@ def test_an_error_cancels_the_other_requests_and_closes_the_function():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_is_cached_is_not_asked_again_by_this_task_or_the_next(is_async):
+def test_cached_keys_are_not_requested_again_by_this_task_or_the_next(is_async):
     function = AskedLater() if is_async else Asked()
     task = task_of(cached(function, DefaultLookupCache()))
     batches = [rows_of([1, -1, None]), rows_of([1, 2, -1], 3)]
@@ -283,7 +283,7 @@ def test_what_is_cached_is_not_asked_again_by_this_task_or_the_next(is_async):
     counters = [LookupMetric.HIT_COUNT, LookupMetric.MISS_COUNT, LookupMetric.LOAD_COUNT]
     assert [numbers.counters[each] for each in counters] == [0, 2, 1]
     assert [more.counters[each] for each in counters] == [2, 1, 1]
-    assert more.gauges[LookupMetric.NUM_CACHED_RECORD] == 4  # two of 2, one of 1, none of -1
+    assert more.gauges[LookupMetric.NUM_CACHED_RECORD] == 4  # keys 2, 1, and -1
     assert more.gauges[LookupMetric.NUM_CACHED_BYTES] > 0
 
 
@@ -304,7 +304,7 @@ def test_a_cache_is_closed_with_its_function():
     assert cache.size() == 0
 
 
-def test_a_task_survives_pickling():
+def test_a_task_can_be_pickled():
     task = task_of(cached(Asked(), DefaultLookupCache(max_rows=7)))
     arrived = pickle.loads(pickle.dumps(task))
     assert run(arrived, rows_of([1, 2]))[0] == expected([rows_of([1, 2])])

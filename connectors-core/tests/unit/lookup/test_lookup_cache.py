@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the partial cache: limits, times, missing keys, and evictions."""
+"""Tests the partial cache: limits, expiry, missing keys, and evictions."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ def known(cache, *keys):
     ]
 
 
-def test_rows_come_back_by_key():
+def test_rows_are_returned_by_key():
     cache = DefaultLookupCache()
     cache.put(keys_of(1, 2, 3), rows_of(k3=["c"], k1=["a", "A"]))
     assert known(cache, 3, 9, 1, 2) == [["c"], None, ["a", "A"], []]
     assert cache.size() == 3
 
 
-def test_a_missing_key_is_not_kept_unless_asked():
+def test_a_missing_key_is_cached_only_on_request():
     cache = DefaultLookupCache(cache_missing_keys=False)
     cache.put(keys_of(1, 2), rows_of(k1=["a"]))
     assert known(cache, 1, 2) == [["a"], None]
 
 
-def test_a_key_that_has_gone_missing_is_forgotten():
+def test_a_key_that_becomes_missing_is_removed():
     cache = DefaultLookupCache(cache_missing_keys=False)
     cache.put(keys_of(1), rows_of(k1=["a"]))
     cache.put(keys_of(1), rows_of())
     assert known(cache, 1) == [None]
 
 
-def test_the_least_recently_used_go_first():
+def test_the_least_recently_used_keys_are_evicted_first():
     cache = DefaultLookupCache(max_rows=3)
     cache.put(keys_of(1, 2, 3), rows_of(k1=["a"], k2=["b"]))
     assert known(cache, 1) == [["a"]]
@@ -75,14 +75,14 @@ def test_the_least_recently_used_go_first():
     assert known(cache, 1, 2, 3, 4) == [["a"], None, [], ["d"]]
 
 
-def test_a_key_with_more_rows_than_fit_is_not_kept():
+def test_a_key_with_more_rows_than_the_limit_is_not_cached():
     cache = DefaultLookupCache(max_rows=2)
     cache.put(keys_of(1), rows_of(k1=["a"]))
     cache.put(keys_of(1), rows_of(k1=["a", "b", "c"]))
     assert known(cache, 1) == [None]
 
 
-def test_a_key_expires_after_it_was_written_however_often_it_is_read():
+def test_a_key_expires_after_its_write_however_often_it_is_read():
     clock = Clock()
     cache = DefaultLookupCache(expire_after_write=timedelta(seconds=10), clock=clock)
     cache.put(keys_of(1), rows_of(k1=["a"]))
@@ -93,7 +93,7 @@ def test_a_key_expires_after_it_was_written_however_often_it_is_read():
     assert cache.size() == 0
 
 
-def test_a_key_expires_when_it_was_not_read_for_long():
+def test_a_key_expires_when_it_has_not_been_read_for_the_interval():
     clock = Clock()
     cache = DefaultLookupCache(expire_after_access=timedelta(seconds=10), clock=clock)
     cache.put(keys_of(1, 2), rows_of(k1=["a"], k2=["b"]))
@@ -105,7 +105,7 @@ def test_a_key_expires_when_it_was_not_read_for_long():
     assert known(cache, 1) == [None]
 
 
-def test_reading_does_not_prolong_the_time_since_it_was_written():
+def test_reading_does_not_extend_the_expiry_after_write():
     clock = Clock()
     cache = DefaultLookupCache(
         expire_after_write=timedelta(seconds=15),
@@ -119,7 +119,7 @@ def test_reading_does_not_prolong_the_time_since_it_was_written():
     assert known(cache, 1) == [None]
 
 
-def test_keys_can_be_forgotten():
+def test_keys_can_be_invalidated():
     cache = DefaultLookupCache()
     cache.put(keys_of(1, 2), rows_of(k1=["a"], k2=["b"]))
     cache.invalidate(keys_of(1, 9))
@@ -128,7 +128,7 @@ def test_keys_can_be_forgotten():
     assert cache.size() == 0
 
 
-def test_it_arrives_empty_with_its_bounds():
+def test_a_pickled_cache_arrives_empty_with_its_limits():
     cache = DefaultLookupCache(max_rows=2, expire_after_write=timedelta(seconds=1))
     cache.put(keys_of(1), rows_of(k1=["a"]))
     arrived = pickle.loads(pickle.dumps(cache))
@@ -136,7 +136,7 @@ def test_it_arrives_empty_with_its_bounds():
     assert (arrived.max_rows, arrived.expire_after_write) == (2, timedelta(seconds=1))
 
 
-def test_composite_keys():
+def test_composite_keys_are_supported():
     cache = DefaultLookupCache()
     keys = pa.record_batch([pa.array([1, 1]), pa.array(["a", "b"])], names=["x", "y"])
     cache.put(keys, pa.table({"x": [1], "y": ["b"], "value": [7]}))
@@ -145,7 +145,7 @@ def test_composite_keys():
     assert rows.to_pylist() == [{"x": 1, "y": "b", "value": 7}]
 
 
-def test_rows_that_are_no_longer_wanted_are_let_go():
+def test_evicted_rows_free_their_memory():
     metrics = MetricGroup()
     cache = DefaultLookupCache(max_rows=1_000)
     cache.open(metrics)
@@ -168,7 +168,7 @@ def test_rows_that_are_no_longer_wanted_are_let_go():
         max_size=40,
     )
 )
-def test_it_never_gives_what_was_not_put_last(monkeypatch_spare, steps):
+def test_the_cache_returns_only_the_most_recently_written_rows(monkeypatch_spare, steps):
     clock = Clock()
     cache = DefaultLookupCache(max_rows=30, expire_after_write=timedelta(seconds=10), clock=clock)
     put, number = {}, 0
@@ -190,7 +190,7 @@ def test_it_never_gives_what_was_not_put_last(monkeypatch_spare, steps):
 
 @pytest.fixture(scope="module")
 def monkeypatch_spare():
-    """Copy rows together all the time."""
+    """Make the cache compact its rows at every write."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("connectors_core.lookup.cache._LEAST_SPARE_ROWS", 1)
         yield
@@ -200,7 +200,7 @@ def monkeypatch_spare():
     ("option", "value"),
     [("max_rows", 0), ("expire_after_write", timedelta(0)), ("expire_after_access", -timedelta(1))],
 )
-def test_bounds_are_more_than_nothing(option, value):
+def test_limits_must_be_positive(option, value):
     with pytest.raises(ConfigurationError) as refused:
         DefaultLookupCache(**{option: value})
     assert refused.value.keyword == option

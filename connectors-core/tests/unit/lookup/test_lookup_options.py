@@ -53,20 +53,20 @@ def provider(offered=ALL, **given):
     )
 
 
-def test_nothing_is_kept_by_default():
+def test_nothing_is_cached_by_default():
     made = provider()
     assert isinstance(made, LookupFunctionProvider)
     assert made.requests == LookupRequestConfiguration(max_retries=3)
 
 
-def test_a_function_that_does_not_block():
+def test_an_asynchronous_function_is_used_on_request():
     made = provider(lookup__async="true", lookup__max_retries="7")
     assert isinstance(made, AsyncLookupFunctionProvider)
     assert made.requests.max_retries == 7
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_partial_cache(is_async):
+def test_a_partial_cache_takes_its_limits_from_options(is_async):
     made = provider(
         lookup__cache="partial",
         lookup__async=str(is_async),
@@ -83,13 +83,13 @@ def test_a_partial_cache(is_async):
     assert not made.cache.cache_missing_keys
 
 
-def test_a_full_cache_that_is_read_once():
+def test_a_full_cache_without_reload_options_is_read_once():
     made = provider(lookup__cache="FULL")
     assert isinstance(made, FullCachingLookupProvider)
     assert made.reload_trigger is None
 
 
-def test_a_full_cache_that_is_reloaded_after_an_interval():
+def test_a_full_cache_can_be_reloaded_at_an_interval():
     made = provider(
         lookup__cache="FULL",
         lookup__full_cache__periodic_reload__interval="10 min",
@@ -100,7 +100,7 @@ def test_a_full_cache_that_is_reloaded_after_an_interval():
     assert made.reload_trigger.schedule_mode is ScheduleMode.FIXED_RATE
 
 
-def test_a_full_cache_that_is_reloaded_at_a_time():
+def test_a_full_cache_can_be_reloaded_at_a_time_of_day():
     made = provider(
         lookup__cache="FULL",
         lookup__full_cache__reload_strategy="TIMED",
@@ -135,7 +135,7 @@ def test_a_full_cache_that_is_reloaded_at_a_time():
     ],
     ids=str,
 )
-def test_an_option_without_effect_or_that_is_missing_is_named(given, option):
+def test_an_option_that_is_missing_or_without_effect_is_named(given, option):
     with pytest.raises(ConfigurationError) as refused:
         provider(**given)
     assert refused.value.option == option
@@ -149,13 +149,13 @@ def test_an_option_without_effect_or_that_is_missing_is_named(given, option):
         ("source", {"lookup__cache": "FULL"}),
     ],
 )
-def test_what_a_table_cannot_do_is_refused(missing, given):
+def test_a_kind_of_lookup_that_a_table_does_not_support_is_refused(missing, given):
     offered = {key: value for key, value in ALL.items() if key != missing}
     with pytest.raises(ConfigurationError, match="does not support this kind"):
         provider(offered, **given)
 
 
-def test_a_full_cache_needs_a_source_that_ends():
+def test_a_full_cache_needs_a_bounded_source():
     with pytest.raises(ConfigurationError, match="bounded"):
         FullCachingLookupProvider(DataGeneratorSource(lambda numbers: numbers, None, pa.schema([])))
 
@@ -169,7 +169,7 @@ def test_a_full_cache_needs_a_source_that_ends():
         {"max_backoff": timedelta(milliseconds=1)},
     ],
 )
-def test_bounds_of_requests_are_checked(bound):
+def test_request_limits_are_validated(bound):
     with pytest.raises(ConfigurationError) as refused:
         LookupRequestConfiguration(**bound)
     assert (refused.value.keyword or refused.value.option) in bound

@@ -53,7 +53,7 @@ class ByHand(CacheReloadTrigger):
 
 
 class Place:
-    """A state location, a table in memory, and drivers of it, one after another."""
+    """A state location, an in-memory table, and its drivers, one after another."""
 
     def __init__(self, folder: Path) -> None:
         self.table = StateStore(str(folder / "state/lookup/table"))
@@ -89,7 +89,7 @@ class Place:
             raise LeaseError("another driver has taken over")
 
     def driver(self, trigger=None):
-        """What a driver has that begins."""
+        """Return the cache and the pins of a new driver."""
         cache = FullCache(
             "table",
             pipeline_id="p",
@@ -108,7 +108,7 @@ class Place:
         return [name for name in self.table.list() if name.endswith(".arrow")]
 
     def seen(self, version):
-        """The value that the tasks of a batch find."""
+        """Return the value that the tasks of a batch see."""
         function = SnapshotLookup(self.table, version, SCHEMA, 1)
         function.open(FunctionContext(uid="table"))
         try:
@@ -131,7 +131,7 @@ def reload(cache, place, value):
     cache.trigger_reload().result(10)
 
 
-def test_a_batch_sees_the_newest_version_and_when_it_runs_again_the_same(place):
+def test_a_batch_sees_the_newest_version_and_keeps_it_when_it_runs_again(place):
     cache, pinning = place.driver()
     first = pinning.pin("0")["table"]
     reload(cache, place, "2")
@@ -154,7 +154,7 @@ def test_a_batch_sees_the_same_version_under_a_later_driver(place, starts):
     assert place.seen(pinning.pin("1")["table"]) == ["and later"]
 
 
-def test_old_versions_are_removed_when_no_batch_can_ask_for_them(place):
+def test_old_versions_are_removed_when_no_batch_can_request_them(place):
     cache, pinning = place.driver()
     for number in range(9):
         reload(cache, place, str(number))
@@ -163,13 +163,13 @@ def test_old_versions_are_removed_when_no_batch_can_ask_for_them(place):
     assert len(place.table.list("versions")) == len(place.files())
 
 
-def test_a_file_that_a_killed_driver_left_is_removed(place):
+def test_a_leftover_file_of_a_killed_driver_is_removed(place):
     place.load()
     place.driver()
     assert len(place.files()) == 1
 
 
-def test_a_version_that_is_gone_is_said(place):
+def test_a_missing_version_is_reported(place):
     _, pinning = place.driver()
     reload(place.running[0], place, "2")
     pinning.pin("0")
@@ -188,7 +188,7 @@ def test_a_version_of_a_later_driver_is_not_overwritten(place):
         reload(cache, place, "2")
 
 
-def test_a_version_of_a_driver_that_resumed_is_followed_by_the_next_number(place):
+def test_a_resumed_driver_and_its_successor_use_different_version_numbers(place):
     former, _ = place.driver()
     cache, pinning = place.driver()  # reads version 2
     reload(former, place, "3")
@@ -206,7 +206,7 @@ def test_a_driver_that_was_taken_over_removes_no_files(place):
     assert len(place.files()) == 3
 
 
-def test_pins_of_batches_that_are_over_are_removed(place):
+def test_pins_of_finished_batches_are_removed(place):
     _, pinning = place.driver()
     for number in range(5):
         pinning.pin(f"{number:04d}")
@@ -214,7 +214,7 @@ def test_pins_of_batches_that_are_over_are_removed(place):
     assert place.query.list("lookup-pins") == ["0003.json", "0004.json"]
 
 
-def test_a_reload_that_fails_keeps_the_version_and_says_so(place, caplog):
+def test_a_failed_reload_keeps_the_version_and_reports_the_error(place, caplog):
     cache, pinning = place.driver()
     place.error = RetryableError("the table is away")
     with caplog.at_level(logging.WARNING), pytest.raises(RetryableError):
@@ -230,7 +230,7 @@ def test_a_reload_that_fails_keeps_the_version_and_says_so(place, caplog):
     assert cache.metrics.counters[LookupMetric.LOAD_COUNT] == 2
 
 
-def test_the_first_reading_must_succeed_and_a_later_start_need_not(place):
+def test_the_first_read_must_succeed_but_a_read_at_a_later_start_may_fail(place):
     place.error = RetryableError("the table is away")
     with pytest.raises(RetryableError):
         place.driver()
@@ -242,7 +242,7 @@ def test_the_first_reading_must_succeed_and_a_later_start_need_not(place):
     assert place.seen(pinning.pin("0")["table"]) == ["1"]
 
 
-def test_reloads_that_are_asked_for_while_one_waits_are_one(place):
+def test_reloads_that_are_requested_while_one_is_waiting_become_one(place):
     trigger = ByHand()
     place.driver(trigger)
     place.gate.clear()
@@ -265,7 +265,7 @@ def test_a_trigger_that_was_not_opened_is_not_closed(place):
         place.driver(ByHand())
 
 
-def test_nothing_is_reloaded_when_it_is_closed(place):
+def test_no_reload_starts_after_close(place):
     trigger = ByHand()
     cache, _ = place.driver(trigger)
     context = trigger.context
@@ -276,8 +276,8 @@ def test_nothing_is_reloaded_when_it_is_closed(place):
 
 
 @pytest.mark.parametrize("heeds", [True, False], ids=["that sees it", "that does not"])
-def test_closing_gives_up_a_reload_that_runs(place, monkeypatch, caplog, heeds):
-    """One that does not see that ends by itself, and becomes no version: it may come late."""
+def test_close_abandons_a_running_reload(place, monkeypatch, caplog, heeds):
+    """A reload that ignores the cancellation ends later and does not become a version."""
     monkeypatch.setattr(lookup_versions, "_GIVE_UP_SECONDS", 0.5)
     place.heeds = heeds
     cache, _ = place.driver()
@@ -308,7 +308,7 @@ def test_closing_gives_up_a_reload_that_runs(place, monkeypatch, caplog, heeds):
 # --- Copies on a host ----------------------------------------------------------------------------
 
 
-def test_a_host_copies_a_version_once_and_keeps_two(place, monkeypatch):
+def test_a_host_copies_a_version_once_and_keeps_two_versions(place, monkeypatch):
     copies = []
     write = HashIndex.write
     monkeypatch.setattr(
@@ -331,8 +331,8 @@ def test_a_host_copies_a_version_once_and_keeps_two(place, monkeypatch):
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["alone", "while another copy is opened"])
-def test_copies_that_nobody_opens_any_more_are_removed_with_the_next_copy(place, busy):
-    """Such as of pipelines that ended; one that is opened meanwhile stays where it is."""
+def test_copies_that_are_no_longer_opened_are_removed_with_the_next_copy(place, busy):
+    """They belong, for example, to pipelines that ended. A copy that was opened meanwhile stays."""
     cache, pinning = place.driver()
     place.seen(pinning.pin("0")["table"])
     ended, used = (local_folder() / "ended" / name for name in ("old", "new"))
@@ -351,7 +351,7 @@ def test_copies_that_nobody_opens_any_more_are_removed_with_the_next_copy(place,
     assert len(list((local_folder() / "p/table").glob("0*"))) == 2
 
 
-def test_a_table_that_is_opened_again_is_in_use(place):
+def test_opening_a_table_again_marks_it_as_in_use(place):
     _, pinning = place.driver()
     version = pinning.pin("0")["table"]
     place.seen(version)
@@ -362,7 +362,7 @@ def test_a_table_that_is_opened_again_is_in_use(place):
 
 
 def test_a_copy_can_be_made_while_other_pipelines_end(place):
-    """They remove the folder of all copies where it is empty."""
+    """These pipelines remove the shared folder of copies when it is empty."""
     ended, folder = threading.Event(), local_folder() / "p/table"
 
     def end_others():
@@ -381,7 +381,7 @@ def test_a_copy_can_be_made_while_other_pipelines_end(place):
         others.join()
 
 
-def test_what_a_killed_process_left_half_copied_is_removed(place):
+def test_a_partial_copy_of_a_killed_process_is_removed(place):
     _, pinning = place.driver()
     left = local_folder() / "p/table/.half.tmp"
     left.mkdir(parents=True)
@@ -389,7 +389,7 @@ def test_what_a_killed_process_left_half_copied_is_removed(place):
     assert not left.exists()
 
 
-def test_a_copy_that_is_mapped_stays_readable_when_it_is_removed(place):
+def test_a_memory_mapped_copy_stays_readable_after_its_removal(place):
     _, pinning = place.driver()
     function = SnapshotLookup(place.table, pinning.pin("0")["table"], SCHEMA, 1)
     function.open(FunctionContext(uid="table"))
@@ -398,7 +398,7 @@ def test_a_copy_that_is_mapped_stays_readable_when_it_is_removed(place):
     assert function.lookup(keys)["value"].to_pylist() == ["1"]
 
 
-def test_a_folder_of_somebody_else_is_refused(place, monkeypatch):
+def test_a_folder_of_another_user_is_refused(place, monkeypatch):
     _, pinning = place.driver()
     version = pinning.pin("0")["table"]
     own = lookup_snapshots.os.getuid()
@@ -409,7 +409,7 @@ def test_a_folder_of_somebody_else_is_refused(place, monkeypatch):
         place.seen(version)
 
 
-def test_rows_that_are_gone_or_have_other_columns_are_said(place):
+def test_missing_files_and_changed_columns_are_reported(place):
     _, pinning = place.driver()
     version = pinning.pin("0")["table"]
     other = SnapshotLookup(place.table, version, SCHEMA.remove(1), 1)
@@ -424,8 +424,8 @@ KEYS = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["", "a", "é"])),
 
 
 @given(rows=KEYS, asked=KEYS, same_hashes=st.booleans())
-def test_an_index_finds_what_is_there(tmp_path_factory, rows, asked, same_hashes):
-    """Also where many keys have one hash."""
+def test_an_index_finds_all_rows_of_the_requested_keys(tmp_path_factory, rows, asked, same_hashes):
+    """Also test many keys with the same hash."""
     schema = pa.schema([("x", pa.int64()), ("y", pa.string()), ("n", pa.int64())])
     table = pa.Table.from_pylist(
         [{"x": x, "y": y, "n": n} for n, (x, y) in enumerate(rows)], schema=schema

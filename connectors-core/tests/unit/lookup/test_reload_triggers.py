@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 
 class Context:
-    """The clock stands still, and each reload ends on the test's request."""
+    """A clock that stands still. Each reload ends on the test's request."""
 
     def __init__(self):
         self.asked = threading.Semaphore(0)
@@ -38,19 +38,19 @@ class Context:
         return self.reloads[-1]
 
 
-def test_a_delay_counts_from_the_end_of_the_last_reload():
+def test_a_fixed_delay_counts_from_the_end_of_the_last_reload():
     trigger = PeriodicCacheReloadTrigger(HOUR)
     assert trigger.next_reload(None, NOON) == NOON + HOUR
     assert trigger.next_reload(NOON + HOUR, NOON + 3 * HOUR) == NOON + 4 * HOUR
 
 
-def test_a_rate_counts_from_when_the_last_reload_was_due():
+def test_a_fixed_rate_counts_from_the_due_time_of_the_last_reload():
     trigger = PeriodicCacheReloadTrigger(HOUR, ScheduleMode.FIXED_RATE)
     assert trigger.next_reload(None, NOON) == NOON + HOUR
     assert trigger.next_reload(NOON, NOON + HOUR / 4) == NOON + HOUR
 
 
-def test_of_several_reloads_that_a_rate_missed_one_is_made_up_for():
+def test_a_fixed_rate_runs_one_reload_for_several_missed_ones():
     trigger = PeriodicCacheReloadTrigger(HOUR, ScheduleMode.FIXED_RATE)
     late = NOON + 3.5 * HOUR
     made_up = trigger.next_reload(NOON, late)
@@ -58,24 +58,24 @@ def test_of_several_reloads_that_a_rate_missed_one_is_made_up_for():
     assert trigger.next_reload(made_up, late) == NOON + 4 * HOUR
 
 
-def test_a_time_of_day_is_today_or_tomorrow():
+def test_the_next_time_of_day_is_today_or_tomorrow():
     trigger = TimedCacheReloadTrigger("13:30Z", 3)
     assert trigger.next_reload(None, NOON) == NOON + 1.5 * HOUR
     assert trigger.next_reload(None, NOON + 2 * HOUR) == NOON + 1.5 * HOUR + DAY
 
 
-def test_a_time_of_day_comes_every_so_many_days():
+def test_a_time_of_day_can_recur_after_several_days():
     trigger = TimedCacheReloadTrigger("13:30Z", 3)
     first = NOON + 1.5 * HOUR
     assert trigger.next_reload(first, first) == first + 3 * DAY
 
 
-def test_a_time_of_day_in_a_zone():
+def test_a_time_of_day_can_have_a_time_zone():
     trigger = TimedCacheReloadTrigger("02:00+05:30")
     assert trigger.next_reload(None, NOON) == datetime(2024, 3, 10, 20, 30, tzinfo=UTC)
 
 
-def test_a_time_of_day_keeps_to_the_clock_on_the_wall_in_summer():
+def test_a_time_of_day_follows_daylight_saving_time():
     trigger = TimedCacheReloadTrigger(time(3, 30, tzinfo=ZoneInfo("America/New_York")))
     before = datetime(2024, 3, 9, 8, 30, tzinfo=UTC)
     assert trigger.next_reload(None, before - HOUR) == before
@@ -83,7 +83,7 @@ def test_a_time_of_day_keeps_to_the_clock_on_the_wall_in_summer():
 
 
 @pytest.mark.parametrize("days", [1, 2])
-def test_of_times_of_day_that_were_missed_one_is_made_up_for(days):
+def test_a_time_of_day_runs_one_reload_for_several_missed_ones(days):
     trigger = TimedCacheReloadTrigger("13:30Z", days)
     first = NOON + 1.5 * HOUR
     for late in (first + 4 * DAY + HOUR, first + 4 * DAY + 23 * HOUR, first + 6 * DAY - HOUR):
@@ -94,7 +94,7 @@ def test_of_times_of_day_that_were_missed_one_is_made_up_for(days):
         assert following > late
 
 
-def test_a_time_of_day_without_a_zone_is_the_drivers():
+def test_a_time_of_day_without_a_zone_uses_the_zone_of_the_driver():
     local = datetime.now().astimezone().replace(hour=5, minute=0, second=0, microsecond=0)
     trigger = TimedCacheReloadTrigger("05:00")
     assert trigger.next_reload(None, local - HOUR) == local
@@ -108,13 +108,13 @@ def test_a_time_of_day_without_a_zone_is_the_drivers():
         (lambda: TimedCacheReloadTrigger("12:00", 0), "reload_interval_in_days"),
     ],
 )
-def test_what_is_no_schedule_is_refused(make, option):
+def test_an_invalid_schedule_is_refused(make, option):
     with pytest.raises(ConfigurationError) as refused:
         make()
     assert refused.value.keyword == option
 
 
-def test_reloads_follow_each_other_until_the_end():
+def test_reloads_run_one_after_another_until_close():
     context = Context()
     trigger = PeriodicCacheReloadTrigger(timedelta(milliseconds=1))
     trigger.open(context)
@@ -128,7 +128,7 @@ def test_reloads_follow_each_other_until_the_end():
     assert len(context.reloads) == left
 
 
-def test_a_failed_reload_does_not_end_the_others():
+def test_a_failed_reload_does_not_prevent_later_ones():
     context = Context()
     trigger = PeriodicCacheReloadTrigger(timedelta(milliseconds=1))
     trigger.open(context)
@@ -138,7 +138,7 @@ def test_a_failed_reload_does_not_end_the_others():
     trigger.close()
 
 
-def test_it_ends_while_a_reload_runs_and_can_begin_again():
+def test_a_trigger_can_close_during_a_reload_and_open_again():
     context = Context()
     trigger = PeriodicCacheReloadTrigger(timedelta(milliseconds=1))
     for _ in range(2):
