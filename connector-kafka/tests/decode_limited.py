@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes a batch that expands enormously, with little memory. The tests run this program.
+"""Decodes a highly compressed batch with little memory. The tests run this program.
 
-`python decode_limited.py CODEC RECORDS SIZE` makes a batch of so many records of so many zero
-bytes, reads it, and prints what came of it and how many MiB of memory that took at most.
+`python decode_limited.py CODEC RECORDS SIZE` builds a batch of RECORDS records with SIZE zero
+bytes each. It decodes the batch and prints the result and the peak memory in MiB.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from connector_kafka.records import decode
 from connector_kafka.records.compression import Compression, compress
 
 _PIECE = 1 << 20
-# The machine is spared a decoder that takes this.
+# Stop a decoder that uses this much, to protect the machine.
 _FAR_TOO_MUCH = 1 << 10
 
 
 def number(value: int) -> bytes:
-    """A number that is not negative, of variable length."""
+    """Encode a non-negative number as a varint."""
     value <<= 1
     out = bytearray()
     while value > 0x7F:
@@ -38,7 +38,7 @@ def number(value: int) -> bytes:
 
 
 def pieces(records: int, size: int) -> Iterable[bytes]:
-    """Records of zeros, a piece at a time."""
+    """Yield records of zeros piece by piece."""
     zeros = bytes(min(size, _PIECE))
     for delta in range(records):
         head = bytes(2) + number(delta) + b"\x01" + number(size)
@@ -49,7 +49,7 @@ def pieces(records: int, size: int) -> Iterable[bytes]:
 
 
 def packed(compression: Compression, parts: Iterable[bytes]) -> bytes:
-    """The parts, compressed without holding them all."""
+    """Compress the parts without holding all of them in memory."""
     begin, add, end = _begin(compression)
     return b"".join([begin, *(add(part) for part in parts), end()])
 
@@ -76,25 +76,25 @@ def _begin(
 
 
 def batch_of_zeros(compression: Compression, records: int, size: int) -> bytes:
-    """A batch of records that compress well."""
+    """Build a batch of records that compress well."""
     content = packed(compression, pieces(records, size))
     fields = [0, 0, 0, 2, 0, compression, records - 1, START, START, -1, -1, -1, records]
     return sealed(fields, content)
 
 
 def mebibytes(what: str) -> int:
-    """A figure of this process: `VmSize`, `VmRSS`, or `VmHWM`, the most there was of that."""
+    """Return a memory figure of this process: `VmSize`, `VmRSS`, or its peak `VmHWM`."""
     with open("/proc/self/status") as status:
         return int(status.read().split(f"{what}:")[1].split()[0]) // 1024
 
 
 def main(codec: str, records: str, size: str) -> None:
-    """See the module."""
+    """Decode the batch and print the result; see the module."""
     raw = batch_of_zeros(Compression[codec], int(records), int(size))
     limit = (mebibytes("VmSize") + _FAR_TOO_MUCH) << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with open("/proc/self/clear_refs", "w") as references:
-        references.write("5")  # forgets the most there was
+        references.write("5")  # resets the peak
     before = mebibytes("VmRSS")
     rows = content = 0
     try:

@@ -10,7 +10,7 @@ from connector_kafka.records import EncodedBatch
 
 
 def batch_of(producer: ProducerIdentity, *values: bytes, sequence: int = 0) -> EncodedBatch:
-    """A transactional batch of these values."""
+    """Return a transactional batch of these values."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

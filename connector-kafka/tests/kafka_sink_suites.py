@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's suites for the Kafka sink, for tests in this process and on Spark."""
+"""The core's test suites for the Kafka sink, both in this process and on Spark."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ AT_LEAST_ONCE: Final = Capabilities(
 
 
 class KafkaTopic(SinkExternalContext):
-    """A new topic; rows are JSON objects with their split as key."""
+    """A new topic that receives rows as JSON objects."""
 
     def __init__(
         self, broker: KafkaBroker, network: KafkaProxy, guarantee: DeliveryGuarantee
@@ -97,7 +97,7 @@ class KafkaTopic(SinkExternalContext):
         return pa.Table.from_batches([decoded.rows])
 
     def lose(self, committables: Sequence[KafkaCommittable]) -> None:
-        """Abort the transactions, as the broker does when their time is over."""
+        """Abort the transactions, as the broker does after their timeout."""
         wire = Wire(ClientConfig.of({"bootstrap.servers": self._broker.bootstrap_servers}))
         transactions = [
             Transaction(c.transactional_id, ProducerIdentity(c.producer_id, c.producer_epoch))
@@ -107,7 +107,11 @@ class KafkaTopic(SinkExternalContext):
         wire.close()
 
     def leftovers(self) -> list[str]:
-        """Transactions that are open a moment from now: losers are aborted in the background."""
+        """Return the open transactions.
+
+        The committer aborts the transactions of losing attempts in the background. This method
+        waits up to two seconds for it.
+        """
         deadline = time.monotonic() + 2
         while open_transactions(self._broker, self._topic) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -118,7 +122,7 @@ class KafkaTopic(SinkExternalContext):
 
 
 def open_transactions(broker: KafkaBroker, prefix: str) -> list[str]:
-    """The ids with this prefix whose transaction is open."""
+    """Return the transactional IDs with this prefix that have an open transaction."""
     wire = Wire(ClientConfig.of({"bootstrap.servers": broker.bootstrap_servers}))
     found = TransactionClient(wire).list_transactions(states=["Ongoing"])
     wire.close()
@@ -126,7 +130,7 @@ def open_transactions(broker: KafkaBroker, prefix: str) -> list[str]:
 
 
 def read_committed(broker: KafkaBroker, topic: str) -> list[bytes | None]:
-    """What a reader sees that has come to the end of what was committed."""
+    """Return the values of all committed records."""
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers,
         isolation_level="read_committed",
@@ -145,7 +149,7 @@ def read_committed(broker: KafkaBroker, topic: str) -> list[bytes | None]:
 
 
 class WithBroker:
-    """A suite whose clients reach the broker of the run through the network before it."""
+    """A suite whose clients reach the shared broker through its network."""
 
     guarantee = DeliveryGuarantee.EXACTLY_ONCE
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's suites for the source: test data in Kafka, and the capabilities."""
+"""The core's test suites for the Kafka source, with their test data and capabilities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from connectors_core.testing import (
     TestSystem,
 )
 
-# The release of the suites that these tests are written for: what later ones bring is new.
+# The suite release that these tests are written for. Cases of later releases count as new.
 SUITES = "1.3"
 SOURCE = Capabilities(
     can=frozenset(
@@ -68,7 +68,7 @@ GROUP = "suite"
 
 
 class KafkaSystem(TestSystem):
-    """One broker for a whole run, where users log in."""
+    """One broker that requires a login, shared by the whole run."""
 
     name = "kafka"
     variable = "CONNECTORS_KAFKA_ADDRESS"
@@ -81,7 +81,7 @@ class KafkaSystem(TestSystem):
         with KafkaProxy() as proxy, KafkaBroker(security=SECURITY, proxy=proxy) as broker:
             _running[proxy.bootstrap_servers] = proxy, broker.bootstrap_servers
             yield proxy.bootstrap_servers
-            # Clients that outlive it look for it, and say so, until the process ends.
+            # A client that outlives the broker tries to reconnect, and logs each attempt.
             producer_of(broker.bootstrap_servers).close()
             producer_of.cache_clear()
             admin_of.cache_clear()
@@ -95,29 +95,30 @@ _running: dict[str, tuple[KafkaProxy, str]] = {}
 
 
 def broker_at(address: str) -> str:
-    """The address of a broker behind a network, for those who go past that."""
+    """Return the broker's own address, which bypasses the network."""
     return _running[address][1] if address in _running else address
 
 
 def confluent_properties(address: str) -> dict[str, Any]:
-    """What confluent's clients need; their names are Kafka's but for two."""
+    """Return the properties of Confluent's clients, which rename two of Kafka's properties."""
     return {
         "bootstrap.servers": address,
         "security.protocol": SECURITY.protocol,
         "sasl.mechanism": SECURITY.mechanism,
         "sasl.username": SECURITY.user,
         "sasl.password": SECURITY.password.reveal(),
-        # What they have to say is shown with a test that fails, and not between the others.
+        # With a logger, pytest shows the client's messages only for tests that fail.
         "logger": logging.getLogger("confluent_kafka"),
     }
 
 
 @cache
 def producer_of(address: str) -> Producer:
-    """One request at a time: a broker takes any sequence for the first one of a new partition.
+    """Return a producer that sends one request at a time.
 
-    If it refuses a request while it makes the partition, and takes the next one, it drops the
-    first one as known when that comes again: the producer is told that it was written.
+    A broker accepts any sequence number as the first one of a new partition. With several requests
+    in flight, the broker can reject the first one while it creates the partition, and accept the
+    second one. It then drops the retry of the first request as a duplicate but acknowledges it.
     """
     given = {"linger.ms": 0, "enable.idempotence": True, "max.in.flight": 1}
     return Producer(confluent_properties(address) | given)
@@ -129,7 +130,7 @@ def admin_of(address: str) -> AdminClient:
 
 
 class Topic:
-    """A topic, filled by a client that is not ours."""
+    """A topic that a third-party client fills."""
 
     def __init__(self, address: str, name: str, partitions: int = 1) -> None:
         self.name = name
@@ -139,7 +140,7 @@ class Topic:
         self._wait_for_partitions()
 
     def add_partition(self) -> int:
-        """Make one more partition; returns its number."""
+        """Add a partition and return its number."""
         self._partitions += 1
         more = NewPartitions(self.name, self._partitions)
         self._done(admin_of(self._address).create_partitions([more]))
@@ -187,7 +188,7 @@ class Topic:
 
 
 class PartitionWriter(SplitDataWriter):
-    """Writes rows as JSON to one partition."""
+    """Writes rows as JSON to a partition."""
 
     def __init__(self, topic: Topic, partition: int) -> None:
         self._topic = topic
@@ -202,7 +203,7 @@ class PartitionWriter(SplitDataWriter):
 
 
 class SourceTopic(SourceExternalContext):
-    """A topic for one case of a source."""
+    """A topic for one test case of the source."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -220,7 +221,7 @@ class SourceTopic(SourceExternalContext):
             ROWS,
             bounded=OffsetsInitializer.latest() if bounded else None,
             discovery_interval=timedelta(milliseconds=50),
-            # Few rows, so that a split is read in many steps.
+            # The batches are small, so that the reader needs many of them for a split.
             fetch=FetchOptions(poll_interval=timedelta(milliseconds=50), batch_rows=7),
             **settings,
         )

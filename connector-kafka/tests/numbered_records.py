@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbered records, so that the expected rows are known without the pipeline."""
+"""Numbered records, which let a test compute the expected rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SECONDS = 60.0
 
 
 class NumberedRecords:
-    """A topic whose values are the numbers from 0, and pipelines that read it to a folder.
+    """A topic whose values are the numbers from 0, and pipelines that copy it to a folder.
 
     Args:
-        broker: Where the topic is.
-        topic: The topic.
-        folder: Takes checkpoint and output.
+        broker: The broker with the topic.
+        topic: The name of the topic.
+        folder: The folder for the checkpoint and the output.
     """
 
     def __init__(self, broker: KafkaBroker, topic: str, folder: Path) -> None:
@@ -37,12 +37,12 @@ class NumberedRecords:
         self._written = 0
 
     def write(self, count: int, *, size: int = 0, partitions: Sequence[int] = (0,)) -> None:
-        """Write the next numbers, to partitions in turn, and wait until they are there.
+        """Write the next numbers to the partitions in turn, and wait for their acknowledgment.
 
         Args:
-            count: How many.
-            size: Bytes of a value, filled up with spaces.
-            partitions: To which.
+            count: The number of records.
+            size: The minimum size of a value in bytes. Spaces pad shorter values.
+            partitions: The partitions to write to.
         """
         producer = KafkaProducer(bootstrap_servers=self._broker.bootstrap_servers, acks="all")
         with closing(producer):
@@ -53,7 +53,7 @@ class NumberedRecords:
         self._written += count
 
     def pipeline(self, source: KafkaSource, **settings: Any) -> LocalPipeline:
-        """A pipeline of two readers in this process; each one goes on from the one before."""
+        """Return a pipeline with two readers. It resumes from the checkpoint of the previous one."""
         location = str(self._folder / "checkpoint")
         pipeline = LocalPipeline("faults", checkpoint_location=location, parallelism=2)
         rows = pipeline.from_source(source, uid="topic", **settings)
@@ -61,20 +61,20 @@ class NumberedRecords:
         return pipeline
 
     def read(self) -> list[int]:
-        """The numbers that came out, in their order."""
+        """Return the numbers in the output, in ascending order."""
         rows = self._sink.read()
         return sorted(map(int, rows["value"].to_pylist())) if rows.num_columns else []
 
     def wait_for(self, count: int, pipeline: LocalPipeline) -> None:
-        """Wait until so many came out; a failure of the pipeline is raised."""
+        """Wait until the output has `count` records. Raise if the pipeline fails."""
         wait(lambda: self._sink.read().num_rows >= count, f"{count} records", pipeline)
 
     def wait_for_all(self, pipeline: LocalPipeline) -> None:
-        """Wait until all that was written came out."""
+        """Wait until the output has as many records as the topic."""
         self.wait_for(self._written, pipeline)
 
     def assert_complete(self) -> None:
-        """All that was written came out, once."""
+        """Assert that the output contains each written number exactly once."""
         found = Counter(self.read())
         missing = set(range(self._written)) - found.keys()
         doubled = [number for number, times in found.items() if times > 1]
@@ -84,7 +84,7 @@ class NumberedRecords:
 
 
 def wait(condition: Callable[[], bool], what: str, pipeline: LocalPipeline | Pipeline) -> None:
-    """Wait for something while a pipeline runs; a failure of it is raised."""
+    """Wait for a condition while a pipeline runs. Raise if the pipeline fails."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches for the codec tests, written and read with kafka-python's own classes."""
+"""Record batches for the codec tests, built and read with kafka-python's own classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START = 1_700_000_000_000
 
 
 class Record(NamedTuple):
-    """A record as tests write it; `delta` is its offset less that of its batch."""
+    """A record to write; `delta` is its offset relative to the base offset of its batch."""
 
     delta: int
     key: bytes | None = None
@@ -39,7 +39,7 @@ def batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """A batch of kafka-python's builder, given what only brokers write."""
+    """Build a batch with kafka-python, and add the fields that only brokers write."""
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
     for record in records:
         builder.append(
@@ -59,7 +59,7 @@ def batch(
 
 
 def marker(*, base_offset: int, producer_id: int, commit: bool) -> bytes:
-    """The end of a transaction, as the broker writes it."""
+    """Build the control batch that ends a transaction, as the broker writes it."""
     record = Record(0, key=bytes([0, 0, 0, commit]), value=bytes(6))
     return batch(
         [record], base_offset=base_offset, producer_id=producer_id, transactional=True, control=True
@@ -67,7 +67,7 @@ def marker(*, base_offset: int, producer_id: int, commit: bool) -> bytes:
 
 
 def sealed(fields: Sequence[Any], content: bytes) -> bytes:
-    """A batch with the length and the checksum that belong to it."""
+    """Return the batch with its correct length and checksum."""
     fields = list(fields)
     fields[1] = HEADER.size - 12 + len(content)
     data = bytearray(HEADER.pack(*fields) + content)
@@ -76,21 +76,21 @@ def sealed(fields: Sequence[Any], content: bytes) -> bytes:
 
 
 def rows_of(raw: Any, *, start_offset: int = 0, **options: Any) -> tuple[list[dict[str, Any]], int]:
-    """All rows that our decoder gives, timestamps as numbers, and where it says to read on."""
+    """Return the rows of our decoder, with timestamps as numbers, and the next offset to read."""
     options = {"columns": ALL_COLUMNS, "topic": "topic", "partition": 0} | options
     parts = list(decode(raw, start_offset=start_offset, **options))
     rows = []
     for part in parts:
         part.records.validate(full=True)
         columns = dict(zip(part.records.schema.names, part.records.columns, strict=True))
-        if "timestamp" in columns:  # any number of 64 bits; Python's datetime has fewer
+        if "timestamp" in columns:  # Python's datetime does not cover all 64-bit values
             columns["timestamp"] = columns["timestamp"].cast(pa.int64())
         rows += pa.RecordBatch.from_pydict(columns).to_pylist()
     return rows, parts[-1].next_offset
 
 
 def rows_of_kafka_python(raw: bytes) -> list[dict[str, Any]]:
-    """The rows of one batch as kafka-python's parser reads them."""
+    """Return the rows of one batch as kafka-python's parser reads them."""
     return [
         {
             "key": record.key,

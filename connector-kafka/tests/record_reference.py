@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slow and simple reference reader of the record format, byte by byte as in the protocol."""
+"""A slow, simple reference decoder that follows the record format byte by byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from connector_kafka.records.batches import HEADER
 
 
 class RefusedError(ValueError):
-    """The bytes are no record batch."""
+    """The bytes are not a valid record batch."""
 
 
 class _Cursor:
@@ -39,7 +39,7 @@ class _Cursor:
 
 
 def reference_rows(raw: bytes, attributes_seen: list[int]) -> list[dict[str, Any]]:
-    """The rows of one uncompressed batch; what stands in the attributes of records is added."""
+    """Return the rows of one uncompressed batch, and append the attributes of each record."""
     base, _, _, _, _, attributes, last, first_time, max_time, *_, count = HEADER.unpack_from(raw)
     batch = _Cursor(raw[HEADER.size :])
     rows: list[dict[str, Any]] = []

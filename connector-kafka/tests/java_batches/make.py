@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files in this folder with Java's producer. Run it in this folder.
+"""Regenerates the files in this folder with Java's producer. Run it in this folder.
 
-Each is the log of a partition as a broker keeps it.
+Each file is the log of a partition, exactly as the broker stores it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from connector_kafka.testing import BrokerError, KafkaBroker
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 
 
 def write(broker: KafkaBroker, topic: str, *values: bytes) -> None:
@@ -36,7 +36,7 @@ def read(broker: KafkaBroker, topic: str) -> list[bytes]:
     return values
 
 
-def test_what_was_written_is_there_after_a_crash_at_the_same_address(
+def test_a_broker_keeps_its_records_and_its_address_after_a_crash(
     broker: KafkaBroker, topic: str
 ) -> None:
     address = broker.bootstrap_servers
@@ -52,7 +52,7 @@ def test_what_was_written_is_there_after_a_crash_at_the_same_address(
 
 
 @pytest.mark.slow
-def test_a_folder_brings_its_data_back(tmp_path: Path) -> None:
+def test_a_broker_finds_the_existing_data_in_its_folder(tmp_path: Path) -> None:
     with KafkaBroker(folder=tmp_path) as first:
         first.topics.create("kept")
         write(first, "kept", b"x")
@@ -60,7 +60,7 @@ def test_a_folder_brings_its_data_back(tmp_path: Path) -> None:
         assert read(second, "kept") == [b"x"]
 
 
-def test_topics_grow_shrink_and_go(broker: KafkaBroker, topic: str) -> None:
+def test_partitions_can_be_added_records_deleted_and_topics_removed(broker: KafkaBroker, topic: str) -> None:
     write(broker, topic, b"1", b"2", b"3")
     broker.topics.add_partitions(topic, 2)
     broker.topics.delete_records(topic, {0: 2})
@@ -69,7 +69,7 @@ def test_topics_grow_shrink_and_go(broker: KafkaBroker, topic: str) -> None:
     broker.topics.delete(topic)
 
 
-def test_a_broker_that_is_paused_answers_when_it_is_resumed(
+def test_a_paused_broker_answers_after_it_is_resumed(
     broker: KafkaBroker, topic: str
 ) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
@@ -85,7 +85,7 @@ def test_a_broker_that_is_paused_answers_when_it_is_resumed(
     producer.close()
 
 
-def test_a_broker_dies_with_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_a_broker_stops_when_its_parent_process_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from connector_kafka.testing import KafkaBroker\n"
         "with KafkaBroker(folder=Path(sys.argv[1])): print('ready', flush=True); sys.stdin.read()"
@@ -105,7 +105,7 @@ def test_a_broker_dies_with_a_process_that_is_killed(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
-def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     with pytest.raises(BrokerError) as error:
         KafkaBroker(folder=tmp_path, properties={"num.io.threads": "none"}).start()
     assert "num.io.threads" in str(error.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests transactions when attempts, drivers, and brokers fail, one case at a time."""
+"""Tests transactions when attempts, drivers, or brokers fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = pa.schema([("value", pa.binary())])
 
 
 class Driver:
-    """One life of a driver, and the attempts that it starts."""
+    """One run of a driver, and the attempts that it starts."""
 
     def __init__(
         self, broker: KafkaBroker, topic: str, *, incarnation: int = 0, **settings: Any
@@ -89,7 +89,7 @@ class Driver:
         return [request.outcome for request in requests]
 
     def committed(self) -> list[bytes | None]:
-        """The values that a consumer of committed records reads from the topic."""
+        """Return the values that a consumer of committed records reads from the topic."""
         return read_committed(self._broker, self._topic)
 
     def open_transactions(self) -> list[str]:
@@ -110,7 +110,7 @@ def rows(*values: bytes) -> pa.RecordBatch:
 
 @pytest.fixture
 def life(broker: KafkaBroker, topic: str) -> Iterator[Life]:
-    """Begins another life of the driver."""
+    """Return a function that starts another run of the driver."""
     lives: list[Driver] = []
 
     def begin(*, starts: bool = True, **settings: Any) -> Driver:
@@ -122,7 +122,7 @@ def life(broker: KafkaBroker, topic: str) -> Iterator[Life]:
         each.committer.close()
 
 
-def test_of_two_attempts_the_one_that_was_decided_on_is_seen(life: Life) -> None:
+def test_only_the_chosen_one_of_two_attempts_is_visible(life: Life) -> None:
     driver = life()
     driver.begin(0)
     winner, loser = driver.prepare(0, b"a"), driver.prepare(0, b"a")
@@ -134,16 +134,16 @@ def test_of_two_attempts_the_one_that_was_decided_on_is_seen(life: Life) -> None
     assert driver.committed() == [b"a"]
 
 
-def test_a_driver_that_was_taken_for_dead_ends_nothing_of_its_successor(life: Life) -> None:
+def test_a_driver_that_resumes_late_does_not_harm_its_successor(life: Life) -> None:
     frozen = life(incarnation=1)
     frozen.begin(0)
     decided = frozen.prepare(0, b"decided")
-    # It freezes here, after the decision, and another one takes over.
+    # The first driver freezes here, after its decision, and a second driver takes over.
     successor = life(incarnation=2, starts=False)
     assert successor.commit(decided) == [CommitOutcome.COMMITTED]
     successor.start().begin(2)
     prepared = successor.prepare(2, b"of the successor")
-    # It goes on, with everything that it may be about to do.
+    # The first driver resumes, and does everything that it could have been about to do.
     began = time.monotonic()
     assert frozen.commit(decided) == [CommitOutcome.RETRY], "the receipt may still change"
     assert time.monotonic() - began < 20, "it looks at its lease before it asks again"
@@ -155,13 +155,13 @@ def test_a_driver_that_was_taken_for_dead_ends_nothing_of_its_successor(life: Li
     assert frozen.commit(decided) == [CommitOutcome.ALREADY_COMMITTED]
     successor.begin(3)
     assert successor.commit(successor.prepare(3, b"next")) == [CommitOutcome.COMMITTED]
-    # What it prepared too late waits for its time-out, or for the next driver.
+    # The late transaction stays open until its timeout, or until the next driver starts.
     life(incarnation=3)
     assert successor.open_transactions() == []
     assert successor.committed() == [b"decided", b"of the successor", b"next"]
 
 
-def test_no_attempt_is_made_without_an_id(life: Life) -> None:
+def test_an_attempt_without_a_free_transactional_id_is_refused(life: Life) -> None:
     driver = life(transaction_pool_size=1)
     driver.begin(0)
     driver.prepare(0, b"a")
@@ -170,14 +170,14 @@ def test_no_attempt_is_made_without_an_id(life: Life) -> None:
     assert refused.value.option == "sink.transaction-pool-size"
 
 
-def test_no_attempt_is_made_with_the_lease_of_another_epoch(life: Life) -> None:
+def test_an_attempt_with_the_lease_of_another_epoch_is_refused(life: Life) -> None:
     driver = life()
     driver.begin(0)
     with pytest.raises(FatalError, match="lease"):
         driver.writer(1)
 
 
-def test_a_writer_that_has_prepared_writes_nothing_more(life: Life) -> None:
+def test_a_flushed_writer_refuses_more_rows(life: Life) -> None:
     driver = life()
     driver.begin(0)
     writer = driver.writer(0)
@@ -189,7 +189,7 @@ def test_a_writer_that_has_prepared_writes_nothing_more(life: Life) -> None:
     assert driver.committed() == [b"a"]
 
 
-def test_a_zombie_of_a_former_driver_is_fenced(life: Life) -> None:
+def test_a_new_driver_fences_the_writers_of_the_previous_driver(life: Life) -> None:
     former = life()
     former.begin(0)
     zombie, late = former.writer(0), former.writer(0)
@@ -199,7 +199,7 @@ def test_a_zombie_of_a_former_driver_is_fenced(life: Life) -> None:
     winner = driver.prepare(0, b"a")
     with pytest.raises(KafkaFatalError):
         zombie.flush()
-    with pytest.raises(KafkaFatalError):  # it begins only now
+    with pytest.raises(KafkaFatalError):  # its transaction begins only now
         late.write(rows(b"late"))
     zombie.close()
     late.close()
@@ -207,7 +207,7 @@ def test_a_zombie_of_a_former_driver_is_fenced(life: Life) -> None:
     assert driver.committed() == [b"a"]
 
 
-def test_a_driver_that_was_replaced_cannot_commit_what_it_prepared(life: Life) -> None:
+def test_a_replaced_driver_cannot_commit_its_prepared_transactions(life: Life) -> None:
     former = life()
     former.begin(0)
     prepared = former.prepare(0, b"former")
@@ -216,11 +216,11 @@ def test_a_driver_that_was_replaced_cannot_commit_what_it_prepared(life: Life) -
     assert former.committed() == []
 
 
-def test_what_is_lost_is_written_again_once(life: Life) -> None:
+def test_the_rows_of_lost_transactions_are_rewritten_exactly_once(life: Life) -> None:
     driver = life()
     driver.begin(0, writers=2)
     kept, lost = driver.prepare(0, b"a"), driver.prepare(0, b"b", subtask=1)
-    driver.committer.recover(-1)  # as if the time of both were over
+    driver.committer.recover(-1)  # aborts both transactions, as their timeout would
     assert driver.commit(kept, lost) == [CommitOutcome.LOST] * 2
     driver.begin(0, writers=2)
     again = driver.prepare(0, b"a"), driver.prepare(0, b"b", subtask=1)
@@ -228,19 +228,19 @@ def test_what_is_lost_is_written_again_once(life: Life) -> None:
     assert sorted(driver.committed()) == [b"a", b"b"]
 
 
-def test_a_receipt_tells_that_a_former_driver_committed(life: Life) -> None:
+def test_a_receipt_proves_that_a_previous_driver_committed(life: Life) -> None:
     former = life()
     former.begin(7)
     prepared = former.prepare(7, b"a")
     former.commit(prepared)
-    driver = life()  # its fencing ends what the broker knew of the transaction
+    driver = life()  # its fencing makes the broker forget the transaction
     assert driver.commit(prepared) == [CommitOutcome.ALREADY_COMMITTED]
     driver.begin(8)
     assert driver.commit(driver.prepare(8, b"b")) == [CommitOutcome.COMMITTED]
     assert driver.committed() == [b"a", b"b"]
 
 
-def test_a_receipt_is_found_after_prefix_and_topic_of_receipts_have_changed(
+def test_a_receipt_is_found_after_the_prefix_and_the_receipts_topic_change(
     topic: str, life: Life
 ) -> None:
     former = life()
@@ -253,7 +253,7 @@ def test_a_receipt_is_found_after_prefix_and_topic_of_receipts_have_changed(
     assert driver.committed() == [b"a"]
 
 
-def test_a_commit_that_is_repeated_changes_nothing(life: Life) -> None:
+def test_a_repeated_commit_changes_nothing(life: Life) -> None:
     driver = life()
     driver.begin(0)
     prepared = driver.prepare(0, b"a")
@@ -274,14 +274,14 @@ def test_a_receipt_that_may_have_expired_is_not_trusted(life: Life) -> None:
     assert "offsets.retention.minutes" in str(request.error)
 
 
-def test_a_timeout_above_that_of_the_broker_is_refused_at_start(life: Life) -> None:
+def test_a_timeout_above_the_maximum_of_the_broker_is_refused_at_start(life: Life) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         life(properties={"transaction.timeout.ms": 3_600_000})
     assert refused.value.option == "properties.transaction.timeout.ms"
     assert "900000" in (refused.value.expected or "")
 
 
-def test_more_and_fewer_writers_follow_each_other(life: Life) -> None:
+def test_the_number_of_writers_can_change_between_epochs(life: Life) -> None:
     driver = life()
     for epoch, writers in enumerate((1, 3, 2)):
         driver.begin(epoch, writers)
@@ -292,11 +292,11 @@ def test_more_and_fewer_writers_follow_each_other(life: Life) -> None:
 
 
 @pytest.mark.slow
-def test_a_transaction_whose_time_is_over_is_lost(life: Life) -> None:
+def test_a_transaction_is_lost_after_its_timeout(life: Life) -> None:
     driver = life(properties={"transaction.timeout.ms": 1000})
     driver.begin(0)
     prepared = driver.prepare(0, b"a")
-    deadline = time.monotonic() + 40  # the broker looks every ten seconds
+    deadline = time.monotonic() + 40  # the broker checks timeouts every ten seconds
     while driver.open_transactions() and time.monotonic() < deadline:
         time.sleep(0.2)
     assert driver.commit(prepared) == [CommitOutcome.LOST]
@@ -306,7 +306,7 @@ def test_a_transaction_whose_time_is_over_is_lost(life: Life) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_that_is_killed_keeps_what_was_prepared(broker: KafkaBroker, life: Life) -> None:
+def test_prepared_transactions_survive_a_killed_broker(broker: KafkaBroker, life: Life) -> None:
     driver = life()
     driver.begin(0)
     prepared = driver.prepare(0, b"a")

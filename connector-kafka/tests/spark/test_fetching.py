@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what fetches return, and missing records, on a real broker."""
+"""Tests fetches from a real broker, including missing records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def produce(broker: KafkaBroker, topic: str, values: Sequence[bytes], **settings
 
 
 def found_in(config: ClientConfig, topic: str) -> tuple[str, int, int]:
-    """Id of a topic, and the first and last offsets of its partition 0."""
+    """Return the ID of a topic, and the start and end offsets of its partition 0."""
     partition = TopicPartition(topic, 0)
     wire = Wire(config)
     try:
@@ -106,7 +106,7 @@ def values(came: Sequence[Fetched]) -> list[bytes]:
     ]
 
 
-def test_ranges_of_one_partition_are_read_side_by_side_each_to_its_stop(broker, topic, config, api):
+def test_several_ranges_of_one_partition_are_read_at_the_same_time(broker, topic, config, api):
     sent = [b"%d" % n for n in range(100)]
     produce(broker, topic, sent)
     topic_id, first, last = found_in(config, topic)
@@ -123,7 +123,7 @@ def test_ranges_of_one_partition_are_read_side_by_side_each_to_its_stop(broker, 
     assert sorted(ends.values()) == [7, 40, 100]
 
 
-def test_aborted_transactions_are_left_out_where_only_committed_records_are_read(
+def test_read_committed_skips_aborted_transactions(
     broker, topic, config, api
 ):
     producer = KafkaProducer(
@@ -146,7 +146,7 @@ def test_aborted_transactions_are_left_out_where_only_committed_records_are_read
     assert committed[-1].next_offset == last, "the markers take up offsets too"
 
 
-def test_records_that_retention_took_are_an_error_or_passed_over(broker, topic, config, api):
+def test_records_deleted_by_retention_are_an_error_or_are_skipped(broker, topic, config, api):
     produce(broker, topic, [b"%d" % n for n in range(10)])
     broker.topics.delete_records(topic, {0: 6})
     topic_id, _, last = found_in(config, topic)
@@ -161,7 +161,7 @@ def test_records_that_retention_took_are_an_error_or_passed_over(broker, topic, 
     assert values(came) == []
 
 
-def test_a_batch_that_expands_to_too_much_is_an_error_that_names_it(broker, topic, config, api):
+def test_the_error_of_a_batch_that_expands_too_much_names_the_batch(broker, topic, config, api):
     produce(broker, topic, [b"small"])
     produce(broker, topic, [bytes(4 << 20)], compression_type="gzip", max_request_size=8 << 20)
     topic_id, first, last = found_in(config, topic)
@@ -174,7 +174,7 @@ def test_a_batch_that_expands_to_too_much_is_an_error_that_names_it(broker, topi
     assert [len(each) for each in values(read(config, whole, api=api))] == [5, 4 << 20]
 
 
-def test_a_topic_made_anew_is_not_taken_for_the_old_one(broker, topic, config):
+def test_a_recreated_topic_is_not_mistaken_for_the_old_one(broker, topic, config):
     produce(broker, topic, [b"old"])
     topic_id, first, last = found_in(config, topic)
     broker.topics.delete(topic)
@@ -188,7 +188,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(broker, topic, config):
     assert came[-1].lost == OffsetRange(0, 1)
 
 
-def test_reading_goes_on_where_a_broker_came_back(broker, topic, config):
+def test_reading_resumes_after_a_broker_restarts(broker, topic, config):
     produce(broker, topic, [b"%d" % n for n in range(10)])
     topic_id, first, last = found_in(config, topic)
     fetcher = Fetcher(Wire(config), FetchSettings())
@@ -206,7 +206,7 @@ def test_reading_goes_on_where_a_broker_came_back(broker, topic, config):
     assert values(came) == [b"%d" % n for n in range(10)]
 
 
-def test_fetches_that_fail_are_logged_when_that_begins_while_it_continues_and_when_it_is_over(
+def test_failing_fetches_are_logged_at_the_start_during_and_at_the_end_of_an_outage(
     broker, topic, config, caplog, monkeypatch
 ):
     monkeypatch.setattr(retries, "RetryLog", partial(RetryLog, every=1.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a consumer group shows the progress of a pipeline, but nothing depends on it."""
+"""Tests that a consumer group shows the progress of a pipeline, which does not depend on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from connectors_core.testing import DirectorySink, LocalPipeline
 
 
 def committed(broker: KafkaBroker, group: str, topic: str) -> int | None:
-    """What another client finds committed for the only partition."""
+    """Return the committed offset of the only partition, as another client reads it."""
     given = {"bootstrap.servers": broker.bootstrap_servers}
     wire = Wire(ClientConfig.of(given, CONSUMER_PROPERTIES))
     try:
@@ -34,14 +34,14 @@ def committed(broker: KafkaBroker, group: str, topic: str) -> int | None:
 
 
 def lag(pipeline: LocalPipeline | Pipeline, topic: str) -> float:
-    """What the pipeline says of the only partition."""
+    """Return the lag that the pipeline reports for the only partition."""
     ((source,),) = (query.sources for query in pipeline.status().queries)
     return source.gauges[f"topic.{topic}.partition.0.recordsLag"]
 
 
-@pytest.mark.line("3.5")  # no Spark in it
+@pytest.mark.line("3.5")  # this test does not use Spark
 @pytest.mark.parametrize("commits", [True, False])
-def test_offsets_of_the_group_follow_the_epochs(
+def test_the_group_offsets_follow_the_epochs(
     broker: KafkaBroker, topic: str, tmp_path: Path, commits: bool
 ) -> None:
     records = NumberedRecords(broker, topic, tmp_path)
@@ -67,7 +67,7 @@ def test_offsets_of_the_group_follow_the_epochs(
     assert committed(broker, group, topic) == (150 if commits else None)
 
 
-def test_on_spark_a_quiet_topic_has_no_lag(
+def test_an_idle_topic_has_no_lag_on_spark(
     spark: Any, broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     records, group = NumberedRecords(broker, topic, tmp_path), f"group-of-{topic}"

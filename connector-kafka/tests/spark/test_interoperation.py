@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that Java's clients, Spark's own source, and this connector understand each other."""
+"""Tests that Java's clients, Spark's own source, and this connector read each other's records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPARKS_OWN = "spark-sql-kafka-0-10_2.12-3.5.7"
 
 
 def records(numbers: pa.Array) -> pa.RecordBatch:
-    """Keys, values and headers, some of them null."""
+    """Return keys, values, and headers, some of which are null."""
     rows = [
         {
             "key": None if number % 7 == 0 else b"key %d" % (number % 10),
@@ -71,7 +71,7 @@ def write(broker: KafkaBroker, topic: str, folder: Path, codec: str) -> None:
 
 
 def read(broker: KafkaBroker, topic: str, folder: Path) -> list[dict[str, Any]]:
-    """Read what was committed."""
+    """Read the committed records."""
     source = KafkaSource(
         broker.bootstrap_servers,
         topics=topic,
@@ -93,7 +93,7 @@ def read(broker: KafkaBroker, topic: str, folder: Path) -> list[dict[str, Any]]:
         for codec in CODECS
     ],
 )
-def test_what_the_sink_writes_is_what_java_reads(
+def test_java_reads_the_records_of_the_sink(
     broker: KafkaBroker, topic: str, tmp_path: Path, codec: str
 ) -> None:
     write(broker, topic, tmp_path, codec)
@@ -111,7 +111,7 @@ def test_what_the_sink_writes_is_what_java_reads(
 
 
 @pytest.mark.slow
-def test_what_java_writes_with_every_codec_is_what_the_source_reads(
+def test_the_source_reads_the_records_of_java_in_every_codec(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     for codec in CODECS:
@@ -128,7 +128,7 @@ def test_what_java_writes_with_every_codec_is_what_the_source_reads(
 
 
 @pytest.mark.slow
-def test_an_older_server_is_written_and_read(tmp_path: Path) -> None:
+def test_the_connector_writes_to_and_reads_from_an_older_broker(tmp_path: Path) -> None:
     with KafkaBroker(version="3.9.2") as old:
         old.topics.create("topic")
         write(old, "topic", tmp_path, "lz4")
@@ -140,7 +140,7 @@ def test_an_older_server_is_written_and_read(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not pyspark.__version__.startswith("3.5"), reason="its jars are those of Spark 3.5"
 )
-def test_what_the_sink_writes_is_what_sparks_own_source_reads(
+def test_sparks_own_source_reads_the_records_of_the_sink(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     write(broker, topic, tmp_path, "zstd")
@@ -162,7 +162,7 @@ def test_what_the_sink_writes_is_what_sparks_own_source_reads(
 
 
 def read_by_spark(servers: str, topic: str, found: Path) -> None:
-    """Read the topic by Spark's own source, in a session that has its jars."""
+    """Read the topic with Spark's own source, in a session with its jars."""
     import pathlib
 
     from connectors_core.testing import new_session

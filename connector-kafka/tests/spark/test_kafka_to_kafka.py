@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests topic-to-topic pipelines with kills of drivers and the broker, using Java's consumer.
+"""Tests topic-to-topic pipelines while the tests kill drivers and the broker.
 
-Drivers are processes of their own. Where they are killed is chosen at random, from a seed that is
-printed. On a cluster tasks have speculative copies, too.
+Each driver runs in its own process. A printed seed decides at which points the tests kill it. On a
+cluster, tasks also have speculative copies. Java's consumer reads the results.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from connectors_core.testing import (
 
 PARTITIONS = 3
 POINTS = sorted({*READING_POINTS, *WRITING_POINTS})
-# At these the driver and its tasks hold nothing that the restart of a broker takes from them.
+# At these points, the driver and its tasks hold nothing that a broker restart destroys.
 WAITING_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_PREPARE, FaultPoint.AFTER_DECISION]
 
 
@@ -87,7 +87,10 @@ def job(
 def run_to_death(
     job: DriverJob, broker: KafkaBroker, folder: Path, life: int, chosen: random.Random
 ) -> None:
-    """Run a driver that dies in one of its first three epochs; every other loses its broker too."""
+    """Run a driver until it is killed in one of its first three epochs.
+
+    In every other run, the broker is killed as well.
+    """
     log = folder / "driver.log"
     killed, hangs, go_on = (folder / f"{life:02d}-{what}" for what in ("dies", "hangs", "go-on"))
     death = Fault(
@@ -119,7 +122,7 @@ def run_to_death(
         pytest.param({}, 12, None, id="on Spark", marks=pytest.mark.slow),
     ],
 )
-def test_every_record_arrives_once(
+def test_every_record_arrives_exactly_once(
     broker: KafkaBroker,
     topic: str,
     tmp_path: Path,
@@ -130,7 +133,7 @@ def test_every_record_arrives_once(
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     print(f"seed: {seed}")
     chosen = random.Random(seed)
-    count = 30 * (3 * lives + 5)  # a driver lives for three epochs at most
+    count = 30 * (3 * lives + 5)  # each driver completes at most three epochs
     target = broker.topics.create(f"{topic}-target", partitions=PARTITIONS)
     broker.topics.add_partitions(topic, PARTITIONS)
     write(broker, topic, count)
@@ -152,7 +155,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_copies_of_slow_tasks_and_a_killed_driver_lose_and_double_nothing(
+def test_speculative_tasks_and_a_killed_driver_cause_no_loss_and_no_duplicates(
     cluster: Cluster, broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     count = 30 * 12
@@ -162,7 +165,7 @@ def test_copies_of_slow_tasks_and_a_killed_driver_lose_and_double_nothing(
     moving = job(broker, (topic, target), tmp_path, cluster.settings() | SPECULATION)
     query, log = tmp_path / "checkpoint" / "query-0", tmp_path / "driver.log"
     slow = [
-        # Its copy reads what it has read, and reports before it.
+        # The speculative copy of this reader reads the same records and reports first.
         Fault(
             FaultPoint.READER_FETCHED,
             action=FaultAction.HANG,
@@ -170,7 +173,7 @@ def test_copies_of_slow_tasks_and_a_killed_driver_lose_and_double_nothing(
             once=tmp_path / "slow-reader",
             until=query / report_path(0, "source", 0),
         ),
-        # Its records are in a transaction of its own, which its copy does not see.
+        # This writer and its copy write to separate transactions.
         Fault(
             FaultPoint.WRITER_WROTE,
             action=FaultAction.HANG,
@@ -178,7 +181,7 @@ def test_copies_of_slow_tasks_and_a_killed_driver_lose_and_double_nothing(
             once=tmp_path / "slow-writer",
             until=query / decision_path(1),
         ),
-        # Its transaction is complete when that of its copy is decided.
+        # The transaction of this writer is complete when the driver chooses the copy's transaction.
         Fault(
             FaultPoint.AFTER_PREPARE,
             action=FaultAction.HANG,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that records that the producer resends arrive once and in order."""
+"""Tests that resent records arrive once and in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connector_kafka.testing import KafkaBroker, KafkaProxy
 CUTS = 4
 
 
-def test_what_is_sent_again_arrives_once_and_in_order(
+def test_resent_records_arrive_once_and_in_order(
     broker: KafkaBroker, proxy: KafkaProxy, topic: str
 ) -> None:
     producer = Producer(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a broker accepts and Java reads the records of the encoder."""
+"""Tests that a broker accepts the encoder's records and that Java reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connector_kafka.records import Compression, Encoder
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in it
+pytestmark = pytest.mark.line("3.5")  # this test does not use Spark
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ROWS = [
@@ -28,7 +28,7 @@ ROWS = [
 ]
 
 
-def test_java_reads_what_is_written_with_every_codec(broker: KafkaBroker, topic: str) -> None:
+def test_java_reads_the_records_of_the_encoder_in_every_codec(broker: KafkaBroker, topic: str) -> None:
     records = pa.RecordBatch.from_pylist(
         ROWS,
         schema=pa.schema(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests rewinding a pipeline to offsets or to a time of a real broker."""
+"""Tests rewinding a pipeline to offsets or to a point in time on a real broker."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from connector_kafka.testing import KafkaBroker
 from connectors_core.cli import app
 
 
-@pytest.mark.line("3.5")  # no Spark in it
-def test_a_person_takes_a_pipeline_back_to_offsets_and_to_a_time(
+@pytest.mark.line("3.5")  # this test does not use Spark
+def test_a_pipeline_can_be_rewound_to_offsets_and_to_a_point_in_time(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
     records = NumberedRecords(broker, topic, tmp_path)

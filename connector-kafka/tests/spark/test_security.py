@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests pipelines with logins and encryption, and the errors of rejected ones.
+"""Tests pipelines with logins and encryption, and the errors when a broker rejects them.
 
-The pipelines run in this process, the broker is real.
+The pipelines run in this process against a real broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import NumberSequenceSource
 from connectors_core.testing import DirectorySink, LocalPipeline, assert_unseen, error_texts
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 AUTHORITY = Authority.create()
 STRANGER = Authority.create()
 SECURITY = BrokerSecurity(mechanism="SCRAM-SHA-512", authority=AUTHORITY, client_certificates=True)
@@ -46,7 +46,7 @@ OTHERS = [
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[KafkaBroker]:
-    """A broker that asks for a password and for a certificate."""
+    """Start a broker that requires a password and a client certificate."""
     with KafkaBroker(security=SECURITY) as broker:
         broker.topics.create("numbers")
         yield broker
@@ -88,19 +88,19 @@ def run(source: Any, sink: Any, folder: Path) -> None:
 
 
 def there_and_back(properties: Mapping[str, Any], folder: Path) -> list[int]:
-    """Write numbers to the topic and read them from it."""
+    """Write numbers to the topic, read them back, and return them."""
     found = DirectorySink(folder / "found")
     run(NUMBERS, sink(properties), folder / "there")
     run(source(properties), found, folder / "back")
     return sorted(found.read()["value"].to_pylist())
 
 
-def test_rows_go_there_and_come_back(secure: KafkaBroker, tmp_path: Path) -> None:
+def test_rows_are_written_and_read_over_a_secure_connection(secure: KafkaBroker, tmp_path: Path) -> None:
     assert there_and_back(secure.client_properties(), tmp_path) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("security", [None, *OTHERS[1:]], ids=lambda each: each and each.protocol)
-def test_a_wrong_protocol_is_told_at_once_in_the_words_of_kafka(
+def test_a_wrong_protocol_is_reported_at_once_with_the_right_one(
     broker: KafkaBroker, security: BrokerSecurity | None, tmp_path: Path
 ) -> None:
     with nullcontext(broker) if security is None else KafkaBroker(security=security) as wanted:
@@ -134,7 +134,7 @@ def test_a_wrong_protocol_is_told_at_once_in_the_words_of_kafka(
     ids=["password", "authority", "client certificate"],
 )
 @pytest.mark.parametrize("end", ["source", "sink"])
-def test_who_is_not_let_in_is_told_so_once_and_clearly(
+def test_a_rejected_login_fails_with_an_option_and_a_hint_and_shows_no_secret(
     secure: KafkaBroker,
     tmp_path: Path,
     wrong: dict[str, Any],
@@ -157,7 +157,7 @@ def test_who_is_not_let_in_is_told_so_once_and_clearly(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("security", OTHERS, ids=lambda security: security.protocol)
-def test_rows_go_there_and_come_back_by_every_protocol(
+def test_rows_are_written_and_read_over_every_protocol(
     security: BrokerSecurity, tmp_path: Path
 ) -> None:
     with KafkaBroker(security=security) as broker:
@@ -171,7 +171,7 @@ def test_rows_go_there_and_come_back_by_every_protocol(
     [AUTHORITY.issue("broker", expired=True), AUTHORITY.issue("broker", host="127.0.0.9")],
     ids=["expired", "of another host"],
 )
-def test_a_broker_with_a_wrong_certificate_is_not_talked_to(identity: Any, tmp_path: Path) -> None:
+def test_a_broker_with_an_invalid_certificate_is_rejected(identity: Any, tmp_path: Path) -> None:
     security = BrokerSecurity(authority=AUTHORITY, identity=identity)
     with KafkaBroker(security=security) as broker:
         broker.topics.create("numbers")

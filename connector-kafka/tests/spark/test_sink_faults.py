@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests broker and network faults while a pipeline writes: readers see every row once.
+"""Tests that readers see every row once when the broker or the network fails during writes.
 
-The pipelines run in this process, the broker is real.
+The pipelines run in this process against a real broker.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing import Fault, FaultAction, FaultPoint, LocalPipeline, injected
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 ROWS = 1_000
 PLAN_ROWS = 100
 SECONDS = 100.0
-# A client that notices soon.
+# With these properties, the client notices faults quickly.
 IMPATIENT = {
     "request.timeout.ms": "1500",
     "reconnect.backoff.ms": "20",
@@ -45,7 +45,7 @@ def sink(servers: str, topic: str) -> KafkaSink:
 
 
 def pipeline(to: KafkaSink, folder: Path) -> LocalPipeline:
-    """Ten epochs of numbers."""
+    """Return a pipeline that writes numbers in ten epochs."""
     made = LocalPipeline("faults", checkpoint_location=str(folder), parallelism=2)
     numbers = NumberSequenceSource(0, ROWS - 1, split_rows=PLAN_ROWS)
     rows = made.from_source(numbers, uid="numbers", limits=ReadLimits(rows=PLAN_ROWS))
@@ -61,7 +61,7 @@ def assert_exact(broker: KafkaBroker, topic: str) -> None:
 
 
 def wait_for_rows(count: int, running: LocalPipeline) -> None:
-    """Wait until so many rows were read; a failure of the pipeline is raised."""
+    """Wait until the pipeline has read `count` rows. Raise if it fails."""
     deadline = time.monotonic() + SECONDS
     while running.status().sources[0].rows < count:
         assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {count} rows"
@@ -88,7 +88,7 @@ def leave(_: KafkaBroker, proxy: KafkaProxy, running: LocalPipeline) -> None:
 
 
 @pytest.mark.parametrize("harm", [crash, hang, leave])
-def test_epochs_wait_for_a_broker(
+def test_epochs_wait_for_an_unavailable_broker(
     broker: KafkaBroker,
     proxy: KafkaProxy,
     topic: str,
@@ -107,7 +107,7 @@ def test_epochs_wait_for_a_broker(
     "point",
     [FaultPoint.BEFORE_PREPARE, FaultPoint.AFTER_PREPARE, FaultPoint.AFTER_DECISION],
 )
-def test_connections_that_are_cut_in_a_transaction(
+def test_every_row_is_written_once_when_connections_break_in_a_transaction(
     broker: KafkaBroker, proxy: KafkaProxy, topic: str, tmp_path: Path, point: FaultPoint
 ) -> None:
     hangs, go_on = tmp_path / "hangs", tmp_path / "go-on"

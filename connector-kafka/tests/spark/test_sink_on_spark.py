@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the Kafka sink on Spark as documented, in batch and streaming."""
+"""Tests the Kafka sink on Spark: the documented example in batch mode, and a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "sink.md"
 
 
 @pytest.mark.cell
-def test_the_example_of_the_page_writes_each_row_once(
+def test_the_example_in_the_docs_writes_each_row_once(
     spark: Any, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     broker.topics.create("numbers", partitions=3)
@@ -37,7 +37,7 @@ def test_the_example_of_the_page_writes_each_row_once(
 @pytest.mark.parametrize(
     "guarantee", [DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE]
 )
-def test_a_stream_of_many_epochs_is_written(
+def test_a_stream_writes_each_row_once_over_several_epochs(
     spark: Any, broker: KafkaBroker, topic: str, tmp_path: Path, guarantee: DeliveryGuarantee
 ) -> None:
     sink = KafkaSink(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests broker and network faults while a pipeline reads: no record is lost silently.
+"""Tests that a pipeline never loses records silently when the broker or the network fails.
 
-The pipelines run in this process, the broker is real.
+The pipelines run in this process against a real broker.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from connectors_core.records import RecordPolicy
 from connectors_core.source import ReadLimits, WatermarkStrategy
 from connectors_core.testing import Fault, FaultAction, FaultPoint, LocalPipeline, injected
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
-# A client that notices soon.
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
+# With these properties, the client notices faults quickly.
 IMPATIENT = {
     "request.timeout.ms": "1500",
     "reconnect.backoff.ms": "20",
@@ -45,12 +45,12 @@ IMPATIENT = {
 
 @pytest.fixture
 def records(broker: KafkaBroker, topic: str, tmp_path: Path) -> NumberedRecords:
-    """A new topic of numbers."""
+    """Return an empty topic for numbered records."""
     return NumberedRecords(broker, topic, tmp_path)
 
 
 def source(servers: str, topic: str, **more: Any) -> KafkaSource:
-    """A source without an end that looks for records and partitions often."""
+    """Return an unbounded source that checks for new records and partitions often."""
     settings = {
         "discovery_interval": timedelta(milliseconds=100),
         "fetch": FetchOptions(poll_interval=timedelta(milliseconds=20)),
@@ -59,7 +59,7 @@ def source(servers: str, topic: str, **more: Any) -> KafkaSource:
     return KafkaSource(servers, topics=[topic], **settings | more)
 
 
-def test_a_broker_that_crashes_and_comes_back(
+def test_reading_resumes_after_a_broker_crashes_and_restarts(
     broker: KafkaBroker,
     topic: str,
     records: NumberedRecords,
@@ -87,7 +87,7 @@ def test_a_broker_that_crashes_and_comes_back(
     [(3, IMPATIENT), pytest.param(30, {}, marks=pytest.mark.slow)],
     ids=["3 s", "30 s"],
 )
-def test_a_broker_that_hangs(
+def test_reading_resumes_after_a_broker_hangs(
     broker: KafkaBroker,
     topic: str,
     records: NumberedRecords,
@@ -110,7 +110,7 @@ def test_a_broker_that_hangs(
     records.assert_complete()
 
 
-def test_connections_that_are_cut_in_the_middle_of_an_answer(
+def test_reading_resumes_after_connections_break_in_the_middle_of_a_response(
     proxy: KafkaProxy, topic: str, records: NumberedRecords
 ) -> None:
     records.write(1000, size=1000)
@@ -126,7 +126,7 @@ def test_connections_that_are_cut_in_the_middle_of_an_answer(
     records.assert_complete()
 
 
-def test_a_network_that_is_away_for_a_while_and_slow_before(
+def test_reading_survives_a_slow_network_and_an_outage(
     proxy: KafkaProxy, topic: str, records: NumberedRecords
 ) -> None:
     records.write(300, size=1000)
@@ -143,7 +143,7 @@ def test_a_network_that_is_away_for_a_while_and_slow_before(
     records.assert_complete()
 
 
-def test_partitions_that_are_added_are_read_from_their_beginning(
+def test_new_partitions_are_read_from_their_start(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
     records.write(100)
@@ -157,7 +157,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
     records.assert_complete()
 
 
-def test_a_stream_that_ends_keeps_its_end_over_runs_to_what_is_available(
+def test_a_bounded_stream_keeps_its_end_over_several_available_now_runs(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
     end = OffsetsInitializer.offsets({(topic, 0): 30})
@@ -190,7 +190,7 @@ def test_a_start_beyond_the_end_of_the_log_is_refused_at_once(
 
 @pytest.fixture
 def group_beyond_the_end(broker: KafkaBroker, topic: str, records: NumberedRecords) -> str:
-    """A group that has committed offset 6 of a log with five records."""
+    """Return a group that has committed offset 6 of a log with five records."""
     records.write(5)
     group = f"group-{topic}"
     config = ClientConfig.of(broker.client_properties(), CONSUMER_PROPERTIES)
@@ -223,7 +223,7 @@ def test_a_bounded_end_beyond_the_end_of_the_log_is_refused_at_once(
 
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "earliest", "latest"])
-def test_offsets_of_a_group_beyond_the_end_of_the_log_tell_of_a_loss(
+def test_group_offsets_beyond_the_end_of_the_log_are_a_data_loss(
     broker: KafkaBroker,
     topic: str,
     records: NumberedRecords,
@@ -249,7 +249,7 @@ def test_offsets_of_a_group_beyond_the_end_of_the_log_tell_of_a_loss(
 
 
 def refusal(records: NumberedRecords, reading: KafkaSource) -> ConnectorError:
-    """What a pipeline is told that cannot read."""
+    """Return the error of a pipeline that cannot read, which it must raise at once."""
     began = time.monotonic()
     with pytest.raises(ConnectorError) as caught, records.pipeline(reading) as pipeline:
         pipeline.run(available_now=True, timeout=60)
@@ -266,7 +266,7 @@ def deleted_before_it_is_read(
     on_data_loss: str,
     **more: Any,
 ) -> Iterator[LocalPipeline]:
-    """A pipeline that planned to read 100 records, of which the first 60 go before it does."""
+    """Run a pipeline that plans to read 100 records, and delete the first 60 before it reads."""
     records.write(100)
     hangs, go_on = folder / "hangs", folder / "go-on"
     reading = source(broker.bootstrap_servers, topic, on_data_loss=on_data_loss, **more)
@@ -279,7 +279,7 @@ def deleted_before_it_is_read(
         yield pipeline
 
 
-def test_retention_that_deletes_what_was_planned_is_an_error(
+def test_records_deleted_by_retention_after_planning_are_an_error_by_default(
     broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
 ) -> None:
     with (
@@ -292,7 +292,7 @@ def test_retention_that_deletes_what_was_planned_is_an_error(
     assert records.read() == []
 
 
-def test_retention_that_deletes_what_was_planned_is_told_and_passed_over(
+def test_records_deleted_after_planning_are_reported_and_skipped(
     broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
 ) -> None:
     with deleted_before_it_is_read(broker, topic, records, tmp_path, "earliest") as pipeline:
@@ -305,7 +305,7 @@ def test_retention_that_deletes_what_was_planned_is_told_and_passed_over(
     assert status.counters["offsetsLost"] == 60
 
 
-def test_retention_that_deletes_what_was_planned_is_told_and_only_the_new_is_read(
+def test_only_new_records_are_read_after_a_reported_loss_with_on_data_loss_latest(
     broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
 ) -> None:
     with deleted_before_it_is_read(broker, topic, records, tmp_path, "latest") as pipeline:
@@ -315,7 +315,7 @@ def test_retention_that_deletes_what_was_planned_is_told_and_only_the_new_is_rea
     assert records.read() == list(range(100, 110))
 
 
-def test_of_a_source_that_ends_nothing_behind_its_end_counts_as_lost(
+def test_records_after_the_end_of_a_bounded_source_do_not_count_as_lost(
     broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
 ) -> None:
     end = OffsetsInitializer.offsets({(topic, 0): 50})
@@ -329,7 +329,7 @@ def test_of_a_source_that_ends_nothing_behind_its_end_counts_as_lost(
 
 
 @pytest.mark.parametrize("api", list(FetchApi), ids=lambda api: api.value)
-def test_with_limits_the_plan_after_a_loss_begins_behind_all_that_is_gone(
+def test_a_plan_with_limits_starts_after_all_lost_records(
     broker: KafkaBroker, topic: str, records: NumberedRecords, api: FetchApi
 ) -> None:
     records.write(3000)
@@ -350,7 +350,7 @@ def test_with_limits_the_plan_after_a_loss_begins_behind_all_that_is_gone(
     assert status.counters["offsetsLost"] == 2950 - 7
 
 
-def test_with_limits_only_what_is_new_is_read_after_a_loss_over_a_restart(
+def test_only_new_records_are_read_with_limits_after_a_loss_and_a_restart(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
     records.write(500)
@@ -373,7 +373,7 @@ def test_with_limits_only_what_is_new_is_read_after_a_loss_over_a_restart(
     ("on_data_loss", "first", "behind"),
     [("earliest", 20, 31), ("earliest", 60, 61), ("latest", 60, 101)],
 )
-def test_retention_that_deletes_rows_before_a_cut_hides_none_behind_it(
+def test_a_loss_does_not_hide_rows_that_watermark_alignment_held_back(
     broker: KafkaBroker,
     topic: str,
     records: NumberedRecords,
@@ -388,7 +388,7 @@ def test_retention_that_deletes_rows_before_a_cut_hides_none_behind_it(
         .with_watermark_alignment("partitions", timedelta(seconds=30))
     )
     records.write(1, partitions=[1])
-    records.write(100)  # of these number 30 is the last that the other partition allows
+    records.write(100)  # watermark alignment with the other partition allows the numbers up to 30
     reading = source(broker.bootstrap_servers, topic, on_data_loss=on_data_loss)
     with records.pipeline(reading, watermark_strategy=strategy) as pipeline:
         pipeline.start()
@@ -403,12 +403,12 @@ def test_retention_that_deletes_rows_before_a_cut_hides_none_behind_it(
 
 
 def seconds(rows: pa.RecordBatch) -> pa.Array:
-    """An event time that grows with the number: from 1 on, as there is none before."""
+    """Return an event time that ascends with the number and starts at 1."""
     return pc.add(rows["value"].cast(pa.string()).cast(pa.int64()), 1)
 
 
 @pytest.mark.slow
-def test_a_topic_that_is_deleted_is_an_error(
+def test_a_deleted_topic_is_an_error(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
     records.write(100)
@@ -421,7 +421,7 @@ def test_a_topic_that_is_deleted_is_an_error(
     records.assert_complete()
 
 
-def test_a_topic_that_is_deleted_and_made_anew_is_told_and_read_from_its_beginning(
+def test_a_recreated_topic_is_reported_as_a_loss_and_read_from_its_start(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
     records.write(100)
@@ -437,7 +437,7 @@ def test_a_topic_that_is_deleted_and_made_anew_is_told_and_read_from_its_beginni
     records.assert_complete()
 
 
-def test_a_log_that_lost_its_end_is_told_and_read_from_where_it_ends(tmp_path: Path) -> None:
+def test_a_truncated_log_is_reported_as_a_loss_and_read_from_its_new_end(tmp_path: Path) -> None:
     data = tmp_path / "broker"
     with KafkaBroker(folder=data) as broker:
         topic = broker.topics.create("cut")
@@ -448,18 +448,18 @@ def test_a_log_that_lost_its_end_is_told_and_read_from_where_it_ends(tmp_path: P
             pipeline.start()
             records.wait_for_all(pipeline)
             broker.stop()
-            for file in (data / "data" / f"{topic}-0").glob("0*"):  # segments and their indexes
+            for file in (data / "data" / f"{topic}-0").glob("0*"):  # the segments and their indexes
                 file.unlink()
             broker.start()
             wait(lambda: losses(pipeline) == 1, "the loss", pipeline)
-            for _ in range(4):  # past the offset that was read before
+            for _ in range(4):  # until the log is longer than before
                 records.write(30)
                 records.wait_for_all(pipeline)
             assert losses(pipeline) == 1
         records.assert_complete()
 
 
-def test_a_segment_that_is_damaged_on_the_disk_is_an_error_whatever_the_record_policy(
+def test_a_damaged_segment_is_an_error_even_if_the_record_policy_skips_bad_records(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "broker"
@@ -487,10 +487,10 @@ def test_a_segment_that_is_damaged_on_the_disk_is_an_error_whatever_the_record_p
             damaged = caught.value
             assert (damaged.topic, damaged.partition) == (topic, 0)
             assert 50 <= damaged.offset <= 70
-            assert reader.read() == []  # what stands before it is of the same epoch
+            assert reader.read() == []  # the records before the damage belong to the same epoch
 
 
 def losses(pipeline: LocalPipeline) -> int:
-    """How often the source told that records are gone."""
+    """Return the number of data losses that the source has reported."""
     (status,) = pipeline.status().sources
     return int(status.counters.get("dataLosses", 0))

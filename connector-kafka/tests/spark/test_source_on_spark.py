@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the Kafka source on Spark: the README example, and a batch run with lost records."""
+"""Tests the Kafka source on Spark: the example in the README, and a batch run with lost records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.cell
-def test_the_example_of_the_readme(
+def test_the_example_in_the_readme_prints_its_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -34,7 +34,7 @@ def test_the_example_of_the_readme(
     assert [tuple(row) for row in variables["found"]] == [("B6725", 9, 1, 0), ("UA1545", 2, 0, 0)]
 
 
-def test_a_batch_run_tells_of_what_retention_deleted_before_it_was_read(
+def test_a_batch_run_reports_the_records_that_retention_deleted_before_it_read_them(
     spark: SparkSession,
     broker: KafkaBroker,
     topic: str,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suites for the source in this process and on Spark, on a real broker."""
+"""Runs the core's source suites against a real broker, in this process and on Spark."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from connectors_core.testing import (
     case,
 )
 
-# What a release stored later ones must read: one file for each layout, which is written once, by
-# `pytest --connector-write-state`.
+# State files of earlier releases, which later releases must read. Each layout has one file, which
+# `pytest --connector-write-state` writes once.
 STATE = Path(__file__).parents[1] / "unit" / "state"
 
 
 @pytest.mark.line("3.5")
 class TestKafkaSource(KafkaSourceSuite):
-    """The cases of the core, and one more: it applies to what can do all that it names."""
+    """The cases of the core, and one more for sources with the named capabilities."""
 
     @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
     @pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(splits=2)])
-    def test_it_goes_on_behind_what_was_available(self, trial: Any, limits: ReadLimits) -> None:
+    def test_a_stream_and_available_now_runs_resume_from_each_other(self, trial: Any, limits: ReadLimits) -> None:
         def pipeline() -> Any:
             return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
 
@@ -53,7 +53,7 @@ class TestKafkaSourceOnSpark(KafkaSourceSuite):
 
 
 class OfKafka:
-    """What the suites of the parts of the source share."""
+    """Settings that the suites for the parts of the source share."""
 
     system = KafkaSystem()
     written_for = SUITES

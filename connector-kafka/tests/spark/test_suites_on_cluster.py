@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suites on Kafka, on a cluster with two workers."""
+"""Runs the core's suites for Kafka on a cluster with two workers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the Java tools write and read the requested records."""
+"""Tests that Java's console tools write and read the given records."""
 
 import pytest
 from kafka import KafkaProducer
@@ -7,8 +7,8 @@ from kafka import KafkaProducer
 from connector_kafka.testing import BrokerError, KafkaBroker
 from connector_kafka.testing.tools import ConsoleRecord, console_consumer, console_producer
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]  # by their numbers
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]  # in the order of their numbers
 RECORDS = [
     ConsoleRecord(key=b"k", value="vä,:\\x41\t".encode()),
     ConsoleRecord(key=None, value=None),
@@ -16,7 +16,7 @@ RECORDS = [
 ]
 
 
-def test_what_the_producer_is_given_the_consumer_sees(broker: KafkaBroker, topic: str) -> None:
+def test_the_consumer_reads_the_records_of_the_producer(broker: KafkaBroker, topic: str) -> None:
     console_producer(broker.internal_servers, topic, RECORDS, codec="gzip")
     found = console_consumer(broker.internal_servers, topic, quiet=3)
     assert [(each.key, each.value, each.headers) for each in found] == [
@@ -26,7 +26,7 @@ def test_what_the_producer_is_given_the_consumer_sees(broker: KafkaBroker, topic
     assert all(each.timestamp > 1_700_000_000_000 for each in found)
 
 
-def test_the_consumer_sees_bytes_as_they_are_and_only_what_was_committed(
+def test_the_consumer_reads_committed_records_with_unchanged_bytes(
     broker: KafkaBroker, topic: str
 ) -> None:
     every = bytes(range(256))
@@ -46,14 +46,14 @@ def test_the_consumer_sees_bytes_as_they_are_and_only_what_was_committed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_producer_compresses_as_it_is_told(broker: KafkaBroker, topic: str, codec: str) -> None:
+def test_the_producer_uses_the_given_codec(broker: KafkaBroker, topic: str, codec: str) -> None:
     records = [ConsoleRecord(key=b"%d" % number, value=b"x" * 100) for number in range(100)]
     console_producer(broker.internal_servers, topic, records, codec=codec)
     segment = next(broker.segments(topic))
-    assert segment[22] & 7 == CODECS.index(codec)  # attributes, in the header of the batch
+    assert segment[22] & 7 == CODECS.index(codec)  # the attributes in the batch header
 
 
-def test_a_topic_that_is_not_there_is_an_error(broker: KafkaBroker) -> None:
+def test_a_missing_topic_is_an_error(broker: KafkaBroker) -> None:
     with pytest.raises(BrokerError, match="UnknownTopicOrPartition"):
         console_producer(
             broker.internal_servers,

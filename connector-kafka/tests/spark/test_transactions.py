@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the broker's transaction responses on which the sink relies."""
+"""Tests the transaction responses of the broker that the sink relies on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def begun(driver: TransactionClient, name: str, timeout_ms: int = TIMEOUT_MS) ->
 
 
 def prepare(producer: Producer, transaction: Transaction, topic: str, *values: bytes) -> None:
-    """Write rows and a receipt; the receipts stand at offsets of the topic itself."""
+    """Write rows and a receipt. The receipt is a committed offset of the topic itself."""
     producer.begin(transaction)
     producer.send({(topic, 0): [batch_of(transaction.producer, *values)]})
     producer.flush()
@@ -77,7 +77,7 @@ def answer(driver: TransactionClient, transaction: Transaction, *, commit: bool 
     return "NONE" if error is None else error.code.removeprefix("KAFKA_")
 
 
-def test_whoever_knows_a_prepared_transaction_commits_it(
+def test_another_client_can_commit_a_prepared_transaction(
     broker: KafkaBroker, driver: TransactionClient, producer: Producer, topic: str
 ) -> None:
     transaction = begun(driver, topic)
@@ -91,7 +91,7 @@ def test_whoever_knows_a_prepared_transaction_commits_it(
     assert driver.stable_offset(f"{topic}-receipts", topic, 0) == 1
 
 
-def test_a_new_epoch_aborts_what_was_open_and_fences_its_writer(
+def test_a_new_producer_epoch_aborts_the_open_transaction_and_fences_its_writer(
     broker: KafkaBroker, driver: TransactionClient, producer: Producer, topic: str
 ) -> None:
     old = begun(driver, topic)
@@ -107,7 +107,7 @@ def test_a_new_epoch_aborts_what_was_open_and_fences_its_writer(
     assert visible(broker, topic) == []
 
 
-def test_after_a_new_epoch_only_the_receipt_knows_that_it_was_committed(
+def test_after_a_new_producer_epoch_only_the_receipt_proves_the_commit(
     driver: TransactionClient, producer: Producer, topic: str
 ) -> None:
     transaction = begun(driver, topic)
@@ -118,7 +118,7 @@ def test_after_a_new_epoch_only_the_receipt_knows_that_it_was_committed(
     assert driver.stable_offset(f"{topic}-receipts", topic, 0) == 1
 
 
-def test_a_zombie_cannot_begin_after_its_lease_is_over(
+def test_a_fenced_writer_cannot_begin_a_transaction(
     driver: TransactionClient, producer: Producer, topic: str
 ) -> None:
     old = begun(driver, topic)
@@ -127,7 +127,7 @@ def test_a_zombie_cannot_begin_after_its_lease_is_over(
         prepare(producer, old, topic, b"zombie")
 
 
-def test_many_ids_are_initialised_at_once(driver: TransactionClient, topic: str) -> None:
+def test_many_transactional_ids_are_initialized_at_once(driver: TransactionClient, topic: str) -> None:
     names = [f"{topic}-{number}" for number in range(12)]
     first = driver.init_producer_ids(names, timeout_ms=TIMEOUT_MS)
     again = driver.init_producer_ids(names, timeout_ms=TIMEOUT_MS)
@@ -148,14 +148,14 @@ def test_an_open_transaction_is_described(
     assert (topic, 0) in found.partitions
 
 
-def test_ids_that_nobody_knows_are_not_committed(driver: TransactionClient, topic: str) -> None:
+def test_transactions_with_unknown_ids_are_not_committed(driver: TransactionClient, topic: str) -> None:
     known = begun(driver, topic)
     stranger = Transaction(f"{topic}-stranger", known.producer)
     assert answer(driver, stranger) == "INVALID_PRODUCER_ID_MAPPING"
     assert answer(driver, known) == "INVALID_TXN_STATE", "nothing was written"
 
 
-def test_a_topic_is_created_once(config: ClientConfig, topic: str) -> None:
+def test_creating_an_existing_topic_is_not_an_error(config: ClientConfig, topic: str) -> None:
     wire = Wire(config)
     for _ in range(2):
         ensure_topic(wire, f"{topic}-made", settings={"cleanup.policy": "compact"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests `connectors kafka transactions`: its output, and ending transactions."""
+"""Tests the `connectors kafka transactions` command, which lists and ends transactions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(broker: KafkaBroker, command: str, *arguments: str, **settings: Any) -> 
 
 @pytest.fixture
 def opened(broker: KafkaBroker, topic: str) -> list[str]:
-    """Open transactions of two writers of a sink of this test."""
+    """Open the transactions of two writers of one sink, and return their IDs."""
     names = [f"{topic}-{PIPELINE}-out-{writer}-0" for writer in range(2)]
     config = ClientConfig.of({"bootstrap.servers": broker.bootstrap_servers}, PRODUCER_PROPERTIES)
     for name in names:
@@ -59,14 +59,14 @@ def test_open_transactions_are_listed_with_their_sink(
         assert "no transactions" in run(broker, "list", "--prefix", topic, *other).output
 
 
-def test_a_dry_run_does_nothing(broker: KafkaBroker, topic: str, opened: list[str]) -> None:
+def test_a_dry_run_aborts_nothing(broker: KafkaBroker, topic: str, opened: list[str]) -> None:
     said = run(broker, "abort", "--prefix", topic, "--dry-run")
     assert said.exit_code == 0
     assert "would abort 2" in said.output
     assert sorted(open_transactions(broker, topic)) == opened
 
 
-def test_transactions_are_aborted_after_a_question(
+def test_transactions_are_aborted_after_a_confirmation(
     broker: KafkaBroker, topic: str, opened: list[str]
 ) -> None:
     refused = run(broker, "abort", "--prefix", topic, input="n\n")
@@ -78,7 +78,7 @@ def test_transactions_are_aborted_after_a_question(
     assert read_committed(broker, topic) == []
 
 
-def test_one_transaction_is_committed_by_its_name(
+def test_a_transaction_is_committed_by_its_id(
     broker: KafkaBroker, topic: str, opened: list[str]
 ) -> None:
     done = run(broker, "commit", opened[0], "--yes")
@@ -90,13 +90,13 @@ def test_one_transaction_is_committed_by_its_name(
     assert opened[0] in again.output
 
 
-def test_all_transactions_of_a_cluster_are_not_aborted_by_accident(broker: KafkaBroker) -> None:
+def test_aborting_the_transactions_of_every_sink_needs_an_explicit_option(broker: KafkaBroker) -> None:
     refused = run(broker, "abort", "--yes")
     assert refused.exit_code == 2
     assert "every sink" in refused.output
 
 
-def test_properties_come_from_a_file_and_are_not_shown(broker: KafkaBroker, tmp_path: Path) -> None:
+def test_properties_are_read_from_a_file_and_never_shown(broker: KafkaBroker, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("# comment\nrequest.timeout.ms=20000\n\n")
     given = run(broker, "list", "--command-config", str(file), "--prefix", "nobody")

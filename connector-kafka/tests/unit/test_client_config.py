@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests client properties: which are accepted or rejected, and that no password shows."""
+"""Tests which client properties are accepted or rejected, and that passwords stay hidden."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JAAS = (
 )
 
 
-def test_kafkas_names_become_arguments_of_the_client():
+def test_kafka_properties_become_arguments_of_the_client():
     arguments = ClientConfig.of({**SERVERS, "request.timeout.ms": "1234"}).client_arguments()
     assert arguments["bootstrap_servers"] == ["one:9092", "two:9092"]
     assert arguments["request_timeout_ms"] == 1234
@@ -37,7 +37,7 @@ def test_kafkas_names_become_arguments_of_the_client():
     assert "ssl_context" not in arguments
 
 
-def test_the_example_of_the_page_shows_no_password(capsys):
+def test_the_example_in_the_docs_shows_no_password(capsys):
     page = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     exec(
@@ -46,7 +46,7 @@ def test_the_example_of_the_page_shows_no_password(capsys):
     assert capsys.readouterr().out == "KafkaSource('host:9093', flights, continuous unbounded)\n"
 
 
-def test_an_unknown_property_is_refused_with_what_may_have_been_meant():
+def test_an_unknown_property_is_refused_with_a_suggestion():
     with pytest.raises(UnknownOptionError, match=r"fetch\.min\.bytes"):
         ClientConfig.of({**SERVERS, "fetch.min.byte": 1}, CONSUMER_PROPERTIES)
 
@@ -66,12 +66,12 @@ def test_the_brokers_are_required():
         ("sasl.kerberos.service.name", "Kerberos"),
     ],
 )
-def test_what_only_javas_client_understands_is_refused_with_the_reason(key, reason):
+def test_properties_of_the_java_client_alone_are_refused_with_the_reason(key, reason):
     with pytest.raises(UnsupportedError, match=reason):
         ClientConfig.of({**SERVERS, key: "x"}, CONSUMER_PROPERTIES)
 
 
-def test_a_producer_knows_other_properties_than_a_consumer():
+def test_a_producer_and_a_consumer_accept_different_properties():
     assert ClientConfig.of({**SERVERS, "compression.type": "zstd"}, PRODUCER_PROPERTIES)
     with pytest.raises(UnknownOptionError):
         ClientConfig.of({**SERVERS, "compression.type": "zstd"}, CONSUMER_PROPERTIES)
@@ -86,7 +86,7 @@ def test_a_producer_knows_other_properties_than_a_consumer():
         {"sasl.jaas.config": Secret(JAAS)},
     ],
 )
-def test_a_login_is_given_by_properties_or_as_for_java_and_never_shown(login):
+def test_a_login_comes_from_properties_or_a_jaas_config_and_is_never_shown(login):
     config = ClientConfig.of({**LOGIN, **login})
     arguments = config.client_arguments()
     assert arguments["sasl_plain_username"] == 'al"ice'
@@ -106,7 +106,7 @@ def test_a_login_is_given_by_properties_or_as_for_java_and_never_shown(login):
         "",
     ],
 )
-def test_a_login_module_that_cannot_be_read_is_refused_without_showing_it(jaas):
+def test_an_invalid_jaas_config_is_refused_without_showing_it(jaas):
     with pytest.raises(InvalidOptionError) as refused:
         ClientConfig.of({**LOGIN, "sasl.jaas.config": jaas})
     assert PASSWORD not in str(refused.value)
@@ -119,17 +119,17 @@ def test_a_login_module_that_cannot_be_read_is_refused_without_showing_it(jaas):
         ("sasl.password", {"sasl.username": "u"}),
     ],
 )
-def test_half_a_login_is_refused(missing, given):
+def test_an_incomplete_login_is_refused(missing, given):
     with pytest.raises(MissingOptionError, match=missing):
         ClientConfig.of({**LOGIN, **given})
 
 
-def test_a_login_that_would_not_be_used_is_refused():
+def test_a_login_that_the_protocol_ignores_is_refused():
     with pytest.raises(ConfigurationError, match=r"security\.protocol"):
         ClientConfig.of({**SERVERS, "sasl.username": "u"})
 
 
-def test_tls_checks_the_host_unless_it_is_switched_off():
+def test_tls_checks_the_host_name_unless_the_check_is_disabled():
     secure = {**SERVERS, "security.protocol": "SSL"}
     context = ClientConfig.of(secure).client_arguments()["ssl_context"]
     assert context.check_hostname
@@ -149,7 +149,7 @@ def test_tls_checks_the_host_unless_it_is_switched_off():
         ("ssl.keystore.location", "no/such/file.pem"),
     ],
 )
-def test_certificates_that_cannot_be_read_name_the_property(key, value):
+def test_the_error_of_an_unreadable_certificate_names_the_property(key, value):
     config = ClientConfig.of({**SERVERS, "security.protocol": "SSL", key: value})
     with pytest.raises(InvalidOptionError, match=key):
         config.client_arguments()

@@ -33,10 +33,10 @@ from connectors_core.errors import ConfigurationError, ConnectorError, FatalErro
         (58, KafkaAuthenticationError),  # SASL_AUTHENTICATION_FAILED
         (17, KafkaRequestError),  # INVALID_TOPIC_EXCEPTION
         (-1, KafkaFatalError),
-        (31_999, KafkaFatalError),  # of a newer broker
+        (31_999, KafkaFatalError),  # from a newer broker
     ],
 )
-def test_each_code_becomes_the_error_that_says_what_to_do(code, expected):
+def test_each_error_code_maps_to_its_error_class(code, expected):
     error = error_of_code(code, "reading flights-0", said="the broker's words")
     assert type(error) is expected
     assert error.kafka_code == code
@@ -45,28 +45,28 @@ def test_each_code_becomes_the_error_that_says_what_to_do(code, expected):
     assert error.code == f"KAFKA_{name_of(code)}"
 
 
-def test_every_code_the_client_knows_is_mapped():
+def test_every_error_code_of_the_client_is_mapped():
     for code in kafka_errors.kafka_errors:
         error = error_of_code(code, "asking")
         assert isinstance(error, RetryableError if is_retriable(code) else ConnectorError)
         assert isinstance(error, (RetryableError, FatalError, ConfigurationError))
 
 
-def test_errors_travel_with_code_and_cause():
+def test_errors_keep_their_code_and_cause_when_pickled():
     error = error_of_code(90, "ending a transaction")
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.kafka_code, copy.code) == (90, "KAFKA_PRODUCER_FENCED")
     assert isinstance(copy.__cause__, Exception)
 
 
-def test_a_lost_connection_may_be_tried_again():
+def test_a_lost_connection_is_retryable():
     assert isinstance(
         error_of_exception(kafka_errors.KafkaConnectionError("reset"), "x"), KafkaRetryableError
     )
     assert isinstance(error_of_exception(ConnectionResetError(104, "reset"), "x"), RetryableError)
 
 
-def test_a_certificate_that_is_not_trusted_is_a_matter_of_configuration():
+def test_an_untrusted_certificate_is_an_authentication_error():
     error = kafka_errors.KafkaConnectionError("Handshake failed")
     error.__context__ = ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed")
     found = error_of_exception(error, "connecting")

@@ -22,7 +22,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_source_and_sink_name_the_brokers_that_do_not_answer(address: str) -> None:
+def test_source_and_sink_name_the_unresponsive_brokers(address: str) -> None:
     parts = {
         "source": KafkaSource(address, topics="flights"),
         "sink": KafkaSink(

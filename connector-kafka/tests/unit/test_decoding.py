@@ -23,7 +23,7 @@ def offsets_of(raw, **options):
     return [row["offset"] for row in rows], position
 
 
-def test_a_row_has_all_that_a_record_has():
+def test_a_row_has_all_fields_of_its_record():
     record = Record(0, b"key", b"value", START + 5, [("a", b"1"), ("b", None), ("a", b"")])
     rows, position = rows_of(batch([record], base_offset=41), start_offset=41)
     assert position == 42
@@ -43,7 +43,7 @@ def test_a_row_has_all_that_a_record_has():
     ]
 
 
-def test_columns_are_those_asked_for_with_the_declared_types():
+def test_the_requested_columns_have_the_declared_types():
     (part,) = decode(batch(PLAIN), topic="t", partition=0, start_offset=0, columns=["value", "key"])
     assert part.records.schema == pa.schema([COLUMNS.field("value"), COLUMNS.field("key")])
     (nothing,) = decode(b"", topic="t", partition=0, start_offset=7)
@@ -51,7 +51,7 @@ def test_columns_are_those_asked_for_with_the_declared_types():
     assert nothing.records.schema.names == list(COLUMNS.names[:5])
 
 
-def test_nulls_and_empty_strings_stay_apart():
+def test_nulls_and_empty_strings_stay_distinct():
     records = [Record(0), Record(1, b"", b""), Record(2, None, b"v"), Record(3, b"k", None)]
     rows, _ = rows_of(batch(records))
     assert [(row["key"], row["value"], row["headers"]) for row in rows] == [
@@ -80,32 +80,32 @@ def test_codecs_may_change_from_batch_to_batch():
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
-def test_frames_may_follow_one_another(compression):
+def test_several_compressed_frames_can_follow_one_another(compression):
     frames = compress(b"one ", compression) + compress(b"two", compression)
     assert bytes(decompress(frames, compression, limit=7)) == b"one two"
     with pytest.raises(MalformedError, match="more than the limit of 6 bytes"):
         decompress(frames, compression, limit=6)
 
 
-def test_snappy_without_the_framing_of_java_is_read():
+def test_snappy_without_javas_framing_is_read():
     import cramjam
 
     plain = bytes(cramjam.snappy.compress_raw(b"a" * 100))
     assert bytes(decompress(plain, Compression.SNAPPY, limit=100)) == b"a" * 100
 
 
-def test_the_broker_s_timestamp_stands_for_those_of_the_records():
+def test_the_append_time_of_the_broker_replaces_the_timestamps_of_the_records():
     rows, _ = rows_of(batch(PLAIN, log_append_time=START + 500))
     assert {(row["timestamp"], row["timestamp_type"]) for row in rows} == {(START + 500, 1)}
 
 
-def test_records_before_the_start_and_from_the_stop_on_are_left_out():
+def test_records_before_the_start_and_from_the_stop_offset_are_skipped():
     raw = batch(PLAIN, base_offset=100) + batch(PLAIN, base_offset=110)
     assert offsets_of(raw, start_offset=104, stop_offset=113) == (list(range(104, 113)), 113)
     assert offsets_of(raw, start_offset=104, stop_offset=110) == (list(range(104, 110)), 110)
 
 
-def test_a_stop_that_compaction_removed_is_reached():
+def test_a_stop_offset_that_compaction_removed_is_reached():
     raw = batch(PLAIN, base_offset=100) + batch(PLAIN, base_offset=200)
     assert offsets_of(raw, start_offset=100, stop_offset=150) == (list(range(100, 110)), 150)
 
@@ -121,26 +121,26 @@ def test_an_empty_batch_moves_the_position():
     assert offsets_of(raw, start_offset=100) == ([], 110)
 
 
-def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch():
+def test_a_truncated_batch_is_left_for_the_next_fetch():
     whole, cut = batch(PLAIN), batch(PLAIN, base_offset=10)
     for size in range(len(cut)):
         assert offsets_of(whole + cut[:size]) == (list(range(10)), 10)
 
 
-def test_a_fetch_without_a_complete_batch_is_an_error_and_no_endless_loop():
+def test_a_fetch_without_a_complete_batch_is_an_error():
     with pytest.raises(CorruptRecordsError, match="no complete one in 60 bytes") as caught:
         rows_of(batch(PLAIN)[:60], start_offset=5)
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("topic", 0, 5)
 
 
-def test_markers_of_transactions_are_no_rows():
+def test_transaction_markers_do_not_become_rows():
     raw = batch(PLAIN[:2], producer_id=9, transactional=True)
     raw += marker(base_offset=2, producer_id=9, commit=True)
     assert offsets_of(raw) == ([0, 1], 3)
     assert offsets_of(raw, aborted=[]) == ([0, 1], 3)
 
 
-def test_read_committed_leaves_out_what_was_aborted():
+def test_read_committed_skips_aborted_records():
     def part(base, producer_id):
         return batch(PLAIN[:2], base_offset=base, producer_id=producer_id, transactional=True)
 
@@ -148,10 +148,10 @@ def test_read_committed_leaves_out_what_was_aborted():
         [
             part(0, 1),  # aborted
             part(2, 2),  # committed
-            batch(PLAIN[:2], base_offset=4),  # in no transaction
+            batch(PLAIN[:2], base_offset=4),  # not in a transaction
             part(6, 1),  # aborted
             marker(base_offset=8, producer_id=1, commit=False),
-            part(9, 1),  # the next transaction of the same producer: committed
+            part(9, 1),  # the next transaction of the same producer, committed
             marker(base_offset=11, producer_id=2, commit=True),
             marker(base_offset=12, producer_id=1, commit=True),
             part(13, 1),  # aborted again
@@ -162,7 +162,7 @@ def test_read_committed_leaves_out_what_was_aborted():
     assert offsets_of(raw) == ([0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 13, 14], 16)
 
 
-def test_arrow_batches_are_bounded_by_rows_and_bytes():
+def test_arrow_batches_are_limited_by_rows_and_bytes():
     raw = b"".join(batch(PLAIN, base_offset=base) for base in range(0, 100, 10))
     options = {"topic": "t", "partition": 0, "start_offset": 0}
     parts = list(decode(raw, max_rows=7, **options))
@@ -179,7 +179,7 @@ def test_arrow_batches_are_bounded_by_rows_and_bytes():
 
 @pytest.mark.parametrize("batches", [1, 60, 150])
 @pytest.mark.parametrize("size", [0, 50, 5_000])
-def test_records_are_found_in_few_large_batches_and_in_many(batches, size):
+def test_records_are_found_in_a_single_batch_and_in_many_batches(batches, size):
     records = [Record(delta, None, bytes(size + delta)) for delta in range(20)]
     one = batch(records)
     raw = b"".join((20 * number).to_bytes(8, "big") + one[8:] for number in range(batches))
@@ -191,14 +191,14 @@ def test_records_are_found_in_few_large_batches_and_in_many(batches, size):
 @pytest.mark.parametrize(
     "text",
     [
-        bytes(100),  # as many zeros as could be
-        b"\x0c\0" * 50,  # each like the length and the attributes of a record
-        b"\x0c" + bytes(6),  # a record within a record
+        bytes(100),  # only zeros
+        b"\x0c\0" * 50,  # resembles the length and attributes of records
+        b"\x0c" + bytes(6),  # resembles a record within a record
         b"\x81" * 40,
         b"\x10\0\0\0\1\1\1\0\0" * 9,
     ],
 )
-def test_data_that_look_like_records_are_not_taken_for_some(text):
+def test_data_that_resembles_records_is_not_decoded_as_records(text):
     records = [
         Record(delta, text, text * (delta % 3), headers=[("a", text)] * (delta % 2))
         for delta in range(50)
@@ -209,7 +209,7 @@ def test_data_that_look_like_records_are_not_taken_for_some(text):
     ] * 2
 
 
-def test_headers_of_any_number_are_found():
+def test_any_number_of_headers_is_read():
     records = [
         Record(delta, headers=[(f"{delta}-{n}", b"x" * n) for n in range(delta % 90)])
         for delta in range(200)
@@ -220,7 +220,7 @@ def test_headers_of_any_number_are_found():
     ]
 
 
-def test_a_header_key_that_is_no_utf8_is_read_as_java_reads_it():
+def test_a_header_key_with_invalid_utf8_is_read_as_java_reads_it():
     raw = bytearray(batch([Record(0, headers=[("key", b"")]), Record(1, headers=[("ok", b"")])]))
     at = raw.index(b"key")
     raw[at : at + 3] = b"k\xffy"
@@ -228,7 +228,7 @@ def test_a_header_key_that_is_no_utf8_is_read_as_java_reads_it():
     assert [row["headers"][0]["key"] for row in rows] == ["k\N{REPLACEMENT CHARACTER}y", "ok"]
 
 
-def test_the_same_is_read_as_by_kafka_python():
+def test_rows_equal_those_of_kafka_python():
     record = Record(3, b"k" * 200, b"v" * 20_000, START - 10_000, [("h" * 100, b"x" * 300)])
     raw = batch([Record(0), record], base_offset=2**40)
     rows, _ = rows_of(raw, start_offset=2**40)
@@ -238,7 +238,7 @@ def test_the_same_is_read_as_by_kafka_python():
 # --- Damage -------------------------------------------------------------------------------------
 
 
-def test_what_stands_before_a_damaged_batch_is_read():
+def test_records_before_a_damaged_batch_are_read():
     damaged = bytearray(batch(PLAIN, base_offset=20))
     damaged[-1] ^= 1
     raw = batch(PLAIN) + batch(PLAIN, base_offset=10) + damaged
@@ -249,7 +249,7 @@ def test_what_stands_before_a_damaged_batch_is_read():
     assert caught.value.offset == 20
 
 
-def test_damage_that_the_checksum_covers_up_is_told_by_its_batch():
+def test_damage_with_a_valid_checksum_is_reported_with_its_batch():
     first, second = batch(PLAIN), batch(PLAIN, base_offset=10)
     content = bytearray(second[HEADER.size :])
     content[0] += 2  # the length of the first record
@@ -259,7 +259,7 @@ def test_damage_that_the_checksum_covers_up_is_told_by_its_batch():
 
 
 @pytest.mark.parametrize("change", [-1, 1, 2**31 - 11, -11])
-def test_a_wrong_number_of_records_is_refused_before_memory_is_taken(change):
+def test_a_wrong_record_count_is_refused(change):
     raw = batch(PLAIN)
     fields = list(HEADER.unpack_from(raw))
     fields[-1] += change
@@ -267,7 +267,7 @@ def test_a_wrong_number_of_records_is_refused_before_memory_is_taken(change):
         rows_of(sealed(fields, raw[HEADER.size :]))
 
 
-def test_offsets_that_go_back_are_refused():
+def test_offsets_that_do_not_ascend_are_refused():
     with pytest.raises(CorruptRecordsError, match="ascend"):
         rows_of(batch([PLAIN[0], PLAIN[0]], last_offset_delta=3))
     with pytest.raises(CorruptRecordsError, match="ascend"):
@@ -276,7 +276,7 @@ def test_offsets_that_go_back_are_refused():
         rows_of(batch(PLAIN) + batch(PLAIN, base_offset=9))
 
 
-def test_an_unknown_codec_is_told():
+def test_an_unknown_codec_is_refused():
     raw = batch(PLAIN)
     fields = list(HEADER.unpack_from(raw))
     fields[5] = 6
@@ -285,7 +285,7 @@ def test_an_unknown_codec_is_told():
 
 
 @pytest.mark.parametrize("compression", list(Compression)[1:])
-def test_compressed_data_that_is_cut_off_is_told(compression):
+def test_truncated_compressed_data_is_refused(compression):
     raw = batch(PLAIN, compression=compression)
     fields, content = HEADER.unpack_from(raw), raw[HEADER.size :]
     for damaged in (content[:-1], content[: len(content) // 2], b"", content + b"\x07"):
@@ -293,7 +293,7 @@ def test_compressed_data_that_is_cut_off_is_told(compression):
             rows_of(sealed(fields, damaged))
 
 
-def test_a_header_with_more_entries_than_bytes_is_refused():
+def test_more_headers_than_bytes_are_refused():
     raw = bytearray(batch([Record(0, value=b"v")]))
     raw[-1] = 0x7E  # 63 headers
     with pytest.raises(CorruptRecordsError, match="do not fill"):

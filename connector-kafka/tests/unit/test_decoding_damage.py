@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests arbitrary bytes: they give the rows that kafka-python reads, or one clear error."""
+"""Tests that damaged bytes yield the rows that kafka-python reads, or one clear error."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ base_offsets = st.integers(0, 2**60)
 
 
 def outcome(raw, **options):
-    """The rows, or None for a refusal."""
+    """Return the rows, or None if the decoder refuses the bytes."""
     try:
         return rows_of(raw, **options)[0]
     except CorruptRecordsError:
@@ -80,7 +80,7 @@ def changed(content, changes):
 
 
 @given(records_to_read, base_offsets, st.sampled_from(Compression))
-def test_whole_batches_are_read_as_by_kafka_python(records, base_offset, compression):
+def test_rows_of_undamaged_batches_equal_those_of_kafka_python(records, base_offset, compression):
     plain = batch(records, base_offset=base_offset)
     packed = batch(records, base_offset=base_offset, compression=compression)
     assert outcome(plain) == outcome(packed) == rows_of_kafka_python(plain)
@@ -94,10 +94,10 @@ def check_damaged_records(records, changes):
     attributes = []
     assert found == outcome_of_reference(raw, attributes)
     by_kafka_python = outcome_of_kafka_python(raw)
-    # kafka-python takes the attributes, which are one byte, for a number that may have more.
+    # kafka-python reads the attributes, which are a single byte, as a varint.
     if found is not None and by_kafka_python is not None and max(attributes) < 0x80:
         assert found == by_kafka_python
-    # Records are looked for in three ways, all with the same result.
+    # The decoder locates records in three ways, which must all return the same rows.
     step = fields[6] + 1
     copies = b"".join(sealed([n * step, *fields[1:]], content) for n in range(COPIES))
     rows = (
@@ -123,7 +123,7 @@ def check_damaged_bytes(records, compression, changes, cut, check_crcs):
     )
     damaged = changed(raw, changes)[: len(raw) - cut]
     found = outcome(damaged, check_crcs=check_crcs, aborted=[(1, 5000)])
-    if check_crcs and found:  # which does not cover the base offsets
+    if check_crcs and found:  # the checksum does not cover the base offsets
         whole = outcome(raw)
         assert [row | {"offset": 0} for row in found] == [
             row | {"offset": 0} for row in whole[: len(found)]
@@ -131,7 +131,7 @@ def check_damaged_bytes(records, compression, changes, cut, check_crcs):
 
 
 def read_as_far_as_possible(raw, **options):
-    """The rows before an error or the end, where reading would go on, and the error, if any."""
+    """Return the rows before the first error, the next offset to read, and the error, if any."""
     rows, position = [], options["start_offset"]
     try:
         for part in decode(raw, topic="topic", partition=0, columns=("offset", "value"), **options):
@@ -143,7 +143,7 @@ def read_as_far_as_possible(raw, **options):
 
 
 def log_of(groups, compression, first):
-    """Batches behind one another, the rows in them, and where each begins, in bytes and offsets."""
+    """Return consecutive batches, their rows, their starts in bytes and offsets, and the end."""
     raw, rows, starts, base = b"", [], [], first
     for records in groups:
         starts.append((len(raw), base))
@@ -158,7 +158,7 @@ def check_flipped_bits(groups, compression, flips, first):
     damaged = bytearray(raw)
     for at, bit in flips:
         at %= len(raw)
-        if min(at - start for start, _ in starts if start <= at) >= 8:  # base offsets: see below
+        if min(at - start for start, _ in starts if start <= at) >= 8:  # no base offsets
             damaged[at] ^= 1 << bit
     rows, position, _ = read_as_far_as_possible(
         bytes(damaged), start_offset=first, end_offset=end, max_bytes=500
@@ -178,7 +178,7 @@ def check_flipped_base_offset(groups, compression, number, bit, first):
         bytes(damaged), start_offset=first, end_offset=end
     )
     if not number and claimed <= first <= claimed + until - base - 1:
-        return  # it begins before what was asked for, and then records are missing: as compacted
+        return  # looks like a batch that starts earlier and lost records to compaction
     assert error is not None
     assert rows == [row for row in whole if row[0] < position]
 
@@ -222,9 +222,9 @@ def test_many_impossible_base_offsets_are_errors(damage):
     check_flipped_base_offset(*damage)
 
 
-def test_a_base_offset_behind_the_stop_is_compared_with_the_batch_that_follows():
+def test_a_base_offset_after_the_stop_is_compared_with_the_next_batch():
     first = batch(RECORDS, base_offset=0)
-    moved = batch(RECORDS, base_offset=5000)  # it was at 10
+    moved = batch(RECORDS, base_offset=5000)  # its base offset was 10
     behind = batch(RECORDS, base_offset=20)
     raw = first + moved + behind
     rows, _, error = read_as_far_as_possible(raw, start_offset=0, stop_offset=30, end_offset=10_000)
@@ -232,7 +232,7 @@ def test_a_base_offset_behind_the_stop_is_compared_with_the_batch_that_follows()
     assert "it ends at offset 5009, and the next one starts at 20" in str(error)
 
 
-def test_a_batch_that_ends_before_what_was_asked_for_is_an_error():
+def test_a_batch_that_ends_before_the_requested_offset_is_an_error():
     with pytest.raises(CorruptRecordsError, match="9, before the requested offset 10") as caught:
         rows_of(batch(RECORDS), start_offset=10)
     assert caught.value.offset == 0
@@ -246,24 +246,24 @@ def test_a_batch_that_reaches_beyond_the_end_of_the_log_is_an_error():
 
 
 @given(records_to_read, bytes_to_change)
-def test_damaged_records_are_read_as_they_stand_or_refused(records, changes):
+def test_damaged_records_are_read_as_the_reference_decoder_reads_them_or_refused(records, changes):
     check_damaged_records(records, changes)
 
 
 @given(damages)
-def test_damaged_bytes_are_never_more_than_one_clear_error(damage):
+def test_damaged_bytes_raise_at_most_one_clear_error(damage):
     check_damaged_bytes(*damage)
 
 
 @pytest.mark.slow
 @settings(max_examples=3_000)
 @given(records_to_read, bytes_to_change)
-def test_much_damage_to_records_is_read_as_it_stands_or_refused(records, changes):
+def test_many_damaged_records_are_read_as_the_reference_decoder_reads_them_or_refused(records, changes):
     check_damaged_records(records, changes)
 
 
 @pytest.mark.slow
 @settings(max_examples=3_000)
 @given(damages)
-def test_much_damage_to_bytes_is_never_more_than_one_clear_error(damage):
+def test_many_damaged_bytes_raise_at_most_one_clear_error(damage):
     check_damaged_bytes(*damage)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that memory use does not depend on the expanded size of a batch."""
+"""Tests that memory usage does not depend on the decompressed size of a batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN = [Record(delta, b"key", b"value %d" % delta) for delta in range(10)]
 
 
 def decoded(codec: Compression, records: int, size: int) -> dict[str, Any]:
-    """What came of a batch of so many records of this size, and how much memory that took."""
+    """Decode a batch in another process, and return the result and the memory that it used."""
     done = subprocess.run(
         [sys.executable, PROGRAM, codec.name, str(records), str(size)],
         capture_output=True,
@@ -48,16 +48,16 @@ def decoded(codec: Compression, records: int, size: int) -> dict[str, Any]:
         *(pytest.param(codec, 3 << 30, marks=pytest.mark.slow) for codec in CODECS),
     ],
 )
-def test_a_batch_that_expands_to_more_than_memory_is_read_in_a_part_of_it(codec, size):
+def test_a_batch_that_expands_to_more_than_the_memory_limit_is_read_in_pieces(codec, size):
     count = size // 100_000
     found = decoded(codec, count, 100_000)
     assert (found["rows"], found["bytes"]) == (count, count * 100_000)
     assert found["mebibytes"] < 256
 
 
-def test_the_records_of_a_batch_of_many_small_ones_are_not_located_at_once():
+def test_the_many_small_records_of_a_batch_are_located_in_sections():
     fields = list(HEADER.unpack_from(batch(PLAIN)))
-    # Offsets within the batch that take three bytes, so that all records have the same size.
+    # Each offset within the batch takes three bytes, so that all records have the same size.
     deltas = np.arange(1 << 13, 1 << 20)
     sizes = varints.write(deltas).sizes
     assert set(sizes) == {3}
@@ -75,7 +75,7 @@ def test_the_records_of_a_batch_of_many_small_ones_are_not_located_at_once():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_record_that_is_larger_than_allowed_is_refused(codec):
+def test_a_record_above_the_size_limit_is_refused(codec):
     found = decoded(codec, 1, 200 * MIB)
     assert "the record batch at offset 0 of t-0 cannot be read" in found["refused"]
     assert "more than the limit of 134217728" in found["refused"]
@@ -83,22 +83,22 @@ def test_a_record_that_is_larger_than_allowed_is_refused(codec):
     assert found["mebibytes"] < 256
 
 
-def test_a_false_length_of_snappy_is_refused_before_memory_is_taken():
+def test_a_false_snappy_length_is_refused():
     fields = list(HEADER.unpack_from(batch(PLAIN)))
     fields[5] = Compression.SNAPPY
     for block in (
         b"\xff\xff\xff\xff\x0f",  # 4 GiB
         b"\xff\xff\xff\x7f\x00",  # 256 MiB
         b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-        b"\x64\x00a",  # more than so few bytes can become
-        b"\x05\x00a",  # more than they do become
+        b"\x64\x00a",  # more than so few bytes can expand to
+        b"\x05\x00a",  # more than these bytes expand to
     ):
         for content in (block, b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block):
             with pytest.raises(CorruptRecordsError, match=r"at offset 0 of topic-0 .*snappy"):
                 rows_of(sealed(fields, content))
 
 
-def test_a_batch_of_more_headers_than_fit_into_memory_is_cut_or_refused():
+def test_a_batch_with_too_many_headers_is_split_and_a_record_with_too_many_is_refused():
     headers = [("", None)] * 7
     rows, _ = rows_of(batch([Record(delta, headers=headers) for delta in range(10)]))
     with patch.object(decoder, "_MAX_HEADERS", 15):
@@ -121,7 +121,7 @@ records_of_any_size = st.lists(st.integers(0, 3000), min_size=1, max_size=12).ma
     st.sampled_from([1, 2, 1 << 17]),
     st.integers(0, 50),
 )
-def test_batches_are_read_the_same_in_a_buffer_of_any_size(batches, max_bytes, most, start):
+def test_the_buffer_size_does_not_change_the_rows(batches, max_bytes, most, start):
     raw, whole = b"", []
     for records, codec in batches:
         base = len(whole)
@@ -141,7 +141,7 @@ def test_batches_are_read_the_same_in_a_buffer_of_any_size(batches, max_bytes, m
     st.integers(1, 5000),
     st.sampled_from([1, 2]),
 )
-def test_damaged_records_of_a_large_batch_are_refused_as_those_of_a_small_one(
+def test_damaged_records_are_refused_regardless_of_the_buffer_size(
     records, codec, changes, max_bytes, most
 ):
     plain = batch(records)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that Arrow columns become record batches that are read back unchanged."""
+"""Tests that the encoder turns Arrow columns into record batches that decode to the same rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def encode(records, partitions=None, encoder=None, **options):
 
 
 def read(batches):
-    """The rows of batches, which get the offsets that a broker would give them."""
+    """Assign offsets to the batches as a broker does, and return their rows."""
     raw, offset = bytearray(), 0
     for batch in batches:
         data = bytearray(batch.data)
@@ -75,7 +75,7 @@ rows_to_write = st.lists(
 
 
 @given(rows_to_write, st.sampled_from(Compression), st.sampled_from([1, 500, 1 << 20]))
-def test_what_is_written_is_read_as_it_was(rows, compression, batch_size):
+def test_encoded_rows_are_decoded_unchanged(rows, compression, batch_size):
     partitions = np.array([row["partition"] for row in rows], np.int32)
     encoder = Encoder(compression=compression, batch_size=batch_size)
     batches = encode(records_of(rows, timestamp=pa.int64()), partitions, encoder)
@@ -95,7 +95,7 @@ def without_partition(rows, partition):
 
 
 @given(rows_to_write)
-def test_kafka_python_reads_what_is_written(rows):
+def test_kafka_python_reads_the_encoded_rows(rows):
     (batches,) = encode(records_of(rows, timestamp=pa.int64())).values()
     seen = []
     for batch in batches:
@@ -115,7 +115,7 @@ def test_kafka_python_reads_what_is_written(rows):
     ]
 
 
-def test_columns_that_are_not_there_are_null_empty_and_now():
+def test_missing_columns_get_default_values():
     (batches,) = encode(records_of([{"value": b"a"}, {"value": None}])).values()
     rows = read(batches)
     assert [(row["key"], row["value"], row["headers"]) for row in rows] == [
@@ -125,7 +125,7 @@ def test_columns_that_are_not_there_are_null_empty_and_now():
     assert {row["timestamp"] for row in rows} == {NOW}
 
 
-def test_null_timestamps_are_now_and_finer_ones_are_cut():
+def test_null_timestamps_become_now_and_microseconds_are_truncated():
     rows = [{"value": b"a", "timestamp": START * 1000 + 999}, {"value": b"b", "timestamp": None}]
     (batches,) = encode(records_of(rows, timestamp=pa.timestamp("us", "UTC"))).values()
     assert [row["timestamp"] for row in read(batches)] == [START, NOW]
@@ -133,7 +133,7 @@ def test_null_timestamps_are_now_and_finer_ones_are_cut():
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()])
-def test_text_and_large_types_are_written(kind):
+def test_strings_and_large_types_are_written(kind):
     records = pa.RecordBatch.from_pydict(
         {
             "key": pa.array(["k", None], kind),
@@ -147,7 +147,7 @@ def test_text_and_large_types_are_written(kind):
     ]
 
 
-def test_a_part_of_an_arrow_batch_is_written():
+def test_a_slice_of_an_arrow_batch_is_written():
     rows = [
         {"value": b"%d" % n, "key": b"k", "headers": [{"key": "n", "value": b"%d" % n}] * (n % 3)}
         for n in range(10)
@@ -158,23 +158,23 @@ def test_a_part_of_an_arrow_batch_is_written():
     assert [row["headers"] for row in found] == [row["headers"] for row in rows[4:7]]
 
 
-def test_null_headers_are_none():
+def test_null_headers_become_an_empty_list():
     (batches,) = encode(records_of([{"value": b"a", "headers": None}])).values()
     assert [row["headers"] for row in read(batches)] == [[]]
 
 
-def test_nothing_makes_no_batch():
+def test_no_rows_produce_no_batch():
     assert encode(records_of([{"value": b""}]).slice(1)) == {}
 
 
-def test_batches_are_bounded_and_a_larger_record_has_one_of_its_own():
+def test_batches_are_limited_in_size_and_a_larger_record_gets_its_own_batch():
     rows = [{"value": bytes(size)} for size in (100, 100, 5_000, 100, 100)]
     (batches,) = encode(records_of(rows), encoder=Encoder(batch_size=1_000)).values()
     assert [batch.records for batch in batches] == [2, 1, 2]
     assert [len(batch.data) <= 1_000 + HEADER.size for batch in batches] == [True, False, True]
 
 
-def test_each_batch_says_who_wrote_it_and_its_sequence():
+def test_each_batch_has_its_producer_and_sequence_number():
     encoder = Encoder(batch_size=1, producer_id=77, producer_epoch=5, transactional=True)
     partitions = np.array([4, 0, 4, 4], np.int32)
     batches = encode(
@@ -203,14 +203,14 @@ def test_a_batch_that_would_grow_is_not_compressed():
         assert fields_of(batches[0])["attributes"] == compression
 
 
-def test_blocks_of_lz4_are_independent_as_brokers_demand():
+def test_lz4_blocks_are_independent_as_brokers_require():
     encoder = Encoder(compression=Compression.LZ4)
     (batches,) = encode(records_of([{"value": bytes(200_000)}]), encoder=encoder).values()
     flags = batches[0].data[HEADER.size + 4]
     assert flags & 0x20
 
 
-def test_records_that_kafka_would_not_take_are_told_by_their_row():
+def test_records_that_kafka_would_reject_are_reported_by_row():
     rows = [
         {"value": b"fine", "timestamp": 0},
         {"value": bytes(2_000)},

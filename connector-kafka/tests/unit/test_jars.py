@@ -9,7 +9,7 @@ from connectors_core.errors import ConfigurationError
 NAMES = ["kafka-3.9.2", "kafka-4.3.1", "spark-sql-kafka-0-10_2.12-3.5.7"]
 
 
-def test_an_unknown_list_names_those_there_are() -> None:
+def test_the_error_of_an_unknown_list_names_the_existing_lists() -> None:
     with pytest.raises(ConfigurationError, match=r"kafka-3\.9\.2.*kafka-4\.3\.1"):
         jars.class_path("kafka-1.0.0")
 

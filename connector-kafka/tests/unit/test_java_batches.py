@@ -29,7 +29,7 @@ def contents(rows):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_of_java_is_read(codec):
+def test_batches_of_java_are_read_in_every_codec(codec):
     raw = of_java(codec)
     assert HEADER.unpack_from(raw)[5] & 7 == CODECS.index(codec)
     rows, position = rows_of(raw)
@@ -41,18 +41,18 @@ def test_every_codec_of_java_is_read(codec):
     assert min(row["timestamp"] for row in rows) > START
 
 
-def test_the_broker_s_timestamps_are_read():
+def test_the_append_times_of_the_broker_are_read():
     rows, _ = rows_of(of_java("log-append-time"))
     assert len(rows) == 20
     assert {row["timestamp_type"] for row in rows} == {1}
     assert len({row["timestamp"] for row in rows}) == 1
 
 
-def test_markers_of_the_broker_end_transactions():
+def test_transaction_markers_end_transactions():
     raw = of_java("transactions")
     (producer_id,) = {HEADER.unpack_from(raw)[9]}
     every, position = rows_of(raw, columns=["value"])
-    # Three transactions of three records and a marker each.
+    # The log has three transactions, each with three records and a marker.
     assert (len(every), position) == (9, 12)
     rows, position = rows_of(raw, columns=["value"], aborted=[(producer_id, 4)])
     assert position == 12

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the last committed group offsets remain, even if a commit is in progress."""
+"""Tests that a slow commit of group offsets does not overwrite a later one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connectors_core.metrics import MetricGroup
 
 
 class SlowCluster:
-    """Its first commit is slower than the next one, if that comes meanwhile."""
+    """A cluster whose first commit is slower than a second one that starts in the meantime."""
 
     def __init__(self) -> None:
         self.committed: list[int] = []
@@ -30,7 +30,7 @@ class SlowCluster:
         self.committed.append(offset)
 
 
-def test_a_commit_that_is_under_way_does_not_put_back_the_last_one() -> None:
+def test_a_commit_in_progress_does_not_overwrite_the_last_commit() -> None:
     workers: list[threading.Thread] = []
 
     def call_async(call: Any, _handler: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the columns of records."""
+"""Tests how the fields of records become columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def layout(*metadata: str) -> RecordLayout:
 
 @pytest.mark.parametrize("timestamp", [1_700_000_000_000_000_000, 2**63 - 1, -(2**63)])
 @pytest.mark.parametrize("columns", [("timestamp",), ("value", "timestamp")])
-def test_a_record_whose_timestamp_is_no_time_is_a_bad_one(timestamp, columns):
+def test_a_record_with_an_out_of_range_timestamp_is_a_bad_record(timestamp, columns):
     made = layout(*columns)
     fields = [COLUMNS.field(name) for name in made.fetched_columns]
     values = {

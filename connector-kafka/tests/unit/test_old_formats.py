@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests reading topics from before Kafka 0.11."""
+"""Tests reading the record formats that precede Kafka 0.11."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ records_to_write = st.lists(st.tuples(texts, texts, st.integers(0, 2**40)), min_
 
 
 def message(magic, offset, key, value, timestamp=START, attributes=0):
-    """A message, or with a codec in the attributes one that holds others."""
+    """Build a message. If the attributes name a codec, its value contains other messages."""
     parts = struct.pack(">bb", magic, attributes)
     if magic:
         parts += struct.pack(">q", timestamp)
@@ -36,7 +36,7 @@ def compressed(magic, messages, compression, *, offset, timestamp=START, appende
 
 
 @given(records_to_write, st.sampled_from([0, 1]), st.sampled_from([0, 1]))
-def test_the_same_is_read_as_by_kafka_python(records, magic, codec):
+def test_rows_equal_those_of_kafka_python(records, magic, codec):
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 30)
     for offset, (key, value, timestamp) in enumerate(records):
         builder.append(offset, timestamp=timestamp, key=key, value=value)
@@ -55,7 +55,7 @@ def test_the_same_is_read_as_by_kafka_python(records, magic, codec):
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-def test_offsets_within_a_compressed_message_count_from_its_own(compression):
+def test_offsets_within_a_compressed_message_are_relative_to_its_offset(compression):
     inner = [message(1, delta, b"k", b"%d" % delta, START + delta) for delta in (0, 2, 3)]
     raw = compressed(1, inner, compression, offset=103)
     rows, position = rows_of(raw, start_offset=101)
@@ -63,14 +63,14 @@ def test_offsets_within_a_compressed_message_count_from_its_own(compression):
     assert position == 104
 
 
-def test_the_broker_s_timestamp_stands_for_those_of_the_messages():
+def test_the_append_time_of_the_broker_replaces_the_timestamps_of_the_messages():
     inner = [message(1, delta, None, b"v", START) for delta in range(2)]
     raw = compressed(1, inner, Compression.GZIP, offset=1, timestamp=START + 9, appended=True)
     rows, _ = rows_of(raw)
     assert [(row["timestamp"], row["timestamp_type"]) for row in rows] == [(START + 9, 1)] * 2
 
 
-def test_old_and_new_batches_may_follow_one_another():
+def test_old_and_new_formats_can_follow_one_another():
     raw = message(0, 7, None, b"0") + message(1, 8, b"k", None) + batch([Record(0)], base_offset=9)
     rows, position = rows_of(raw, start_offset=7)
     assert [(row["offset"], row["value"]) for row in rows] == [(7, b"0"), (8, None), (9, None)]
@@ -78,7 +78,7 @@ def test_old_and_new_batches_may_follow_one_another():
     assert rows[0]["timestamp"] == -1
 
 
-def test_a_damaged_message_is_told():
+def test_a_damaged_message_is_refused():
     raw = bytearray(message(1, 5, b"key", b"value"))
     raw[-1] ^= 1
     with pytest.raises(CorruptRecordsError, match="checksum"):
@@ -86,7 +86,7 @@ def test_a_damaged_message_is_told():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_bytes_that_are_no_messages_are_refused(magic):
+def test_bytes_that_are_not_messages_are_refused(magic):
     whole = message(magic, 0, b"key", b"value")
     inner = [whole[:-1], whole[:9], whole + b"\0", b"", whole[:8] + bytes(4) + whole[12:]]
     for content in inner:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that records go to the partitions that Java's producer would choose."""
+"""Tests that records go to the partitions that Java's producer chooses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 from connector_kafka.records import Partitioner, wrong_partitions
 from connector_kafka.records.partitioner import murmur2
 
-# From the tests of Kafka's Java client, where they are signed.
+# These hashes come from the tests of Kafka's Java client, where they are signed.
 OF_JAVA = {
     b"21": -973932308,
     b"foobar": -790332482,
@@ -29,30 +29,30 @@ def records_of(**columns):
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.string(), pa.large_binary()])
-def test_hashes_are_those_of_java(kind):
+def test_hashes_equal_those_of_java(kind):
     keys = pa.array([key.decode() for key in OF_JAVA], kind)
     assert murmur2(keys).astype(np.int32).tolist() == list(OF_JAVA.values())
 
 
 @given(st.lists(st.binary(max_size=30) | st.binary(min_size=90, max_size=100)), st.integers(0, 3))
-def test_hashes_are_those_of_kafka_python(keys, skipped):
+def test_hashes_equal_those_of_kafka_python(keys, skipped):
     found = murmur2(pa.array(keys, pa.binary()).slice(skipped))
     assert found.tolist() == [murmur2_of_kafka_python(key) for key in keys[skipped:]]
 
 
-def test_many_keys_of_all_lengths_are_hashed():
+def test_keys_of_every_length_are_hashed():
     keys = [bytes(range(length)) for length in range(256)] * 3
     expected = [murmur2_of_kafka_python(key) for key in keys]
     assert murmur2(pa.array(keys, pa.binary())).tolist() == expected
 
 
-def test_a_key_goes_where_java_sends_it():
+def test_a_key_goes_to_the_partition_that_java_chooses():
     keys = pa.array(list(OF_JAVA), pa.binary())
     found = Partitioner().assign(records_of(key=keys, value=keys), 7)
     assert found.tolist() == [(value & 0x7FFFFFFF) % 7 for value in OF_JAVA.values()]
 
 
-def test_a_chosen_partition_comes_before_the_key():
+def test_an_explicit_partition_takes_precedence_over_the_key():
     records = records_of(
         key=pa.array([b"foobar", b"foobar", None], pa.binary()),
         value=pa.array([b""] * 3, pa.binary()),
@@ -62,13 +62,13 @@ def test_a_chosen_partition_comes_before_the_key():
     assert Partitioner().assign(records, 3).tolist() == [2, of_key, 1]
 
 
-def test_a_partition_that_is_not_there_is_told_by_its_row():
+def test_a_missing_partition_is_reported_by_row():
     column = pa.array([0, -1, None, 3, 2], pa.int64())
     assert wrong_partitions(column, 3).tolist() == [1, 3]
 
 
-def test_records_without_a_key_fill_one_partition_after_the_other():
-    value = pa.array([bytes(84)] * 100, pa.binary())  # 100 bytes each, as they count
+def test_records_without_a_key_fill_the_partitions_in_turn():
+    value = pa.array([bytes(84)] * 100, pa.binary())  # each record counts as 100 bytes
     partitioner = Partitioner(sticky_bytes=2_000, first=1)
     found = [partitioner.assign(records_of(value=value[i : i + 10]), 3) for i in range(0, 100, 10)]
     counts = np.bincount(np.concatenate(found), minlength=3)
@@ -79,7 +79,7 @@ def test_records_without_a_key_fill_one_partition_after_the_other():
     assert found[0][0] == 1
 
 
-def test_the_same_rows_go_to_the_same_partitions_again():
+def test_the_same_rows_always_go_to_the_same_partitions():
     value = pa.array([bytes(n % 50) for n in range(1_000)], pa.binary())
     first, second = (
         Partitioner(sticky_bytes=500, first=4).assign(records_of(value=value), 6) for _ in range(2)
@@ -87,7 +87,7 @@ def test_the_same_rows_go_to_the_same_partitions_again():
     assert (first == second).all()
 
 
-def test_records_with_and_without_keys_do_not_disturb_each_other():
+def test_records_with_keys_do_not_affect_records_without_keys():
     key = pa.array([b"foobar", None] * 10, pa.binary())
     records = records_of(key=key, value=pa.array([None] * 20, pa.binary()))
     found = Partitioner(sticky_bytes=1 << 20, first=2).assign(records, 5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how plans read partitions: every record once, within limits, and in fair turns."""
+"""Tests that plans read every record once, within limits, and with fair shares."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def end(partition: int, offset: int) -> dict[TopicPartition, int]:
 
 
 @given(st.lists(st.integers(0, 10**12), max_size=20), st.none() | st.integers(0, 10**12))
-def test_shares_add_up_to_the_limit_and_nobody_gets_more_than_there_is(available, limit):
+def test_shares_add_up_to_the_limit_and_none_exceeds_the_available_rows(available, limit):
     parts = shares(available, limit)
     assert all(0 <= part <= each for part, each in zip(parts, available, strict=True))
     assert sum(parts) == min(sum(available), sum(available) if limit is None else limit)
 
 
-def test_the_one_that_waits_longest_gets_a_row_however_large_the_others_are():
+def test_the_first_partition_gets_a_row_even_if_the_others_are_much_larger():
     assert shares([1, 10**9, 10**9], 10)[0] == 1
 
 
-def test_a_partition_whose_end_is_not_known_is_not_read_and_not_idle():
+def test_a_partition_with_an_unknown_end_is_not_planned():
     assert plan([split(0, 5)], {}, ReadLimits()) == {}
 
 
@@ -55,30 +55,30 @@ def test_a_partition_at_its_last_stop_is_finished():
     assert read.then is None
 
 
-def test_of_the_rows_to_skip_those_that_were_lost_do_not_come():
+def test_lost_rows_are_subtracted_from_the_rows_to_skip():
     before = split(0, 100)
     assert replace(before, offset=120).still_to_skip(30, before) == 30
     assert replace(before, offset=120, lost=20).still_to_skip(30, before) == 10
     assert replace(before, offset=140, lost=40).still_to_skip(30, before) == 0
 
 
-def test_none_of_the_rows_to_skip_comes_of_a_log_that_was_cut_or_made_anew():
+def test_a_truncated_or_recreated_log_has_no_rows_to_skip():
     before = split(0, 100)
     assert replace(before, offset=90, cuts=1).still_to_skip(30, before) == 0
     assert replace(before, offset=200, topic_id="another").still_to_skip(30, before) == 0
 
 
-def test_splits_beyond_the_limit_of_splits_are_left_out():
+def test_splits_above_the_limit_of_splits_are_not_planned():
     ends = {**end(0, 9), **end(1, 9), **end(2, 0)}
     reads = plan([split(2, 0), split(0, 0), split(1, 0)], ends, ReadLimits(splits=1))
-    assert set(reads) == {"t-2", "t-0"}  # an idle one takes no room
+    assert set(reads) == {"t-2", "t-0"}  # an idle split does not count toward the limit
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5),
     st.integers(1, 30),
 )
-def test_plan_after_plan_reads_every_offset_once(partitions, rows):
+def test_successive_plans_read_every_offset_once(partitions, rows):
     ends = {
         key: stop for n, (_, stop) in enumerate(partitions) for key, stop in end(n, stop).items()
     }

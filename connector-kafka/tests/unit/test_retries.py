@@ -32,14 +32,14 @@ def failing(*errors: Exception):
     return ask
 
 
-def test_pauses_follow_the_properties_with_the_jitter_of_kafka() -> None:
+def test_pauses_follow_the_backoff_properties_with_jitter() -> None:
     policy = retry_policy(CONFIG)
     for tries, longest in ((1, 0.001), (2, 0.002), (3, 0.004), (9, 0.004)):
         assert 0.8 * longest <= policy.pause(tries) <= longest
     assert policy.timeout == 0.04
 
 
-def test_a_request_is_sent_again_until_it_succeeds() -> None:
+def test_a_request_is_retried_until_it_succeeds() -> None:
     assert retrying(failing(KafkaRetryableError("a"), KafkaRetryableError("b")), CONFIG) == "answer"
 
 
@@ -56,6 +56,6 @@ def test_the_last_error_is_raised_after_the_timeout() -> None:
     assert len(tries) > 2
 
 
-def test_a_request_that_cannot_succeed_is_not_sent_again() -> None:
+def test_a_request_that_cannot_succeed_is_not_retried() -> None:
     with pytest.raises(KafkaRequestError):
         retrying(failing(KafkaRequestError("no")), CONFIG)

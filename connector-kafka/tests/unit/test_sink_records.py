@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how rows become records: columns, formats, changelogs, partitions, and rejections."""
+"""Tests how rows become records, and which rows are rejected."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def preparation(
 
 
 def prepared(made: RecordPreparation, batch: pa.RecordBatch) -> dict[str, list[tuple[Any, Any]]]:
-    """Key and value of the records of each topic."""
+    """Return the keys and values of the records by topic."""
     return {
         each.topic: list(
             zip(
@@ -103,14 +103,14 @@ def changelog(*changes: tuple[str, str | None, str | None]) -> pa.RecordBatch:
 # --- Columns and formats ----------------------------------------------------------------------
 
 
-def test_key_and_value_are_taken_as_spark_names_them() -> None:
+def test_key_and_value_columns_have_the_names_of_spark() -> None:
     batch = pa.RecordBatch.from_pydict({"key": ["k", None], "value": [b"v", None]})
     schema = KafkaRecordSerializationSchema(topic="a")
     schema.validate(batch.schema)
     assert prepared(preparation(schema), batch) == {"a": [(b"k", b"v"), (None, None)]}
 
 
-def test_a_format_makes_the_value_of_all_columns_that_are_nothing_else() -> None:
+def test_a_value_format_encodes_all_columns_without_another_role() -> None:
     schema = KafkaRecordSerializationSchema(
         topic_column="to", key_fields=("origin",), value_format=JsonFormat()
     )
@@ -124,7 +124,7 @@ def test_a_format_makes_the_value_of_all_columns_that_are_nothing_else() -> None
     }
 
 
-def test_a_format_is_given_by_its_name_too() -> None:
+def test_a_format_can_be_given_by_name() -> None:
     named = KafkaRecordSerializationSchema(
         topic="flights", key_fields=("tail",), key_format="string", value_format="json"
     )
@@ -133,7 +133,7 @@ def test_a_format_is_given_by_its_name_too() -> None:
         KafkaRecordSerializationSchema(topic="flights", value_format="jsn")
 
 
-def test_a_key_has_a_format_of_its_own_and_names_without_their_prefix() -> None:
+def test_a_key_has_its_own_format_and_its_field_names_lose_the_prefix() -> None:
     batch = FLIGHTS.rename_columns(["k_origin", "flight", "to"])
     schema = KafkaRecordSerializationSchema(
         topic="a",
@@ -148,7 +148,7 @@ def test_a_key_has_a_format_of_its_own_and_names_without_their_prefix() -> None:
     assert first == (b'{"origin":"JFK"}', b'{"flight":1,"to":"a"}')
 
 
-def test_the_fields_of_values_may_be_given_by_name() -> None:
+def test_value_fields_can_be_given_by_name() -> None:
     schema: Any = {"topic": "flights", "key_fields": ("tail",), "value_format": JsonFormat()}
     by_name = KafkaRecordSerializationSchema(**schema, value_fields="except-key")
     assert by_name == KafkaRecordSerializationSchema(**schema, value_fields=ValueFields.EXCEPT_KEY)
@@ -156,7 +156,7 @@ def test_the_fields_of_values_may_be_given_by_name() -> None:
         KafkaRecordSerializationSchema(**schema, value_fields="except-keys")
 
 
-def test_time_headers_and_partition_come_from_columns() -> None:
+def test_timestamp_headers_and_partition_come_from_columns() -> None:
     when = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
     batch = pa.RecordBatch.from_pydict(
         {
@@ -176,7 +176,7 @@ def test_time_headers_and_partition_come_from_columns() -> None:
     assert made.partitions.tolist() == [2, 1]
 
 
-def test_headers_of_a_part_of_a_batch_are_written_as_those_of_a_whole_one() -> None:
+def test_headers_of_a_sliced_batch_belong_to_the_right_rows() -> None:
     headers = [[("a", b"1")], None, [("b", b"2"), ("c", None)], []]
     batch = pa.RecordBatch.from_pydict(
         {"value": [b"v"] * 4, "headers": pa.array(headers, pa.map_(pa.string(), pa.binary()))}
@@ -200,7 +200,7 @@ def test_headers_of_a_part_of_a_batch_are_written_as_those_of_a_whole_one() -> N
         ({"topic": "a", "key_fields": ("k_x",), "key_fields_prefix": "k_"}, "value.fields-include"),
     ],
 )
-def test_what_does_not_go_together_is_refused(settings: dict[str, Any], option: str) -> None:
+def test_conflicting_settings_are_refused(settings: dict[str, Any], option: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         KafkaRecordSerializationSchema(**settings)
     assert refused.value.option == option
@@ -225,7 +225,7 @@ def test_rows_that_cannot_become_records_are_refused(settings: dict[str, Any], o
 
 
 @pytest.mark.parametrize("partitioner", [KafkaPartitioner.FIXED, KafkaPartitioner.ROUND_ROBIN])
-def test_an_upsert_goes_where_its_key_goes(partitioner: KafkaPartitioner) -> None:
+def test_an_upsert_refuses_partitioners_that_ignore_the_key(partitioner: KafkaPartitioner) -> None:
     schema = KafkaRecordSerializationSchema(topic="a")
     with pytest.raises(InvalidOptionError) as refused:
         KafkaSink(
@@ -237,7 +237,7 @@ def test_an_upsert_goes_where_its_key_goes(partitioner: KafkaPartitioner) -> Non
     assert refused.value.option == "sink.partitioner"
 
 
-def test_columns_that_nothing_is_made_of_are_named() -> None:
+def test_the_error_names_the_unused_columns() -> None:
     schema = FLIGHTS.schema.append(pa.field("value", pa.binary()))
     with pytest.raises(ConfigurationError) as refused:
         KafkaRecordSerializationSchema(topic="a").validate(schema)
@@ -249,13 +249,13 @@ def test_columns_that_nothing_is_made_of_are_named() -> None:
 RAW = KafkaRecordSerializationSchema(topic="a")
 
 
-def test_deleted_rows_become_records_without_value() -> None:
+def test_deleted_rows_become_records_without_a_value() -> None:
     batch = changelog(("+I", "k", "1"), ("-U", "k", "1"), ("+U", "k", "2"), ("-D", "k", "2"))
     made = prepared(preparation(RAW, upsert=UpsertMode.EVERY_ROW), batch)
     assert made == {"a": [(b"k", b"1"), (b"k", b"2"), (b"k", None)]}
 
 
-def test_the_last_record_of_each_key_is_kept_in_its_place() -> None:
+def test_only_the_last_record_of_each_key_is_kept() -> None:
     batch = changelog(("+I", "x", "1"), ("+I", "y", "1"), ("+U", "x", "2"), ("-D", "y", "1"))
     made = prepared(preparation(RAW, upsert=UpsertMode.LAST_OF_EACH_KEY), batch)
     assert made == {"a": [(b"x", b"2"), (b"y", None)]}
@@ -269,14 +269,14 @@ def test_the_last_record_of_each_key_is_kept_in_its_place() -> None:
         max_size=30,
     )
 )
-def test_both_modes_end_with_the_same_table(changes: list[tuple[str, str, str]]) -> None:
+def test_both_upsert_modes_lead_to_the_same_table(changes: list[tuple[str, str, str]]) -> None:
     def table(mode: UpsertMode) -> dict[Any, Any]:
         return dict(prepared(preparation(RAW, upsert=mode), changelog(*changes)).get("a", []))
 
     assert table(UpsertMode.LAST_OF_EACH_KEY) == table(UpsertMode.EVERY_ROW)
 
 
-def test_a_changelog_is_not_written_as_if_its_rows_were_new() -> None:
+def test_a_changelog_needs_an_upsert_mode() -> None:
     sink = KafkaSink("localhost:9", serialization=RAW)
     with pytest.raises(ConfigurationError) as refused:
         sink.validate(changelog().schema)
@@ -326,12 +326,12 @@ def test_records_that_brokers_would_refuse_are_bad_records(
     ("change", "reason"),
     [(("+I", None, "1"), "has no key"), (("?", "k", "1"), "unknown row kind")],
 )
-def test_changes_that_mean_nothing_are_bad_records(change: Any, reason: str) -> None:
+def test_changes_without_a_key_or_a_known_kind_are_bad_records(change: Any, reason: str) -> None:
     with pytest.raises(BadRecordError, match=reason):
         prepared(preparation(RAW, upsert=UpsertMode.EVERY_ROW), changelog(change))
 
 
-def test_rows_are_counted_from_the_first_batch_on() -> None:
+def test_the_row_number_of_a_bad_record_counts_all_batches() -> None:
     made = preparation(KafkaRecordSerializationSchema(topic_column="to"))
     good = pa.RecordBatch.from_pydict({"value": ["x"] * 3, "to": ["a"] * 3})
     list(made.prepare(good))
@@ -340,7 +340,7 @@ def test_rows_are_counted_from_the_first_batch_on() -> None:
         list(made.prepare(bad))
 
 
-def test_a_topic_that_does_not_exist_is_said() -> None:
+def test_a_topic_that_does_not_exist_is_an_error() -> None:
     rows = pa.RecordBatch.from_pydict({"value": ["x"]})
     with pytest.raises(KafkaRequestError) as refused:
         prepared(preparation(KafkaRecordSerializationSchema(topic="gone")), rows)
@@ -350,31 +350,31 @@ def test_a_topic_that_does_not_exist_is_said() -> None:
 # --- Partitions -------------------------------------------------------------------------------
 
 
-def test_keys_find_the_partition_that_java_gives_them() -> None:
+def test_keys_go_to_the_partitions_that_java_chooses() -> None:
     batch = pa.RecordBatch.from_pydict({"key": ["21", "foobar", "a-little-bit-long-string"]})
     batch = batch.append_column("value", pa.array(["v"] * 3))
     (made,) = preparation(RAW).prepare(batch)
-    # -973932308, -790332482, -985981536: from the tests of Kafka's own Utils.murmur2
+    # The hashes come from the tests of Kafka's own Utils.murmur2.
     expected = [(h & 0x7FFFFFFF) % 3 for h in (-973932308, -790332482, -985981536)]
     assert made.partitions.tolist() == expected
 
 
-def test_a_fixed_partitioner_keeps_to_one_partition() -> None:
+def test_the_fixed_partitioner_uses_one_partition() -> None:
     rows = pa.RecordBatch.from_pydict({"key": ["x", "y"], "value": ["1", "2"]})
     (made,) = preparation(RAW, partitioner=KafkaPartitioner.FIXED).prepare(rows)
     assert made.partitions.tolist() == [2, 2]
 
 
-def test_round_robin_goes_round_whatever_the_key() -> None:
+def test_round_robin_uses_all_partitions_and_ignores_the_key() -> None:
     rows = pa.RecordBatch.from_pydict({"key": ["k"] * 3000, "value": ["x" * 100] * 3000})
     (made,) = preparation(RAW, partitioner=KafkaPartitioner.ROUND_ROBIN).prepare(rows)
     assert set(made.partitions.tolist()) == {0, 1, 2}
 
 
-# --- The sink as a value ----------------------------------------------------------------------
+# --- Properties of the sink -------------------------------------------------------------------
 
 
-def test_a_sink_travels_and_hides_its_secrets() -> None:
+def test_a_sink_can_be_pickled_and_hides_its_secrets() -> None:
     sink = KafkaSink(
         "one:1,two:2",
         serialization=RAW,
@@ -390,14 +390,14 @@ def test_a_sink_travels_and_hides_its_secrets() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, "exactly-once"])
-def test_a_guarantee_needs_all_replicas(guarantee: Any) -> None:
+def test_a_delivery_guarantee_requires_acks_from_all_replicas(guarantee: Any) -> None:
     with pytest.raises(ConfigurationError) as refused:
         KafkaSink("x:1", serialization=RAW, delivery_guarantee=guarantee, properties={"acks": "1"})
     assert refused.value.option == "properties.acks"
 
 
 @pytest.mark.parametrize("shown", ["serialization.key_fields", "key.fields"])
-def test_a_pipeline_names_a_column_that_is_missing_as_it_was_given(
+def test_the_error_of_a_missing_column_names_the_setting_as_the_user_gave_it(
     tmp_path: Path, shown: str
 ) -> None:
     if shown != "key.fields":
@@ -431,6 +431,6 @@ def test_an_upsert_needs_a_key() -> None:
         ("format", "value.format"),
     ],
 )
-def test_names_of_flink_and_spark_are_recognised(key: str, meant: str) -> None:
+def test_option_names_of_flink_and_spark_lead_to_a_suggestion(key: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=meant.replace(".", r"\.")):
         KafkaSink.from_options({"properties.bootstrap.servers": "x:1", "topic": "a", key: "1"})

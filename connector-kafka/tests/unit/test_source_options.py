@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests KafkaSource from Python and from options: its properties, rejections, and pickling."""
+"""Tests how KafkaSource is built in Python and from options, and which settings it refuses."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ class TestSourceOptions(OptionsTestSuite):
         ("format", "value.format"),
     ],
 )
-def test_names_of_flink_and_spark_lead_to_ours(foreign, ours):
+def test_option_names_of_flink_and_spark_lead_to_a_suggestion(foreign, ours):
     with pytest.raises(UnknownOptionError) as refused:
         KafkaSource.from_options({**OPTIONS, foreign: "x"})
     assert ours in refused.value.suggestions
 
 
-def test_nothing_decoded_gives_what_sparks_own_source_gives():
+def test_a_source_without_a_format_has_the_columns_of_sparks_own_source():
     source = KafkaSource.from_options(OPTIONS)
     assert source.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
     assert source.schema().names == names
 
 
-def test_options_say_all_that_python_does():
+def test_options_cover_all_arguments_of_the_python_api():
     source = KafkaSource.from_options(
         {
             "properties.bootstrap.servers": SERVERS,
@@ -144,12 +144,12 @@ def test_options_say_all_that_python_does():
         ({"properties.fetch.min.byte": "1"}, r"fetch\.min\.bytes"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(options, reason):
+def test_conflicting_options_are_refused(options, reason):
     with pytest.raises(ConfigurationError, match=reason):
         KafkaSource.from_options({**OPTIONS, **options})
 
 
-def test_a_stream_may_end():
+def test_a_stream_can_have_an_end():
     end = OffsetsInitializer.latest()
     assert KafkaSource(SERVERS, topics="flights", bounded=end).boundedness() is Boundedness.BOUNDED
     stream = KafkaSource(SERVERS, topics="flights", bounded=end, as_stream=True)
@@ -168,7 +168,7 @@ def test_a_stream_may_end():
         '{"flights": {"0": 42, "1": 300}}',
     ],
 )
-def test_offsets_are_taken_as_flink_and_spark_write_them(offsets):
+def test_offsets_are_accepted_in_the_notations_of_flink_and_spark(offsets):
     source = KafkaSource.from_options(
         {
             **OPTIONS,
@@ -181,7 +181,7 @@ def test_offsets_are_taken_as_flink_and_spark_write_them(offsets):
     assert source.starting_offsets == wanted
 
 
-def test_values_are_taken_as_flink_and_spark_write_them():
+def test_topics_and_partitions_are_accepted_in_the_notations_of_flink_and_spark():
     assert KafkaSource.from_options({**OPTIONS, "topic": "a;b"}).topics == ("a", "b")
     assigned = {**OPTIONS, "topic": None, "partitions": '{"a": [0, 1]}'}
     assert [str(each) for each in KafkaSource.from_options(assigned).partitions] == ["a-0", "a-1"]
@@ -210,13 +210,13 @@ def test_values_are_taken_as_flink_and_spark_write_them():
         ("kafka.isolation.level", "'scan.isolation-level'"),
     ],
 )
-def test_an_option_of_sparks_source_is_refused_with_what_is_there_instead(key, instead):
+def test_an_option_of_sparks_source_is_refused_with_its_replacement(key, instead):
     with pytest.raises(UnknownOptionError) as refused:
         KafkaSource.from_options({**OPTIONS, key: "1"})
     assert instead in (refused.value.hint or "")
 
 
-def test_a_time_of_offsets_needs_a_zone():
+def test_a_start_timestamp_needs_a_time_zone_and_offsets_must_not_be_negative():
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     assert OffsetsInitializer.timestamp(moment) == OffsetsInitializer.timestamp(1_704_067_200_000)
     with pytest.raises(InvalidOptionError, match="time zone"):
@@ -225,12 +225,12 @@ def test_a_time_of_offsets_needs_a_zone():
         OffsetsInitializer.offsets({("flights", 0): -1})
 
 
-def test_properties_of_consumer_groups_are_refused():
+def test_the_auto_commit_property_is_refused():
     with pytest.raises(UnsupportedError, match="checkpoint"):
         KafkaSource(SERVERS, topics="flights", properties={"enable.auto.commit": "true"})
 
 
-def test_it_ships_to_executors_and_shows_no_password():
+def test_a_source_can_be_pickled_and_hides_its_password():
     source = KafkaSource(
         SERVERS,
         topics="flights",
@@ -263,7 +263,7 @@ def test_it_ships_to_executors_and_shows_no_password():
         ),
     ],
 )
-def test_a_person_names_a_place_to_begin_again_at(
+def test_a_position_to_rewind_to_is_parsed(
     position: str, begins: OffsetsInitializer
 ) -> None:
     assert parse_position(position) == begins
@@ -272,7 +272,7 @@ def test_a_person_names_a_place_to_begin_again_at(
 @pytest.mark.parametrize(
     "position", ["", "yesterday", "timestamp:", "timestamp:2026-01-31", "timestamp:soon", "a:b=c"]
 )
-def test_a_place_that_is_not_understood_is_refused(position: str) -> None:
+def test_an_invalid_position_is_refused(position: str) -> None:
     with pytest.raises(InvalidOptionError, match="is not a position"):
         parse_position(position)
     with pytest.raises(InvalidOptionError, match="is not a position"):

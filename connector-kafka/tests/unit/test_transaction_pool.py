@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests when each transactional ID is initialized."""
+"""Tests when the pool initializes each transactional ID."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = SinkTransactions(prefix="p", pipeline_id=PIPELINE, sink_uid="out")
 
 
 class Coordinators:
-    """Give epochs, and remember for which ids they were asked."""
+    """Coordinators that hand out epochs and remember the requested IDs."""
 
     def __init__(self, *listed: str, over: Sequence[str] = ()) -> None:
         self.asked: list[str] = []
@@ -42,14 +42,14 @@ def pool(client: Any, now: list[float]) -> TransactionPool:
     )
 
 
-def test_an_id_is_leased_with_a_new_epoch_each_time() -> None:
+def test_each_lease_of_an_id_has_a_new_producer_epoch() -> None:
     client, now = Coordinators(), [0.0]
     leases = pool(client, now)
     first, second = (leases.lease(epoch, 2).identities for epoch in (0, 1))
     assert not {*itertools.chain(*first)} & {*itertools.chain(*second)}
 
 
-def test_an_id_that_brokers_may_have_forgotten_is_initialised_again() -> None:
+def test_an_id_that_brokers_may_have_forgotten_is_initialized_again() -> None:
     client, now = Coordinators(), [0.0]
     leases = pool(client, now)
     leases.lease(0, 1)
@@ -60,23 +60,23 @@ def test_an_id_that_brokers_may_have_forgotten_is_initialised_again() -> None:
     assert sorted(client.asked) == [NAMES.transactional_id(0, 5, slot) for slot in (0, 1)]
 
 
-def test_what_former_drivers_left_is_taken_back_and_nothing_of_others() -> None:
+def test_only_ids_of_previous_drivers_of_the_same_sink_are_taken_over() -> None:
     left = [NAMES.transactional_id(7, 4, 3), NAMES.transactional_id(7, 5, 1)]
-    before = f"p-{PIPELINE}-out-2-0"  # as releases before 3.0 called them
+    before = f"p-{PIPELINE}-out-2-0"  # the naming scheme of releases before 3.0
     others = [f"p-{PIPELINE}-out-1-0-0", f"q-{PIPELINE}-out-0-1", "of-somebody"]
     client = Coordinators(*left, before, *others)
     pool(client, [0.0]).renew()
     assert client.asked == [*sorted([*left, before]), NAMES.transactional_id(0, 5, 0)]
 
 
-def test_what_the_driver_before_has_fenced_is_left_to_be_forgotten() -> None:
+def test_completed_ids_older_than_the_previous_driver_are_left_to_expire() -> None:
     older, last = NAMES.transactional_id(0, 2, 0), NAMES.transactional_id(0, 4, 0)
     client = Coordinators(over=[older, last])
     pool(client, [0.0]).renew()
     assert client.asked == [last, NAMES.transactional_id(0, 5, 0)]
 
 
-def test_nothing_of_a_later_driver_is_initialised() -> None:
+def test_ids_of_a_later_driver_are_not_initialized() -> None:
     client = Coordinators(*(NAMES.transactional_id(0, 6, slot) for slot in range(3)))
     leases = pool(client, [0.0])
     leases.renew()
@@ -88,7 +88,7 @@ def test_nothing_of_a_later_driver_is_initialised() -> None:
     assert {NAMES.own(each).incarnation for each in client.asked} == {5}
 
 
-def test_all_that_is_open_of_a_writer_is_ended_before_its_receipt_is_read() -> None:
+def test_all_open_transactions_of_a_writer_are_fenced_when_it_is_renewed() -> None:
     other = NAMES.transactional_id(1, 4, 0)
     open_ids = [NAMES.transactional_id(0, 3, 9), f"p-{PIPELINE}-out-0-7"]
     client = Coordinators(*open_ids, other)

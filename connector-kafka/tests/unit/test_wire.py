@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the client's private parts that the connector uses."""
+"""Tests the private parts of the client that the connector uses."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def closed_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_installed_client_has_the_parts_that_are_used():
+def test_the_installed_client_fulfills_the_contract():
     check_contract()
 
 
-def test_a_client_without_them_is_told_apart(monkeypatch):
+def test_a_client_with_missing_parts_is_refused(monkeypatch):
     monkeypatch.delattr(KafkaConnectionManager, "least_loaded_node")
     monkeypatch.setattr(KafkaConnectionManager, "connection_delay", lambda self: 0)
     with pytest.raises(UnsupportedError) as refused:
@@ -42,7 +42,7 @@ def test_a_client_without_them_is_told_apart(monkeypatch):
     assert "connection_delay does not accept 'node_id'" in str(refused.value)
 
 
-def test_reading_falls_back_on_the_public_api_and_says_so(monkeypatch, caplog):
+def test_reading_falls_back_to_the_public_api_and_logs_the_reason(monkeypatch, caplog):
     config = ClientConfig.of({"bootstrap.servers": "127.0.0.1:9092"}, CONSUMER_PROPERTIES)
     assert isinstance(open_fetcher(config, FetchSettings(), FetchApi.AUTO), Fetcher)
     assert isinstance(open_fetcher(config, FetchSettings(), FetchApi.PUBLIC), PollingFetcher)
@@ -51,7 +51,7 @@ def test_reading_falls_back_on_the_public_api_and_says_so(monkeypatch, caplog):
     assert "least_loaded_node is missing" in caplog.text
 
 
-def test_a_broker_that_is_not_there_is_named_and_nothing_is_left_running():
+def test_the_error_of_an_unreachable_broker_names_it_and_no_thread_remains():
     port = closed_port()
     before = threading.active_count()
     wire = Wire(
@@ -67,7 +67,7 @@ def test_a_broker_that_is_not_there_is_named_and_nothing_is_left_running():
         wire.refresh_metadata()
 
 
-def test_what_waits_fails_when_the_wire_is_closed():
+def test_pending_requests_fail_when_the_wire_is_closed():
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         wire = Wire(ClientConfig.of({"bootstrap.servers": address}))
@@ -78,7 +78,7 @@ def test_what_waits_fails_when_the_wire_is_closed():
         assert isinstance(answer.exception(timeout=20), KafkaRetryableError)
 
 
-def test_a_wire_of_another_process_is_refused(monkeypatch):
+def test_using_the_wire_of_another_process_is_refused(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as mute:
         wire = Wire(ClientConfig.of({"bootstrap.servers": f"127.0.0.1:{mute.getsockname()[1]}"}))
         wire._opened()
