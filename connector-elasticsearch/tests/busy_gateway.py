@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gateway before a real Elasticsearch, for responses that the server rarely gives."""
+"""A gateway in front of a real Elasticsearch that adds responses the server rarely sends."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LOGIN = "authorization"
 
 
 class BusyGateway(TreatingServer):
-    """Hands bulks of `index` operations on to a server, and its answers back.
+    """A gateway that forwards bulk requests with `index` operations to a server.
 
-    It says itself that the server is too busy, for a whole request or every other operation, and
-    hands the others on. A wrong login and a document that does not fit the mapping are the server's
-    to refuse: it gets the request without the login, and the document with a wrong value.
+    The gateway itself reports a busy server, for a whole request or for every other operation. The
+    server itself rejects wrong logins and bad documents. To cause that, the gateway removes the
+    login from a request, or replaces a value of a document.
 
     Args:
-        port: Of the server, on this machine.
+        port: The port of the server on this machine.
 
     Attributes:
-        never: Values of `seq` of the documents that do not fit.
+        never: The `seq` values of the documents that the server must reject.
     """
 
     def __init__(self, port: int) -> None:
@@ -55,7 +55,7 @@ class BusyGateway(TreatingServer):
         taken = iter(())
         if operations[1::2]:
             answer = self._handed_on(path, headers, operations[1::2])
-            # The server leaves out what the client did not ask for, but never an item.
+            # The response contains only the requested fields, but always every item.
             taken = iter(json.loads(answer.body)["items"])
         refused = {"index": {"status": 429, "error": BUSY}}
         return answer_to_bulk(

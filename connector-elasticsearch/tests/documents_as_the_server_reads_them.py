@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random mappings and documents, and how the server itself reads them (`fields`).
+"""Compares how the source and the server's `fields` option read random documents.
 
-`fields` are flat: the values of a path in all objects that have it, without nulls. So are ours made
-for the comparison.
+The `fields` option returns a flat list of values for each path, without nulls. The comparison
+flattens the rows of the source in the same way.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from connector_elasticsearch.source.searcher import Searcher
 from connector_elasticsearch.source.split import SliceSplit
 from connector_elasticsearch.testing import ElasticsearchServer
 
-# A moment in all its digits, and a year of any length; Python has those of four.
+# Timestamps have nanoseconds and years of any length. Python supports only four-digit years.
 _DAYS_OF_400_YEARS = 146_097
 _MOMENTS = "uuuu-MM-dd'T'HH:mm:ss.SSSSSSSSS'Z'"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of field.
+    """A field type with its mapping and possible values.
 
     Attributes:
-        mapping: As the server takes it.
-        values: JSON that it may take, as text.
+        mapping: The mapping of the field.
+        values: The values that a document can have, as JSON text.
     """
 
     mapping: Mapping[str, Any]
@@ -52,7 +52,7 @@ def _whole(bits: int) -> st.SearchStrategy[str]:
     inside = st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     at_ends = st.sampled_from([-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0])
     numbers = (inside | at_ends).map(str)
-    # The server sends a larger one as a float with other digits, and cannot read that itself.
+    # The server returns larger numbers as floats with different digits, which it cannot read.
     most = 2 ** min(bits - 1, 53) - 1
     floats = st.integers(-most, most).map("{}.0".format)
     return numbers | numbers.map(json.dumps) | floats | st.just('""') | _FRACTIONS
@@ -134,12 +134,12 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Index:
-    """What is made of an index.
+    """An index with its documents.
 
     Attributes:
-        properties: Of its mapping.
-        array_fields: Paths that hold several values.
-        documents: JSON, as text.
+        properties: The properties of its mapping.
+        array_fields: The paths with several values.
+        documents: The documents, as JSON text.
     """
 
     properties: Mapping[str, Any]
@@ -149,7 +149,7 @@ class Index:
 
 @st.composite
 def indices(draw: st.DrawFn, *, documents: int) -> Index:
-    """Fields of a few kinds, each by itself, in an object, in objects and in nested ones."""
+    """Draw an index with a few field types, at the top level, in objects, and in nested objects."""
     names = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=5, unique=True))
     leaves = {name: KINDS[name] for name in names}
     arrays = [name for name in names if draw(st.booleans())]
@@ -192,7 +192,7 @@ def _list(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 def _object(
     leaves: Mapping[str, st.SearchStrategy[str]], **more: st.SearchStrategy[str]
 ) -> st.SearchStrategy[str]:
-    """An object with some of the fields; not with the same one in two ways."""
+    """Return objects with some of the fields, but never the same field in two notations."""
 
     def written(found: Mapping[str, str]) -> str:
         members = [
@@ -206,10 +206,10 @@ def _object(
 
 
 def differences(server: ElasticsearchServer, name: str, index: Index) -> list[str]:
-    """Make an index, and say where a document is read in another way than the server reads it.
+    """Create an index, and return the differences between the source and the server.
 
-    A document that the server does not take is left out. One that we do not read must be one that
-    no row can hold: see `_has_no_place`.
+    The check ignores documents that the server rejects. The source may reject a document only if
+    no row can represent it; see `_has_no_place`.
     """
     server.request(
         "PUT",
@@ -275,7 +275,7 @@ def _flat_fields(fields: Mapping[str, list[Any]], above: str) -> dict[str, list[
 def _rows(
     server: ElasticsearchServer, name: str, array_fields: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any] | str]]:
-    """Rows by the ids of their documents, or why there is none."""
+    """Yield document IDs with their rows, or with the reason why the document is a bad record."""
     source = ElasticsearchSource(
         ElasticsearchConnection(server.url),
         name,
@@ -302,7 +302,7 @@ def _rows(
 
 
 def _values_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows whose moments are microseconds: Python has no others than those of four digits."""
+    """Return rows with timestamps in microseconds, as Python supports only four-digit years."""
     return pa.Table.from_batches([batch]).cast(_as_numbers(batch.schema)).to_pylist()
 
 
@@ -346,7 +346,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _has_lists_in_lists(document: str) -> bool:
-    """Whether a list may stand in a list: the server gives what is in those behind all else."""
+    """Return whether the document can contain nested lists, whose values the server lists last."""
     return "[[" in document or ",[" in document
 
 
@@ -362,10 +362,11 @@ def _same(ours: Sequence[Any], theirs: Sequence[Any], kind: str, *, in_order: bo
 
 
 def _is_same(ours: Any, theirs: Any, kind: str) -> bool:
-    """Compare a value with the server's.
+    """Return whether a value equals the server's value.
 
-    What a document says is kept where the server's index is coarser: digits of a date behind the
-    millisecond, digits of a half_float, the spelling of an address.
+    The index of the server is less precise for some types, while the source keeps the value of the
+    document: sub-millisecond digits of a date, digits of a half_float, and the notation of an IP
+    address.
     """
     if kind == "half_float":
         return bool(np.float16(ours) == np.float16(theirs))
@@ -388,7 +389,10 @@ def _address(text: str) -> Any:
 
 
 def _microseconds(text: str) -> int:
-    """A moment of any year, of which Python has those of four digits: all repeat in 400 years."""
+    """Return the microseconds of a timestamp of any year.
+
+    Python supports only four-digit years, but the calendar repeats every 400 years.
+    """
     year = int(text[: text.index("-", 1)])
     shifted = 2000 + year % 400
     rest = text[text.index("-", 1) :]
@@ -400,11 +404,11 @@ def _microseconds(text: str) -> int:
 
 
 def _has_no_place(reason: str, theirs: Mapping[str, list[Any]]) -> bool:
-    """Whether a row cannot hold what the server reads, as it says too."""
+    """Return whether no row can represent the document, as the reason says."""
     if "surrogate" in reason:
         return any("\ud800" <= char <= "\udfff" for char in json.dumps(theirs, ensure_ascii=False))
     if theirs["_ignored"]:
-        return True  # a value that it does not understand either
+        return True  # the server does not understand the value either
     if any(part in reason for part in ("date value out of range", "year", "ISO 8601")):
         return any(
             isinstance(each, str) and (each[0] in "+-" or each.startswith("0000"))

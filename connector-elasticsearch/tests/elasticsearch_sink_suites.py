@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's suites for the sink: an index for each case, and the capabilities."""
+"""The core's test suites for the Elasticsearch sink, with their indices and capabilities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from connectors_core.testing import (
 )
 
 KEY = ("split", "seq")
-# The documents have all digits; an answer with filters is written anew by the server.
+# The documents keep all digits, but the server rewrites a filtered response.
 DECIMALS = dict.fromkeys(
     ("decimal: more digits than a double has", "decimal: ends"),
     "the answer to who reads them back has numbers with a fraction as doubles",
@@ -73,7 +73,7 @@ WRITER = Capabilities(
 
 
 class SinkIndex(SinkExternalContext):
-    """An index for one case; it takes documents as they are."""
+    """An index for one test case, which accepts any document."""
 
     def __init__(self, address: str, **settings: Any) -> None:
         self._address = address
@@ -114,7 +114,7 @@ class SinkIndex(SinkExternalContext):
 
 
 class KeyedIndex(SinkIndex):
-    """An index whose documents have ids of their own: what is written again replaces itself."""
+    """An index whose documents have explicit IDs, so that a rewritten row replaces itself."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, id_columns=list(KEY))
@@ -142,7 +142,7 @@ class IdSuite(AutomaticIdSuite):
 
 
 class IndexBehindGateway(SinkIndex, AsyncSinkExternalContext):
-    """An index for one case of a writer; a number must be one."""
+    """An index for one test case of a writer, which rejects documents without a numeric `seq`."""
 
     def __init__(self, address: str, **settings: Any) -> None:
         super().__init__(address, **settings)

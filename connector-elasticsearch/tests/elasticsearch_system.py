@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Elasticsearch for the core's suites."""
+"""The Elasticsearch server for the core's test suites."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors_core.secrets import Secret
 from connectors_core.testing import Outage, TestSystem
 from connectors_core.testing.servers import FaultyNetwork
 
-# The release of the suites that these tests are written for: what later ones bring is new.
+# The suite release that these tests are written for. Cases of later releases count as new.
 SUITES = "1.3"
 PASSWORD = "canary-52e9"  # pragma: allowlist secret
 SECURITY = ServerSecurity(password=Secret(PASSWORD))
@@ -21,7 +21,7 @@ _running: dict[str, tuple[ElasticsearchServer, FaultyNetwork]] = {}
 
 
 class ElasticsearchSystem(TestSystem):
-    """One server for a whole run, where users log in."""
+    """One server that requires a login, shared by the whole run."""
 
     name = "elasticsearch"
     variable = "CONNECTORS_ELASTICSEARCH_URL"
@@ -43,11 +43,11 @@ class ElasticsearchSystem(TestSystem):
 
 
 def server_at(address: str) -> ElasticsearchServer:
-    """The server behind an address that `ElasticsearchSystem` gave, as its owner sees it."""
+    """Return the server of an address from `ElasticsearchSystem`, for direct access."""
     server, _ = _running[address]
     return server
 
 
 def connection_to(address: str) -> ElasticsearchConnection:
-    """How sources and sinks reach it."""
+    """Return the connection that sources and sinks use."""
     return ElasticsearchConnection(address, username=SECURITY.user, password=PASSWORD)

@@ -19,17 +19,17 @@ DENIED = {"type": "security_exception", "reason": "unable to authenticate"}
 
 
 class FakeElasticsearch(TreatingServer):
-    """Takes bulk requests, and treats them as it is told.
+    """A server that accepts bulk requests and applies configured faults to them.
 
     Attributes:
-        written: Documents and their ids, in the order in which they were taken.
-        bodies: Bodies of all requests.
-        headers: Of all requests.
-        paths: Of all requests, with what stands behind them.
-        answers: What the next requests are answered, each at most once: an exception is raised
-            before the work is done, a function makes another answer of the right one.
-        max_content_length: A larger request is answered by 413.
-        keeps_length: Whether another answer is said to be as long as the right one.
+        written: The written documents with their IDs, in order.
+        bodies: The bodies of all requests.
+        headers: The headers of all requests.
+        paths: The paths of all requests, with their query strings.
+        answers: The responses to the next requests, one each. The server sends an `Answer` instead
+            of doing the work. A function receives the correct response and replaces it.
+        max_content_length: The server answers larger requests with status 413.
+        keeps_length: Whether a replaced response keeps the content length of the correct one.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ def open_writer(
     policy: RecordPolicy | None = None,
     metrics: MetricGroup | None = None,
 ) -> ElasticsearchWriter:
-    """A writer of a sink that no other writer has anything to do with."""
+    """Open a writer of a sink in a new pipeline."""
     return sink.create_writer(
         WriterInitContext(
             pipeline_id=uuid.uuid4().hex,
@@ -55,7 +55,7 @@ def write(
     policy: RecordPolicy | None = None,
     metrics: MetricGroup | None = None,
 ) -> int:
-    """Write rows to the end; return how many were skipped."""
+    """Write and flush the rows, and return the number of skipped rows."""
     with closing(open_writer(sink, rows.schema, policy=policy, metrics=metrics)) as writer:
         for batch in rows.to_batches():
             writer.write(batch)

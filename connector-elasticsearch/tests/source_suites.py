@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's suites for the source: test data in indices, and the capabilities."""
+"""The core's test suites for the Elasticsearch source, with their test data and capabilities."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SOURCE = Capabilities(
 _AT_A_TIME = 2000
 _TYPES = {
     "split": {"type": "long"},
-    # So that the server takes what cannot be read.
+    # This lets the server accept a value that the source cannot read.
     "seq": {"type": "long", "ignore_malformed": True},
     "at": {"type": "date"},
     "text": {"type": "keyword"},
@@ -68,7 +68,7 @@ def _documents(rows: pa.RecordBatch) -> list[bytes]:
 
 
 class IndexWriter(SplitDataWriter):
-    """Writes rows as documents to one index."""
+    """Writes rows as documents to an index."""
 
     def __init__(self, server: ElasticsearchServer, index: str) -> None:
         self._server = server
@@ -86,7 +86,7 @@ class IndexWriter(SplitDataWriter):
         for part in parts:
             documents += [_POISON] if documents else []
             documents += [each for batch in part.to_batches() for each in _documents(batch)]
-        # At once: the server merges what is written bit by bit, in an order of its own.
+        # A single request keeps the order. The server can merge several requests in any order.
         self._write(documents)
 
     def _write(self, documents: Sequence[bytes]) -> None:
@@ -98,7 +98,7 @@ class IndexWriter(SplitDataWriter):
 
 
 class SourceIndices(SourceExternalContext):
-    """Indices for one case, each with what the suites call a split."""
+    """The indices of one test case. Each index is a split of the suite."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -119,8 +119,8 @@ class SourceIndices(SourceExternalContext):
             connection_to(self._address),
             f"{self._name}-*",
             schema=ROWS,
-            slices=max(self._indices, 1),  # a slice is a shard then, and an index has one
-            # So that a split is read in many steps, but not in thousands.
+            slices=max(self._indices, 1),  # each slice is then one shard, the only one of its index
+            # With this size, a split needs many pages, but not thousands.
             page_size=7 if self._server.count(f"{self._name}-*") < _AT_A_TIME else _AT_A_TIME,
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core's suite for lookup tables: test data in an index, and the capabilities."""
+"""The core's test suite for lookup tables, with its test data and capabilities."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REQUESTS = LookupRequestConfiguration(
 
 
 class TableIndex(LookupExternalContext):
-    """An index for one case, behind a network that can be taken away."""
+    """An index for one test case, behind a network that can fail."""
 
     def __init__(self, address: str) -> None:
         self._server = server_at(address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server in this process with the request faults of the `AsyncSink` suite."""
+"""An HTTP server in this process with the request faults of the `AsyncSink` suite."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ BUSY = {"type": "es_rejected_execution_exception", "reason": "the queue is full"
 
 
 class Answer(Exception):
-    """What is answered; one that is raised stands in place of doing the work.
+    """A response. A handler raises it to respond without doing the work.
 
     Attributes:
-        length: How long it says that it is; the connection ends where it is shorter.
+        length: The announced content length. If the body is shorter, the server closes the
+            connection after the body.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Answer(Exception):
 
 
 class TreatingServer(ABC):
-    """Takes requests by HTTP on loopback, within a context."""
+    """Serves HTTP requests on the loopback interface while its context is open."""
 
     def __init__(self) -> None:
         self._fault: RequestFault | None = None
@@ -69,11 +70,11 @@ class TreatingServer(ABC):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def treat(self, fault: RequestFault | None, requests: int | None = None) -> None:
-        """How the next requests are treated; see `AsyncSinkExternalContext`."""
+        """Set the fault for the next requests; see `AsyncSinkExternalContext`."""
         with self._lock:
             self._fault, self._left = fault, requests
 
@@ -81,13 +82,13 @@ class TreatingServer(ABC):
     def answer(
         self, path: str, headers: Mapping[str, str], body: bytes, fault: RequestFault | None
     ) -> Answer:
-        """Do what was asked for, as far as a fault allows.
+        """Do the work of a request as far as the fault allows, and return the response.
 
         Args:
-            path: With what stands behind it.
-            headers: Their names in small letters.
-            body: Of the request.
-            fault: How the request is treated; not that its answer is lost or late.
+            path: The path with its query string.
+            headers: The headers with lowercase names.
+            body: The body of the request.
+            fault: The fault of the request. The caller handles lost and late responses.
         """
 
     def __enter__(self) -> Self:
@@ -135,7 +136,7 @@ class TreatingServer(ABC):
         return fault
 
     def _stalled(self, connection: socket.socket) -> bool:
-        """Wait until requests are treated otherwise; whether the client is still there."""
+        """Wait until the fault changes, and return whether the client is still connected."""
         while self._fault is RequestFault.STALL:
             readable, _, _ = select.select([connection], [], [], 0.005)
             if readable and not connection.recv(1, socket.MSG_PEEK):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests logins and certificates with both clients, on a real server."""
+"""Tests logins and certificates with both clients against a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRONG = "canary-9f4e"  # pragma: allowlist secret
 
 @dataclass(frozen=True)
 class Encrypted:
-    """A server with certificates, and what a client needs to know."""
+    """A server with TLS, and the settings that a client needs."""
 
     server: ElasticsearchServer
     security: ServerSecurity
@@ -64,7 +64,7 @@ def _stored(authority: Authority, folder: Path) -> str:
 
 
 def asks(connection: ElasticsearchConnection) -> None:
-    """By the client that waits."""
+    """Send a request with the blocking client."""
     client = ElasticsearchClient(connection)
     try:
         client.request("GET", "/_security/_authenticate", doing="asking who logs in")
@@ -73,7 +73,7 @@ def asks(connection: ElasticsearchConnection) -> None:
 
 
 def writes(connection: ElasticsearchConnection) -> None:
-    """By the client of the event loop."""
+    """Write a row with the asynchronous client."""
     rows = pa.table({"n": [1]})
     write(ElasticsearchSink(connection, "logs-app-default", operation="create"), _timed(rows))
 
@@ -88,7 +88,7 @@ BOTH = pytest.mark.parametrize("use", [asks, writes])
 
 @BOTH
 @pytest.mark.parametrize("check", ["ca", "fingerprint"])
-def test_a_certificate_is_trusted_by_its_authority_or_its_fingerprint(
+def test_a_certificate_is_trusted_through_its_authority_or_its_fingerprint(
     encrypted: Encrypted, use: Any, check: str
 ) -> None:
     if check == "ca":
@@ -107,7 +107,7 @@ def test_a_certificate_is_trusted_by_its_authority_or_its_fingerprint(
     ],
     ids=["unknown authority", "another fingerprint"],
 )
-def test_a_certificate_that_is_not_trusted_is_an_option_to_change(
+def test_the_error_of_an_untrusted_certificate_names_the_option(
     encrypted: Encrypted, use: Any, settings: dict[str, Any], found: str
 ) -> None:
     with pytest.raises(ElasticsearchAuthenticationError, match=found) as failure:
@@ -116,7 +116,7 @@ def test_a_certificate_that_is_not_trusted_is_an_option_to_change(
 
 
 @BOTH
-def test_a_certificate_for_another_address_is_not_trusted(use: Any, tmp_path: Path) -> None:
+def test_a_certificate_of_another_address_is_not_trusted(use: Any, tmp_path: Path) -> None:
     authority = Authority.create()
     identity = authority.issue("elsewhere", host="127.0.0.2")
     security = ServerSecurity(authority=authority, identity=identity)
@@ -127,7 +127,7 @@ def test_a_certificate_for_another_address_is_not_trusted(use: Any, tmp_path: Pa
 
 
 @BOTH
-def test_an_api_key_and_a_token_log_in(encrypted: Encrypted, use: Any) -> None:
+def test_clients_can_log_in_with_an_api_key_or_a_token(encrypted: Encrypted, use: Any) -> None:
     key = encrypted.server.api_key({"logs-*": ["create_doc", "auto_configure"]})
     nobody = {"username": None, "password": None}
     use(encrypted.connection(api_key=key, **nobody))
@@ -145,7 +145,7 @@ def test_an_api_key_and_a_token_log_in(encrypted: Encrypted, use: Any) -> None:
     ],
     ids=["password", "API key", "token", "nobody"],
 )
-def test_a_login_that_is_not_known_is_an_option_to_change(
+def test_the_error_of_a_rejected_login_names_the_option(
     encrypted: Encrypted, use: Any, settings: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(ElasticsearchAuthenticationError) as failure:
@@ -156,7 +156,7 @@ def test_a_login_that_is_not_known_is_an_option_to_change(
         assert WRONG not in f"{error} {error!r}"
 
 
-def test_an_index_that_a_key_may_not_write_to_is_an_option_to_change(encrypted: Encrypted) -> None:
+def test_a_missing_write_privilege_is_an_authorization_error(encrypted: Encrypted) -> None:
     key = encrypted.server.api_key({"other-*": ["write"]})
     connection = encrypted.connection(api_key=key, username=None, password=None)
     with pytest.raises(ElasticsearchAuthorizationError, match="unauthorized") as failure:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the content of indices after drivers were killed at each critical point."""
+"""Tests the content of indices after the test kills drivers at each critical point."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ SCHEMA = pa.schema([("n", pa.int64()), ("plane", pa.int64()), ("version", pa.int
 
 
 def flights(numbers: pa.Array) -> pa.RecordBatch:
-    """Row n is one of a plane; the newest version of a plane comes first."""
+    """Return rows with a plane and a version. The newest version of each plane comes first."""
     planes = pc.subtract(numbers, pc.multiply(pc.divide(numbers, PLANES), PLANES))
     versions = pc.subtract(pa.scalar(ROWS), numbers)
     return pa.RecordBatch.from_arrays([numbers, planes, versions], schema=SCHEMA)
 
 
-def test_killed_drivers_lose_nothing_and_with_ids_double_nothing_and_bring_back_nothing_old(
+def test_killed_drivers_lose_no_rows_and_with_ids_write_no_duplicates_or_stale_versions(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
-    """Real drivers on Spark, SIGKILL; three sinks of one pipeline."""
+    """Kill real Spark drivers of a pipeline with three sinks."""
     mapping = {"properties": {name: {"type": "long"} for name in SCHEMA.names}}
     for name in ("automatic", "ids", "versions"):
         server.request("PUT", f"/{index}-{name}", {"mappings": mapping})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that documents are read as the server itself reads them, or are bad records."""
+"""Tests that the source reads documents like the server itself, or reports bad records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from connector_elasticsearch.testing import ElasticsearchServer
 
-pytestmark = pytest.mark.line("4.3")  # no Spark in them; with the newer client
+pytestmark = pytest.mark.line("4.3")  # these tests use the newer client, but not Spark
 
 _numbers = itertools.count()
 _HEALTH = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -40,7 +40,7 @@ def test_documents_are_read_as_the_server_reads_them(
 @pytest.mark.timeout(1800)
 @settings(max_examples=400, suppress_health_check=_HEALTH)
 @given(index=indices(documents=25))
-def test_documents_at_random_are_read_as_the_server_reads_them(
+def test_random_documents_are_read_as_the_server_reads_them(
     server: ElasticsearchServer, index: Index
 ) -> None:
     check(server, index)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests Elasticsearch 9, if a Java for it exists. Each Spark line has a different client."""
+"""Tests Elasticsearch 9 if its Java version is installed. Each Spark line has its own client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fill(server: ElasticsearchServer, index: str, documents: dict[str, dict[str,
     ids=["by id", "by field", "full"],
 )
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
-def test_source_lookup_and_sink_work_with_it(
+def test_source_lookup_and_sink_work_with_elasticsearch_9(
     newer: ElasticsearchServer,
     spark: SparkSession,
     tmp_path: Path,

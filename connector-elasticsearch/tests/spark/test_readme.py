@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the example of the README unchanged."""
+"""Runs the example in the README unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ README = Path(__file__).parents[2] / "README.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_of_the_readme(
+def test_the_example_in_the_readme_finds_its_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -22,7 +22,7 @@ from connector_elasticsearch.testing import (
 from connectors_core.errors import ConfigurationError
 from connectors_core.testing.servers import Authority, find_java
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 
 
 def answers(url: str) -> bool:
@@ -33,7 +33,7 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_data_and_address_outlive_a_crash_and_a_restart() -> None:
+def test_data_and_address_survive_a_crash_and_a_restart() -> None:
     with ElasticsearchServer() as server:
         address = server.url
         server.request("PUT", "/flights/_doc/1", {"carrier": "UA"})
@@ -55,7 +55,7 @@ def test_data_and_address_outlive_a_crash_and_a_restart() -> None:
             server.count("planes")
 
 
-def test_only_those_who_can_log_in_are_let_in() -> None:
+def test_the_server_requires_a_valid_login() -> None:
     names = []
     security = ServerSecurity(authority=Authority.create(), api_keys=True)
     with ElasticsearchServer(security=security) as server:
@@ -77,7 +77,7 @@ def test_only_those_who_can_log_in_are_let_in() -> None:
         assert security.password.reveal() not in server.log
 
 
-def test_it_dies_with_its_parent() -> None:
+def test_the_server_stops_when_its_parent_process_is_killed() -> None:
     program = (
         "import sys; from connector_elasticsearch.testing import ElasticsearchServer\n"
         "with ElasticsearchServer() as server: print(server.url, flush=True); sys.stdin.read()"
@@ -94,17 +94,17 @@ def test_it_dies_with_its_parent() -> None:
         assert time.monotonic() < deadline, "the server outlived its parent"
 
 
-def test_one_that_cannot_start_says_why() -> None:
+def test_a_server_that_cannot_start_reports_the_reason() -> None:
     with pytest.raises(ElasticsearchServerError, match=r"no\.such\.setting"):
         ElasticsearchServer(settings={"no.such.setting": "1"}).__enter__()
 
 
-def test_a_version_that_is_not_pinned_is_refused() -> None:
+def test_an_unpinned_version_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"8\.19\.21"):
         ElasticsearchServer(version="7.17.0")
 
 
-def test_the_newer_major_runs_where_its_java_is() -> None:
+def test_elasticsearch_9_runs_if_its_java_version_is_installed() -> None:
     try:
         find_java(21)
     except ConfigurationError:
@@ -115,7 +115,7 @@ def test_the_newer_major_runs_where_its_java_is() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_it_does_not_run_as_root() -> None:
+def test_the_server_does_not_run_as_root() -> None:
     with ElasticsearchServer() as server:
         (node,) = server.request("GET", "/_nodes/process")["nodes"].values()
         with open(f"/proc/{node['process']['id']}/status", encoding="ascii") as status:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the sink's effect on a real server, and the fate of rows when the server fails.
+"""Tests the sink against a real server, including server failures.
 
 The writers run in this process.
 """
@@ -25,7 +25,7 @@ from connectors_core.errors import BadRecordError, RetryableError
 from connectors_core.metrics import MetricGroup, SinkMetric
 from connectors_core.records import RecordPolicy
 
-pytestmark = pytest.mark.line("4.3")  # no Spark in them; with the newer client
+pytestmark = pytest.mark.line("4.3")  # these tests use the newer client, but not Spark
 
 MAX_CONTENT = 1 << 20
 
@@ -38,7 +38,7 @@ def server() -> Iterator[ElasticsearchServer]:
 
 @pytest.fixture
 def index(server: ElasticsearchServer, request: pytest.FixtureRequest) -> str:
-    """A new index with numbers, named after the test."""
+    """Create an empty index for numbers, and name it after the test."""
     name = "".join(each if each.isalnum() else "-" for each in request.node.name).lower()
     create(server, name)
     return name
@@ -58,7 +58,7 @@ def numbered(*numbers: Any, ids: list[str] | None = None, **columns: Any) -> pa.
 
 
 def found(server: ElasticsearchServer, index: str) -> dict[str, Any]:
-    """The numbers of documents by their ids."""
+    """Return the numbers of the documents by their IDs."""
     return {hit["_id"]: hit["_source"]["n"] for hit in server.documents(index)}
 
 
@@ -70,13 +70,13 @@ def sink_of(server: ElasticsearchServer, index: str, **settings: Any) -> Elastic
 # --- Operations -----------------------------------------------------------------------------------
 
 
-def test_what_is_written_again_replaces_itself(server: ElasticsearchServer, index: str) -> None:
+def test_rows_with_ids_replace_themselves_when_they_are_rewritten(server: ElasticsearchServer, index: str) -> None:
     for _ in range(2):
         write(sink_of(server, index), numbered(1, 2, 3))
     assert found(server, index) == {"d1": 1, "d2": 2, "d3": 3}
 
 
-def test_without_ids_nothing_is_missing_and_a_repetition_doubles(
+def test_rows_without_ids_are_duplicated_when_they_are_rewritten(
     server: ElasticsearchServer, index: str
 ) -> None:
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_without_ids_nothing_is_missing_and_a_repetition_doubles(
     assert sorted(found(server, index).values()) == [1, 1, 2, 2, 3, 3]
 
 
-def test_create_leaves_what_is_there_and_counts_it(server: ElasticsearchServer, index: str) -> None:
+def test_create_keeps_existing_documents_and_counts_them(server: ElasticsearchServer, index: str) -> None:
     metrics = MetricGroup()
     sink = sink_of(server, index, operation="create")
     write(sink, numbered(1, 2))
@@ -93,12 +93,12 @@ def test_create_leaves_what_is_there_and_counts_it(server: ElasticsearchServer, 
     assert metrics.counters[ALREADY_WRITTEN_METRIC] == 1
 
 
-def test_no_older_version_replaces_a_newer_one(server: ElasticsearchServer, index: str) -> None:
+def test_an_older_version_does_not_replace_a_newer_one(server: ElasticsearchServer, index: str) -> None:
     sink = sink_of(server, index, version_column="version", exclude_columns=["version"])
     metrics = MetricGroup()
     write(sink, numbered(5, 5, ids=["a", "b"], version=[5, 5]))
     write(sink, numbered(4, 6, 50, ids=["a", "b", "a"], version=[4, 6, 5]), metrics=metrics)
-    assert found(server, index) == {"a": 50, "b": 6}  # the same version replaces itself
+    assert found(server, index) == {"a": 50, "b": 6}  # an equal version replaces the document
     assert metrics.counters[STALE_METRIC] == 1
     external = sink_of(server, index, version_column="version", version_type="external")
     write(external, numbered(51, ids=["a"], version=[5]), metrics=metrics)
@@ -106,7 +106,7 @@ def test_no_older_version_replaces_a_newer_one(server: ElasticsearchServer, inde
     assert metrics.counters[STALE_METRIC] == 2
 
 
-def test_a_deletion_of_an_older_version_deletes_nothing(
+def test_a_deletion_with_an_older_version_deletes_nothing(
     server: ElasticsearchServer, index: str
 ) -> None:
     sink = sink_of(server, index, version_column="version")
@@ -115,8 +115,8 @@ def test_a_deletion_of_an_older_version_deletes_nothing(
     assert found(server, index) == {"a": 5}
 
 
-def test_a_changelog_comes_to_its_last_state(server: ElasticsearchServer, index: str) -> None:
-    """Though the rows of one id are in one batch: they do not overtake each other."""
+def test_a_changelog_leaves_the_last_state_of_each_row(server: ElasticsearchServer, index: str) -> None:
+    """Rows with the same ID keep their order, even within one batch."""
     kinds = ["+I", "+I", "-U", "+U", "-D", "+I", "-D"]
     rows = numbered(1, 2, 1, 10, 2, 3, 4, ids=list("abaabcx"), _row_kind=kinds)
     write(sink_of(server, index), rows)
@@ -133,7 +133,7 @@ def test_an_update_changes_only_the_fields_of_the_row(
         changed,
         policy=RecordPolicy.skip(),
     )
-    assert skipped == 1  # d3 is not there
+    assert skipped == 1  # d3 does not exist
     assert found(server, index) == {"d1": 10, "d2": 2}
     write(sink_of(server, index, operation="upsert"), changed.slice(2))
     assert found(server, index)["d3"] == 30
@@ -150,7 +150,7 @@ def test_columns_and_dates_name_the_index(server: ElasticsearchServer) -> None:
     assert server.count("written-*") == 2
 
 
-def test_an_alias_and_a_data_stream_take_rows(server: ElasticsearchServer, index: str) -> None:
+def test_an_alias_and_a_data_stream_accept_rows(server: ElasticsearchServer, index: str) -> None:
     server.request("PUT", f"/{index}/_alias/an-alias", {"is_write_index": True})
     write(sink_of(server, "an-alias"), numbered(1))
     assert found(server, index) == {"d1": 1}
@@ -158,7 +158,7 @@ def test_an_alias_and_a_data_stream_take_rows(server: ElasticsearchServer, index
     server.request("PUT", "/_index_template/streams", template)
     rows = numbered(1, 2).append_column("@timestamp", pa.array([datetime.now(UTC)] * 2))
     metrics = MetricGroup()
-    for _ in range(2):  # create with ids: the second time they are there
+    for _ in range(2):  # the second time, the documents already exist
         write(sink_of(server, "stream-a", operation="create"), rows, metrics=metrics)
     assert server.count("stream-a") == 2
     assert metrics.counters[ALREADY_WRITTEN_METRIC] == 2
@@ -167,13 +167,13 @@ def test_an_alias_and_a_data_stream_take_rows(server: ElasticsearchServer, index
     assert failure.value.option == "sink.operation"
 
 
-def test_routing_chooses_the_shard(server: ElasticsearchServer, index: str) -> None:
+def test_the_routing_column_sets_the_routing_of_documents(server: ElasticsearchServer, index: str) -> None:
     write(sink_of(server, index, routing_column="to"), numbered(1, 2, to=["lax", None]))
     routing = {hit["_id"]: hit.get("_routing") for hit in server.documents(index)}
     assert routing == {"d1": "lax", "d2": None}
 
 
-def test_searches_see_what_was_written_where_that_is_waited_for(
+def test_refresh_wait_for_makes_written_rows_visible_to_searches(
     server: ElasticsearchServer, index: str
 ) -> None:
     server.request("PUT", f"/{index}/_settings", {"index.refresh_interval": "100ms"})
@@ -185,7 +185,7 @@ def test_searches_see_what_was_written_where_that_is_waited_for(
 # --- Bad documents --------------------------------------------------------------------------------
 
 
-def test_one_conflict_with_the_mapping_costs_one_document(
+def test_one_mapping_conflict_rejects_only_one_document(
     server: ElasticsearchServer, index: str
 ) -> None:
     values = [str(number) for number in range(10_000)]
@@ -198,17 +198,17 @@ def test_one_conflict_with_the_mapping_costs_one_document(
     assert server.count(index) == 9_999
 
 
-def test_a_document_over_the_limit_of_the_server_is_a_bad_record(
+def test_a_document_above_the_size_limit_of_the_server_is_a_bad_record(
     server: ElasticsearchServer, index: str
 ) -> None:
-    """And what stands beside it in a request that is too large is written in smaller ones."""
+    """The sink writes the other documents of the oversized request in smaller requests."""
     texts = ["x" * 100_000] * 15 + ["x" * (MAX_CONTENT + 1)] + ["x" * 100_000] * 15
     rows = numbered(*range(31), text=texts)
     assert write(sink_of(server, index), rows, policy=RecordPolicy.skip()) == 1
     assert sorted(found(server, index).values()) == [n for n in range(31) if n != 15]
 
 
-def test_a_row_that_names_an_index_that_cannot_be_is_a_bad_record(
+def test_a_row_with_an_invalid_index_name_is_a_bad_record(
     server: ElasticsearchServer,
 ) -> None:
     with pytest.raises(BadRecordError, match="invalid_index_name_exception"):
@@ -223,7 +223,7 @@ def many(count: int) -> pa.Table:
 
 
 def times_by_number(server: ElasticsearchServer, index: str) -> dict[int, int]:
-    """How many documents have each number."""
+    """Return the count of documents for each number."""
     server.request("POST", f"/{index}/_refresh")
     counting = {"size": 0, "aggs": {"all": {"terms": {"field": "n", "size": 50_000}}}}
     answer = server.request("POST", f"/{index}/_search", counting)
@@ -231,10 +231,10 @@ def times_by_number(server: ElasticsearchServer, index: str) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("id_columns", [["id"], []], ids=["ids", "automatic ids"])
-def test_a_server_that_is_killed_in_mid_bulk_and_comes_back_has_everything(
+def test_no_row_is_lost_when_the_server_is_killed_during_a_bulk_request(
     server: ElasticsearchServer, index: str, id_columns: list[str]
 ) -> None:
-    """With ids once, without them at least once."""
+    """With IDs, the sink writes each row once. Without IDs, it writes each row at least once."""
     bounds = replace(QUICK, max_batch_size=200, max_buffered_requests=1000)
     bounds = replace(bounds, retry_timeout=timedelta(minutes=2), max_backoff=timedelta(seconds=1))
     rows = many(20_000)
@@ -267,7 +267,7 @@ def test_a_server_that_is_killed_in_mid_bulk_and_comes_back_has_everything(
     ["index.blocks.write", "index.blocks.read_only", "index.blocks.read_only_allow_delete"],
     ids=["write", "read-only", "flood"],
 )
-def test_an_index_that_takes_no_writes_is_waited_for(
+def test_the_sink_waits_for_an_index_that_blocks_writes(
     server: ElasticsearchServer, index: str, block: str
 ) -> None:
     server.request("PUT", f"/{index}/_settings", {block: True})
@@ -294,8 +294,8 @@ def test_an_index_that_takes_no_writes_is_waited_for(
     [{"thread_pool.write.queue_size": "1"}, {"indexing_pressure.memory.limit": "256kb"}],
     ids=["by document", "by request"],
 )
-def test_a_server_that_throttles_gets_everything(setting: dict[str, str]) -> None:
-    """By the queue of its threads it refuses documents, by its memory whole requests."""
+def test_a_throttling_server_receives_all_rows(setting: dict[str, str]) -> None:
+    """A full queue rejects single documents. A memory limit rejects whole requests."""
     settings = setting | {"node.processors": "1"}
     bounds = replace(QUICK, max_batch_size=500, max_in_flight_requests=8)
     bounds = replace(bounds, retry_timeout=timedelta(minutes=2), max_backoff=timedelta(seconds=1))
@@ -309,13 +309,13 @@ def test_a_server_that_throttles_gets_everything(setting: dict[str, str]) -> Non
     assert metrics.counters[SinkMetric.NUM_RETRIES] > 0
 
 
-# --- What no document is to blame for -------------------------------------------------------------
+# --- Errors that no document causes ---------------------------------------------------------------
 
 
-def test_a_row_that_names_an_index_by_date_math_goes_nowhere(
+def test_a_row_with_date_math_as_its_index_name_is_not_written(
     server: ElasticsearchServer, index: str
 ) -> None:
-    """The server itself would work it out: `<x>` is the index x."""
+    """The sink refuses date math that the server itself resolves: `<x>` names the index x."""
     names = [f"<{index}-{{now/d}}>", f"<{index}>", f"{index}-b"]
     sink = sink_of(server, "{to}", exclude_columns=["to"])
     assert write(sink, numbered(1, 2, 3, to=names), policy=RecordPolicy.skip()) == 2
@@ -326,7 +326,7 @@ def test_a_row_that_names_an_index_by_date_math_goes_nowhere(
     assert server.count(index) == 1
 
 
-def test_rows_wait_for_a_closed_index_and_are_no_bad_records(
+def test_rows_for_a_closed_index_wait_and_are_not_bad_records(
     server: ElasticsearchServer, index: str
 ) -> None:
     server.request("POST", f"/{index}/_close")
@@ -355,7 +355,7 @@ def test_rows_wait_for_a_closed_index_and_are_no_bad_records(
         ("plain", {"pipeline": "no-such-pipeline"}, "pipeline"),
     ],
 )
-def test_what_is_configured_wrongly_is_an_option_and_no_bad_record(
+def test_wrong_settings_are_configuration_errors_and_not_bad_records(
     server: ElasticsearchServer, index: str, name: str, settings: dict[str, str], option: str
 ) -> None:
     create(server, f"{index}-b")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suites for the sink in this process and on Spark, on a real server."""
+"""Runs the core's sink suites against a real server, in this process and on Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what the source reads from a real server, also when the server fails.
+"""Tests the source against a real server, including server failures.
 
 The pipelines run in this process.
 """
@@ -37,7 +37,7 @@ from connectors_core.testing import (
 )
 from connectors_core.testing.servers import FaultyNetwork
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 MAPPING = {
     "properties": {
         "number": {"type": "long"},
@@ -50,7 +50,7 @@ MAPPING = {
 
 
 def fill(server: ElasticsearchServer, index: str, documents: int, *, shards: int = 1) -> None:
-    """Make an index with numbered documents."""
+    """Create an index with numbered documents."""
     settings = {"number_of_shards": shards, "number_of_replicas": 0}
     server.request("PUT", f"/{index}", {"settings": settings, "mappings": MAPPING})
     if documents:
@@ -81,7 +81,7 @@ def pipeline(source: ElasticsearchSource, folder: Path, **settings: Any) -> Loca
 
 
 def read(source: ElasticsearchSource, folder: Path, **settings: Any) -> list[dict[str, Any]]:
-    """All that a source gives, as rows."""
+    """Read all rows of a source."""
     with pipeline(source, folder, **settings) as running:
         running.run(timeout=120)
     return DirectorySink(folder / "out").read().to_pylist()
@@ -92,14 +92,14 @@ def numbers(rows: Sequence[dict[str, Any]]) -> list[int]:
 
 
 def contexts(server: ElasticsearchServer) -> int:
-    """How many points in time the server keeps, by shard."""
+    """Return the number of open search contexts. Each point in time has one per shard."""
     (node,) = server.request("GET", "/_nodes/stats/indices/search")["nodes"].values()
     found: int = node["indices"]["search"]["open_contexts"]
     return found
 
 
 @pytest.mark.parametrize("slices", [1, 2, 5])
-def test_slices_have_each_document_once(
+def test_slices_return_each_document_once(
     server: ElasticsearchServer, index: str, tmp_path: Path, slices: int
 ) -> None:
     fill(server, index, 503, shards=2)
@@ -119,7 +119,7 @@ def test_slices_have_each_document_once(
     assert contexts(server) == before, "the point in time was not closed"
 
 
-def test_documents_that_come_later_are_not_read(
+def test_documents_written_after_the_start_are_not_read(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, index, 200)
@@ -135,7 +135,7 @@ def test_documents_that_come_later_are_not_read(
     assert numbers(read(source, tmp_path, limits=limits)) == list(range(200))
 
 
-def test_only_what_is_asked_for_is_read_and_sent(
+def test_only_the_requested_documents_and_fields_are_read(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, f"{index}-1", 50)
@@ -162,7 +162,7 @@ def test_only_what_is_asked_for_is_read_and_sent(
 
 
 @pytest.mark.parametrize("fields", [(), ("aircraft.maker",)])
-def test_a_document_may_write_paths_with_dots(
+def test_a_document_can_have_field_names_with_dots(
     server: ElasticsearchServer, index: str, tmp_path: Path, fields: Sequence[str]
 ) -> None:
     fill(server, index, 0)
@@ -173,7 +173,7 @@ def test_a_document_may_write_paths_with_dots(
     assert [row["aircraft"]["maker"] for row in rows] == ["EMBRAER", "EMBRAER"]
 
 
-def test_no_document_stops_a_read_and_the_record_policy_decides(
+def test_the_record_policy_applies_to_bad_documents(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     day = {"type": "date", "format": "dd.MM.yyyy"}
@@ -199,7 +199,7 @@ def test_no_document_stops_a_read_and_the_record_policy_decides(
         read(source, tmp_path / "failing")
 
 
-def test_a_limit_holds_for_the_whole_source(
+def test_a_limit_applies_to_the_whole_source(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, index, 200, shards=3)
@@ -207,7 +207,7 @@ def test_a_limit_holds_for_the_whole_source(
     assert len(set(numbers(read(source, tmp_path, limits=ReadLimits(rows=10))))) == 57
 
 
-def test_an_index_without_documents_ends_at_once(
+def test_reading_an_empty_index_ends_at_once(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, index, 0)
@@ -215,13 +215,13 @@ def test_an_index_without_documents_ends_at_once(
 
 
 def interrupted(source: ElasticsearchSource, folder: Path) -> None:
-    """Read a part, and end as by a crash."""
+    """Read some rows, and then fail as in a crash."""
     fault = Fault(FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, nth=2)
     with injected(fault), pytest.raises(FaultInjected):
         read(source, folder, limits=ReadLimits(rows=30))
 
 
-def test_a_point_in_time_that_is_lost_is_an_error_that_says_what_to_do(
+def test_a_lost_point_in_time_is_an_error_that_names_the_options(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, index, 200)
@@ -235,7 +235,7 @@ def test_a_point_in_time_that_is_lost_is_an_error_that_says_what_to_do(
 
 
 @pytest.mark.parametrize("field", ["number", "name"])
-def test_with_a_sort_field_reading_goes_on_in_a_new_point_in_time(
+def test_reading_with_a_sort_field_resumes_in_a_new_point_in_time(
     server: ElasticsearchServer, index: str, tmp_path: Path, field: str
 ) -> None:
     fill(server, index, 200, shards=2)
@@ -246,7 +246,7 @@ def test_with_a_sort_field_reading_goes_on_in_a_new_point_in_time(
     assert numbers(read(source, tmp_path, limits=ReadLimits(rows=30))) == list(range(200))
 
 
-def test_a_field_that_orders_nothing_for_good_is_refused(
+def test_a_sort_field_without_a_stable_order_is_refused(
     server: ElasticsearchServer, index: str
 ) -> None:
     fill(server, index, 1)
@@ -255,16 +255,16 @@ def test_a_field_that_orders_nothing_for_good_is_refused(
     assert error.value.option == "source.sort-field"
 
 
-def test_an_index_that_is_not_there_is_named(server: ElasticsearchServer) -> None:
+def test_the_error_of_a_missing_index_names_it(server: ElasticsearchServer) -> None:
     with pytest.raises(ConfigurationError, match="no-such-index"):
         ElasticsearchSource(server.url, "no-such-index").schema()
 
 
-def test_a_server_can_be_reached(server: ElasticsearchServer) -> None:
+def test_the_connection_check_accepts_a_running_server(server: ElasticsearchServer) -> None:
     check_reachable(ElasticsearchConnection(server.url), 20)
 
 
-def test_a_server_that_is_away_for_a_while_is_waited_for(
+def test_reading_resumes_after_the_server_is_temporarily_unavailable(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, index, 2000, shards=2)
@@ -283,7 +283,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(
     assert numbers(DirectorySink(tmp_path / "out").read().to_pylist()) == list(range(2000))
 
 
-def test_a_server_that_stays_away_is_an_error(
+def test_a_server_that_stays_unavailable_is_an_error(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:
     fill(server, index, 10)
@@ -298,7 +298,7 @@ def test_a_server_that_stays_away_is_an_error(
             running.run(timeout=60)
 
 
-def test_the_mapping_is_waited_for(server: ElasticsearchServer, index: str) -> None:
+def test_reading_the_mapping_is_retried_until_the_server_is_available(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, 1)
     with FaultyNetwork() as network:
         network.forward_to(server.port)

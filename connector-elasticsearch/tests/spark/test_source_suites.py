@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suites for the source in this process and on Spark, on a real server."""
+"""Runs the core's source suites against a real server, in this process and on Spark."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from connectors_core.testing import (
     SplitEnumeratorTestSuite,
 )
 
-# What a release stored later ones must read: one file for each layout, which is written once, by
-# `pytest --connector-write-state`.
+# State files of earlier releases, which later releases must read. Each layout has one file, which
+# `pytest --connector-write-state` writes once.
 STATE = Path(__file__).parents[1] / "unit" / "state"
 
 
@@ -33,7 +33,7 @@ class TestElasticsearchSourceOnSpark(ElasticsearchSourceSuite):
 
 
 class OfElasticsearch:
-    """What the suites of the parts of the source share."""
+    """Settings that the suites for the parts of the source share."""
 
     system = ElasticsearchSystem()
     written_for = SUITES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suites on Elasticsearch, on a cluster with two workers."""
+"""Runs the core's suites for Elasticsearch on a cluster with two workers."""
 
 from __future__ import annotations
 

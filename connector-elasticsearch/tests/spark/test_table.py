@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests lookups by key on a real server. In this process, without Spark."""
+"""Tests lookups by key on a real server, in this process and without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from connectors_core.lookup import (
 )
 from connectors_core.table import LookupContext
 
-pytestmark = pytest.mark.line("3.5")  # no Spark in them
+pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 PLANES = {
     "properties": {
         "tailnum": {"type": "keyword"},
@@ -49,7 +49,7 @@ def fill(
     *,
     refresh: bool = True,
 ) -> None:
-    """Make an index with documents by id."""
+    """Create an index with the documents of these IDs."""
     server.request("PUT", f"/{index}", {"mappings": PLANES})
     lines = []
     for name, document in documents.items():
@@ -63,7 +63,7 @@ def fill(
 def looking_up(
     table: ElasticsearchTable, keys: Sequence[str], columns: Sequence[str]
 ) -> Iterator[Any]:
-    """What asks a table for rows, given columns of keys."""
+    """Yield a function that looks up rows of the table by columns of keys."""
     schema = pa.schema([table.schema().field(name) for name in (*keys, *columns)])
     context = LookupContext(keys=tuple(keys), schema=schema)
     provider = table.get_lookup_runtime_provider(context)
@@ -92,7 +92,7 @@ both_ways = pytest.mark.parametrize("lookup", [{}, {"lookup.async": True}], ids=
 
 
 @both_ways
-def test_by_id_documents_are_got_before_any_search_finds_them(
+def test_lookups_by_id_find_documents_before_searches_do(
     server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
 ) -> None:
     fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": None}}, refresh=False)
@@ -107,7 +107,7 @@ def test_by_id_documents_are_got_before_any_search_finds_them(
         assert ask(["N3", "N2"]) == [{"plane": "N2"}]
 
 
-def test_by_id_an_alias_shows_what_its_filter_lets_through(
+def test_lookups_by_id_respect_the_filter_of_an_alias(
     server: ElasticsearchServer, index: str
 ) -> None:
     fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": 200}})
@@ -118,7 +118,7 @@ def test_by_id_an_alias_shows_what_its_filter_lets_through(
         assert ask(["N1", "N2"]) == [{"plane": "N2", "seats": 200}]
 
 
-def test_by_id_documents_of_a_data_stream_are_searched(
+def test_lookups_by_id_find_documents_of_a_data_stream(
     server: ElasticsearchServer, index: str
 ) -> None:
     template = {"index_patterns": [index], "data_stream": {}, "template": {"mappings": PLANES}}
@@ -131,7 +131,7 @@ def test_by_id_documents_of_a_data_stream_are_searched(
 
 
 @pytest.mark.parametrize("query", [None, {"match_all": {}}])
-def test_by_id_documents_with_a_routing_are_searched_in_all_shards(
+def test_lookups_by_id_find_documents_with_a_routing_in_all_shards(
     server: ElasticsearchServer, index: str, query: Mapping[str, Any] | None
 ) -> None:
     mappings = PLANES if query else {**PLANES, "_routing": {"required": True}}
@@ -147,7 +147,7 @@ def test_by_id_documents_with_a_routing_are_searched_in_all_shards(
 
 
 @pytest.mark.parametrize("end", ["/_close", ""])
-def test_by_id_an_index_that_is_closed_or_gone_is_no_matter_of_time(
+def test_lookups_by_id_fail_at_once_if_the_index_is_closed_or_deleted(
     server: ElasticsearchServer, index: str, end: str
 ) -> None:
     fill(server, index, {"N1": {"seats": 100}})
@@ -158,7 +158,7 @@ def test_by_id_an_index_that_is_closed_or_gone_is_no_matter_of_time(
             ask(["N1"])
 
 
-def test_by_id_in_several_indices_documents_are_searched(
+def test_lookups_by_id_find_documents_in_several_indices(
     server: ElasticsearchServer, index: str
 ) -> None:
     fill(server, f"{index}-1", {"N1": {"seats": 100}})
@@ -186,7 +186,7 @@ def test_an_id_can_be_a_number(server: ElasticsearchServer, index: str) -> None:
 
 
 @both_ways
-def test_only_documents_of_the_query_belong_to_the_table(
+def test_the_table_contains_only_documents_that_match_the_query(
     server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
 ) -> None:
     fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": 5}})
@@ -201,14 +201,14 @@ def test_only_documents_of_the_query_belong_to_the_table(
         assert ask(["N1", "N2"]) == [{"plane": "N1", "seats": 100}]
 
 
-def test_texts_are_compared_by_their_keyword(server: ElasticsearchServer, index: str) -> None:
+def test_texts_are_compared_by_their_keyword_field(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, {"1": {"name": "Big Jet"}, "2": {"name": "big jet"}, "3": {"name": "Jet"}})
     table = ElasticsearchTable(server.url, index)
     with looking_up(table, ["name"], []) as ask:
         assert ask(["Big Jet", "Jet", "et"]) == [{"name": "Big Jet"}, {"name": "Jet"}]
 
 
-def test_several_keys_are_found_together(server: ElasticsearchServer, index: str) -> None:
+def test_lookups_with_two_key_columns_match_their_combination(server: ElasticsearchServer, index: str) -> None:
     pairs = [(f"N{number % 40}", number // 40) for number in range(1600)]
     documents = {
         str(number): {"tailnum": name, "seats": seats} for number, (name, seats) in enumerate(pairs)
@@ -222,7 +222,7 @@ def test_several_keys_are_found_together(server: ElasticsearchServer, index: str
 
 
 @both_ways
-def test_a_key_may_have_more_documents_than_an_answer_holds(
+def test_a_key_can_have_more_documents_than_fit_in_one_response(
     server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
 ) -> None:
     documents = {str(number): {"tailnum": "N1", "seats": number % 400} for number in range(12_345)}
@@ -235,7 +235,7 @@ def test_a_key_may_have_more_documents_than_an_answer_holds(
     )
 
 
-def test_moments_of_a_format_of_their_own_are_read_and_not_compared(
+def test_timestamps_in_a_custom_format_can_be_columns_but_not_keys(
     server: ElasticsearchServer, index: str
 ) -> None:
     fill(server, index, {"N1": {"built": "1998", "tailnum": "N1"}})
@@ -250,7 +250,7 @@ def test_moments_of_a_format_of_their_own_are_read_and_not_compared(
         pass
 
 
-def test_a_key_that_the_server_does_not_compare_exactly_is_refused(
+def test_a_key_without_exact_comparison_is_refused(
     server: ElasticsearchServer, index: str
 ) -> None:
     fill(server, index, {"N1": {}})
@@ -263,7 +263,7 @@ def test_a_key_that_the_server_does_not_compare_exactly_is_refused(
     assert error.value.option == "on"
 
 
-def test_a_document_that_cannot_be_read_is_named(server: ElasticsearchServer, index: str) -> None:
+def test_the_error_of_an_unreadable_document_names_it(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, {"N1": {"seats": [1, 2]}})
     table = ElasticsearchTable(server.url, index, id_column="plane")
     with looking_up(table, ["plane"], ["seats"]) as ask:
@@ -272,7 +272,7 @@ def test_a_document_that_cannot_be_read_is_named(server: ElasticsearchServer, in
         assert error.value.position == f"{index}/N1"
 
 
-def test_an_index_that_is_gone_is_an_option_to_change(
+def test_a_deleted_index_is_a_configuration_error(
     server: ElasticsearchServer, index: str
 ) -> None:
     fill(server, index, {"N1": {"tailnum": "N1"}})
@@ -286,7 +286,7 @@ def test_an_index_that_is_gone_is_an_option_to_change(
         fill(server, index, {"N1": {"tailnum": "N1"}})
 
 
-def test_a_table_takes_a_cache_of_ones_own(server: ElasticsearchServer, index: str) -> None:
+def test_a_table_accepts_a_custom_cache(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, {"N1": {}})
     cache = DefaultLookupCache(max_rows=5)
     table = ElasticsearchTable(server.url, index, cache=cache)
@@ -299,7 +299,7 @@ def test_a_table_takes_a_cache_of_ones_own(server: ElasticsearchServer, index: s
         ElasticsearchTable(server.url, index, cache=cache, lookup={"lookup.cache": "FULL"})
 
 
-def test_options_make_the_same_table(server: ElasticsearchServer, index: str) -> None:
+def test_options_build_the_same_table_as_arguments(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, {"N1": {"seats": 1}})
     table = ElasticsearchTable.from_options(
         {
@@ -322,7 +322,7 @@ def test_options_make_the_same_table(server: ElasticsearchServer, index: str) ->
 
 @both_ways
 @pytest.mark.parametrize("key", ["plane", "tailnum"])
-def test_decimals_have_all_their_digits(
+def test_decimals_keep_all_their_digits(
     server: ElasticsearchServer, index: str, lookup: Mapping[str, Any], key: str
 ) -> None:
     price = Decimal("1234567890123456789.0123456789")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suite for lookup tables on a real server."""
+"""Runs the core's suite for lookup tables against a real server."""
 
 from __future__ import annotations
 

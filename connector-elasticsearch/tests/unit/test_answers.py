@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that incomplete or meaningless search responses never end a read."""
+"""Tests that an incomplete or invalid search response never looks like the end of the data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IN_TIME = timedelta(seconds=20)
 
 
 def page(*hits: Any, total: Any = 2, successful: Any = 2, timed_out: Any = False) -> bytes:
-    """An answer, in the server's order."""
+    """Return a response with its keys in the order of the server."""
     answer = {
         "pit_id": "p",
         "timed_out": timed_out,
@@ -59,7 +59,7 @@ MEANINGLESS = [
 
 
 class Scripted(TreatingServer):
-    """Answers the same to everyone, or the next of several."""
+    """Sends the next scripted response, and repeats the last one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,31 +96,31 @@ def read(server: Scripted, retry_timeout: timedelta = IN_TIME) -> Page:
 
 
 @pytest.mark.parametrize("answer", MEANINGLESS, ids=bytes.decode)
-def test_a_page_that_is_not_whole_is_asked_for_again(server: Scripted, answer: bytes) -> None:
+def test_an_incomplete_page_is_requested_again(server: Scripted, answer: bytes) -> None:
     server.answers = [answer, page(HIT)]
     assert read(server).hits == 1
 
 
 @pytest.mark.parametrize("answer", MEANINGLESS, ids=bytes.decode)
-def test_a_page_that_is_never_whole_is_an_error_and_no_end(server: Scripted, answer: bytes) -> None:
+def test_a_page_that_stays_incomplete_is_an_error_and_not_the_end(server: Scripted, answer: bytes) -> None:
     server.answers = [answer]
     with pytest.raises(ElasticsearchRetryableError, match="unreadable"):
         read(server, SOON)
 
 
-def test_a_whole_page_without_documents_is_the_end_of_a_slice(server: Scripted) -> None:
+def test_a_complete_page_without_documents_is_the_end_of_a_slice(server: Scripted) -> None:
     server.answers = [page()]
     assert read(server).hits == 0
 
 
-def test_a_page_says_that_it_is_whole_in_any_order(server: Scripted) -> None:
+def test_a_complete_page_can_have_its_keys_in_any_order(server: Scripted) -> None:
     whole = json.loads(page(HIT))
     server.answers = [json.dumps(dict(reversed(whole.items()))).encode()]
     assert read(server).hits == 1
 
 
 @pytest.mark.parametrize("answer", [b"{}", b"null", b'{"id":1}'])
-def test_a_point_in_time_without_a_name_is_asked_for_again(server: Scripted, answer: bytes) -> None:
+def test_a_point_in_time_without_an_id_is_requested_again(server: Scripted, answer: bytes) -> None:
     counted = b'{"hits":{"total":{"value":3}}}'
     server.answers = [answer, b'{"id":"p"}', b"{}", counted]
     with closing(Searcher(settings(server))) as searcher:
@@ -128,7 +128,7 @@ def test_a_point_in_time_without_a_name_is_asked_for_again(server: Scripted, ans
 
 
 @pytest.mark.parametrize("answer", [b"[]", b'{"i":{}}', b'{"i":7}', b"{"])
-def test_a_mapping_that_says_nothing_is_asked_for_again(server: Scripted, answer: bytes) -> None:
+def test_an_invalid_mapping_response_is_requested_again(server: Scripted, answer: bytes) -> None:
     server.answers = [answer, b'{"i":{"mappings":{"properties":{"n":{"type":"long"}}}}}']
     selection = DocumentOptions(server.url, "i").selection(IN_TIME)
     assert selection.layout.schema == SCHEMA
@@ -149,7 +149,7 @@ def questions(*, gets: bool) -> Questions:
 
 
 @pytest.mark.parametrize("answer", MEANINGLESS[:4] + MEANINGLESS[6:10], ids=bytes.decode)
-def test_what_is_looked_up_is_not_missing_because_an_answer_is(answer: bytes) -> None:
+def test_an_incomplete_lookup_response_does_not_mean_that_rows_are_missing(answer: bytes) -> None:
     asked = questions(gets=False)
     (question,) = asked.of(pa.record_batch({"n": [1, 2]}))
     assert asked.rows(question, page(HIT)).num_rows == 1
@@ -175,7 +175,7 @@ MISSING = {"_index": "i", "_id": "b", "found": False}
     ],
     ids=bytes.decode,
 )
-def test_a_document_is_not_missing_because_the_answer_does_not_tell_of_it(answer: bytes) -> None:
+def test_an_incomplete_response_does_not_mean_that_a_document_is_missing(answer: bytes) -> None:
     asked = questions(gets=True)
     (question,) = asked.of(pa.record_batch({"id": ["a", "b"]}))
     whole = json.dumps({"docs": [FOUND, MISSING]}).encode()

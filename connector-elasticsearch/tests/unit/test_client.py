@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests both clients: the targets of requests, and their timeouts."""
+"""Tests redirects, timeouts, and cancellation with both clients."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ QUICKLY = timedelta(milliseconds=300)
 
 
 def waits(connection: ElasticsearchConnection) -> Any:
-    """By the client that waits."""
+    """Send a request with the blocking client."""
     with closing(ElasticsearchClient(connection)) as client:
         return client.request("POST", "/_search", {}, doing="asking")
 
 
 def awaits(connection: ElasticsearchConnection) -> Any:
-    """By the client of the event loop."""
+    """Send a request with the asynchronous client."""
 
     async def asked() -> Any:
         client = AsyncElasticsearchClient(connection)
@@ -58,7 +58,7 @@ Ask = Callable[[ElasticsearchConnection], Any]
 
 
 class Redirecting(TreatingServer):
-    """Sends everyone elsewhere."""
+    """Redirects every request."""
 
     def __init__(self, status: int, location: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Redirecting(TreatingServer):
 
 
 class Elsewhere(TreatingServer):
-    """Takes whatever comes."""
+    """Accepts and records every request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def redirected(status: int) -> Iterator[tuple[ElasticsearchConnection, Elsewhere
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @BOTH
-def test_a_redirect_is_refused_and_nothing_is_sent_there(ask: Ask, status: int) -> None:
+def test_a_redirect_is_refused_and_its_target_receives_no_request(ask: Ask, status: int) -> None:
     with redirected(status) as (connection, other):
         with pytest.raises(ElasticsearchRequestError, match="redirects") as failure:
             ask(connection)
@@ -107,7 +107,7 @@ def test_a_redirect_is_refused_and_nothing_is_sent_there(ask: Ask, status: int) 
 
 
 @pytest.mark.parametrize("status", [301, 307])
-def test_no_document_is_written_to_where_a_redirect_leads(status: int) -> None:
+def test_no_document_is_written_to_the_target_of_a_redirect(status: int) -> None:
     rows = pa.table({"n": [1, 2]})
     with redirected(status) as (connection, other):
         sink = ElasticsearchSink(connection, "rows", bulk_flush=QUICK)
@@ -117,7 +117,7 @@ def test_no_document_is_written_to_where_a_redirect_leads(status: int) -> None:
 
 
 def trickling(connection: socket.socket, ended: threading.Event) -> None:
-    """Always a byte of an answer that has no end, sooner than a socket would time out."""
+    """Send an endless response byte by byte, so that the socket never times out."""
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {JSON}\r\nx-elastic-product: Elasticsearch\r\n"
     connection.sendall(f"{head}content-length: 100000\r\n\r\n".encode())
     while not ended.wait(0.02):
@@ -125,13 +125,13 @@ def trickling(connection: socket.socket, ended: threading.Event) -> None:
 
 
 def silent(connection: socket.socket, ended: threading.Event) -> None:
-    """No byte."""
+    """Send nothing."""
     ended.wait()
 
 
 @contextmanager
 def listening(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
-    """A server that takes one connection after another, and never answers to its end."""
+    """Start a server that accepts one connection at a time and never completes a response."""
     ended = threading.Event()
 
     def take() -> None:
@@ -144,7 +144,7 @@ def listening(serve: Callable[[socket.socket, threading.Event], None]) -> Iterat
                 try:
                     serve(connection, ended)
                 except OSError:
-                    continue  # the client has gone
+                    continue  # the client has disconnected
 
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
         serving = thread.submit(take)
@@ -158,7 +158,7 @@ def listening(serve: Callable[[socket.socket, threading.Event], None]) -> Iterat
 
 @pytest.mark.parametrize("serve", [trickling, silent])
 @BOTH
-def test_a_request_ends_in_its_time_whatever_the_server_sends(ask: Ask, serve: Any) -> None:
+def test_a_request_ends_at_its_timeout_whatever_the_server_sends(ask: Ask, serve: Any) -> None:
     with listening(serve) as url:
         began = time.monotonic()
         with pytest.raises(ElasticsearchRetryableError, match="in time"):
@@ -166,7 +166,7 @@ def test_a_request_ends_in_its_time_whatever_the_server_sends(ask: Ask, serve: A
         assert time.monotonic() - began < 20 * QUICKLY.total_seconds()
 
 
-def test_a_request_that_is_cancelled_ends_at_once() -> None:
+def test_a_canceled_request_ends_at_once() -> None:
     with (
         listening(silent) as url,
         closing(ElasticsearchClient(ElasticsearchConnection(url))) as client,
@@ -182,7 +182,7 @@ def test_a_request_that_is_cancelled_ends_at_once() -> None:
             asking.result(20)
 
 
-def test_clients_ask_from_several_threads_at_once() -> None:
+def test_a_client_can_be_used_from_several_threads() -> None:
     with Elsewhere() as server, closing(ElasticsearchClient(connection_to(server))) as client:
         with ThreadPoolExecutor(8) as threads:
             asked = [threads.submit(client.request, "GET", "/", doing="a") for _ in range(40)]
@@ -194,7 +194,7 @@ def connection_to(server: TreatingServer) -> ElasticsearchConnection:
     return ElasticsearchConnection(server.url)
 
 
-def test_a_cancelled_task_of_the_loop_takes_its_request_with_it() -> None:
+def test_canceling_an_asyncio_task_cancels_its_request() -> None:
     async def given_up(url: str) -> bool:
         client = AsyncElasticsearchClient(ElasticsearchConnection(url))
         task = asyncio.ensure_future(client.request("GET", "/", doing="asking"))
@@ -209,12 +209,12 @@ def test_a_cancelled_task_of_the_loop_takes_its_request_with_it() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405])
-def test_a_server_that_refuses_the_question_can_be_reached(status: int) -> None:
+def test_a_server_that_rejects_the_connection_check_counts_as_reachable(status: int) -> None:
     with Redirecting(status, "") as server:
         check_reachable(connection_to(server), 20)
 
 
-def test_a_server_that_redirects_is_no_server_that_can_be_reached() -> None:
+def test_a_server_that_redirects_the_connection_check_is_an_error() -> None:
     with redirected(307) as (connection, other):
         with pytest.raises(ElasticsearchRequestError, match="redirects"):
             check_reachable(connection, 20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests connection options: what is accepted, what is rejected, and what is never shown."""
+"""Tests which connection options are accepted or rejected, and that secrets stay hidden."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOST = "https://one.example:9200"
 SECRET = "canary-51ab"  # pragma: allowlist secret
 
 
-def test_all_hosts_are_used_below_the_prefix() -> None:
+def test_the_path_prefix_applies_to_all_hosts() -> None:
     connection = ElasticsearchConnection(
         ["http://one.example:9200", "http://two.example:9201/"], path_prefix="/search/"
     )
@@ -37,7 +37,7 @@ def test_all_hosts_are_used_below_the_prefix() -> None:
         ({"bearer_token": SECRET}, "bearer_auth", SECRET),
     ],
 )
-def test_a_login_reaches_the_client_and_nobody_else(
+def test_a_login_reaches_the_client_and_is_never_shown(
     login: dict[str, Any], argument: str, value: object
 ) -> None:
     connection = ElasticsearchConnection(HOST, **login)
@@ -57,7 +57,7 @@ def test_a_connection_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(connection)) == connection
 
 
-def test_options_make_the_same_connection() -> None:
+def test_options_build_the_same_connection_as_arguments() -> None:
     given = {
         "hosts": f"{HOST}, https://two.example:9200",
         "api-key": SECRET,
@@ -103,7 +103,7 @@ def test_options_make_the_same_connection() -> None:
         (HOST, {"request_timeout": timedelta(0)}, "connection.request-timeout"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_invalid_and_conflicting_settings_are_refused(
     hosts: Any, settings: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(ConfigurationError) as refused:
@@ -112,19 +112,19 @@ def test_what_does_not_go_together_is_refused(
     assert SECRET not in str(refused.value)
 
 
-def test_hosts_are_taken_as_flink_writes_them() -> None:
+def test_hosts_are_accepted_in_flinks_notation() -> None:
     connection = ElasticsearchConnection.from_options({"hosts": f"{HOST};https://two.example:9200"})
     assert connection.hosts == (HOST, "https://two.example:9200")
 
 
-def test_certificates_that_cannot_be_read_are_named() -> None:
+def test_the_error_of_an_unreadable_certificate_names_its_file() -> None:
     connection = ElasticsearchConnection(HOST, ca_file="/nowhere/ca.pem")
     with pytest.raises(ConfigurationError, match=r"/nowhere/ca\.pem"):
         connection.client_arguments(is_async=True)
 
 
 @pytest.mark.parametrize("key", ["connection.timeout", "socket.timeout"])
-def test_times_that_the_client_does_not_tell_apart_are_one_option(key: str) -> None:
+def test_unsupported_timeouts_are_refused_with_a_hint_to_the_request_timeout(key: str) -> None:
     with pytest.raises(UnknownOptionError) as refused:
         CONNECTION_OPTIONS.parse({"hosts": HOST, key: "5 s"})
     assert "connection.request-timeout" in (refused.value.hint or "")

@@ -28,7 +28,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_source_sink_and_table_name_the_servers_that_do_not_answer(address: str) -> None:
+def test_source_sink_and_table_name_the_unresponsive_servers(address: str) -> None:
     other = "http://127.0.0.1:9"
     parts = {
         "source": ElasticsearchSource([address, other], "flights"),
@@ -42,7 +42,7 @@ def test_source_sink_and_table_name_the_servers_that_do_not_answer(address: str)
 
 
 @pytest.mark.parametrize("given", ["keywords", "options"])
-def test_a_time_that_is_too_short_is_named_as_it_was_given(given: str) -> None:
+def test_the_error_of_a_short_timeout_names_the_setting_as_the_user_gave_it(given: str) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

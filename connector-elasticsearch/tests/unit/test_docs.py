@@ -14,7 +14,7 @@ TABLE = re.compile(r"<!-- options of (\S+)\.(\w+),.*? -->\n\n(.*?)\n<!-- end -->
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
-def test_tables_of_options_are_those_declared(path: Path) -> None:
+def test_option_tables_match_the_declared_options(path: Path) -> None:
     tables = TABLE.findall(path.read_text(encoding="utf-8"))
     assert tables, "there is no table of options"
     for module, name, table in tables:

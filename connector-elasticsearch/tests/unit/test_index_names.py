@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests index names with columns and dates."""
+"""Tests index names that contain columns and dates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = pa.record_batch(
         "at": pa.array(
             [datetime(2013, 1, 31, 23, 59, 58, 999_999, UTC), None], pa.timestamp("us", "UTC")
         ),
-        "there": pa.array(  # an instant is named in UTC, wherever it was
+        "there": pa.array(  # index names use UTC for every time zone
             [datetime(2013, 1, 31, 23, 59, tzinfo=UTC)] * 2, pa.timestamp("ms", "Asia/Tokyo")
         ),
     }
@@ -39,7 +39,7 @@ ROWS = pa.record_batch(
         ("{day|yyyy%}", ["2013%", "1999%"]),
     ],
 )
-def test_a_pattern_names_an_index_for_each_row(pattern: str, names: list[str | None]) -> None:
+def test_a_pattern_yields_an_index_name_for_each_row(pattern: str, names: list[str | None]) -> None:
     name = IndexName(pattern)
     name.check(ROWS.schema)
     assert name.static is None
@@ -47,18 +47,18 @@ def test_a_pattern_names_an_index_for_each_row(pattern: str, names: list[str | N
     assert name.of(ROWS).to_pylist() == names
 
 
-def test_a_name_without_fields_is_the_same_for_all() -> None:
+def test_a_name_without_fields_is_static() -> None:
     assert IndexName("flights-2013").static == "flights-2013"
 
 
 @pytest.mark.parametrize("pattern", ["<flights-{now/d}>", "<flights>", "<flights-{to}>"])
-def test_date_math_is_refused_with_what_to_write_instead(pattern: str) -> None:
+def test_date_math_is_refused_with_a_replacement(pattern: str) -> None:
     with pytest.raises(InvalidOptionError, match="date math") as refused:
         IndexName(pattern)
     assert "{now()|yyyy-MM-dd}" in (refused.value.expected or "")
 
 
-def test_the_time_of_writing_is_now() -> None:
+def test_now_is_the_time_of_the_write() -> None:
     before = datetime.now(UTC).strftime("%Y%m%d%H%M")
     name = IndexName("x-{now()|yyyyMMddHHmm}")
     found = name.of(ROWS).to_pylist()
@@ -70,7 +70,7 @@ def test_the_time_of_writing_is_now() -> None:
 @pytest.mark.parametrize(
     "pattern", ["", "{", "a}", "{}", "{{to}}", "{now()}", "{at|}", "{at|SSS}", "{at|YYYY}", "{|dd}"]
 )
-def test_a_pattern_that_cannot_be_read_is_refused(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         IndexName(pattern)
     assert refused.value.option == "index"

@@ -43,7 +43,7 @@ FLIGHTS = mapping(
 )
 
 
-def test_fields_become_columns_and_objects_structs() -> None:
+def test_fields_become_columns_and_objects_become_structs() -> None:
     assert fields_of({"flights": FLIGHTS}) == pa.schema(
         [
             ("carrier", pa.string()),
@@ -58,13 +58,13 @@ def test_fields_become_columns_and_objects_structs() -> None:
     )
 
 
-def test_a_type_without_counterpart_is_named_in_the_metadata_of_its_column() -> None:
+def test_the_column_metadata_names_a_field_type_without_an_arrow_counterpart() -> None:
     found = fields_of({"flights": FLIGHTS})
     assert found.field("where").metadata == {b"elasticsearch.type": b"geo_point"}
     assert found.field("carrier").metadata is None
 
 
-def test_fields_that_hold_several_values_are_lists_when_they_are_named() -> None:
+def test_fields_named_as_arrays_become_lists() -> None:
     found = fields_of({"flights": FLIGHTS}, ["carrier", "aircraft.maker", "stops.airport"])
     assert found.field("carrier").type == pa.list_(pa.string())
     assert found.field("aircraft").type.field("maker").type == pa.list_(pa.string())
@@ -74,27 +74,27 @@ def test_fields_that_hold_several_values_are_lists_when_they_are_named() -> None
     assert error.value.option == "array-fields"
 
 
-def test_columns_of_several_indices_are_those_of_all() -> None:
+def test_several_indices_have_the_columns_of_all_of_them() -> None:
     found = fields_of(
         {"a": mapping(one="long", both="text"), "b": mapping(both="keyword", two="ip")}
     )
     assert found == pa.schema([("one", pa.int64()), ("both", pa.string()), ("two", pa.string())])
 
 
-def test_indices_that_differ_in_a_type_are_named() -> None:
+def test_the_error_of_conflicting_field_types_names_the_indices() -> None:
     inner = {"a": mapping(o=mapping(x="long")), "b": mapping(o=mapping(x="double"))}
     with pytest.raises(ConfigurationError, match=r"'o\.x'(.|\n)*long, as in a(.|\n)*double in b"):
         fields_of(inner)
 
 
-def test_an_index_without_fields_has_no_columns() -> None:
+def test_an_index_without_fields_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no fields to derive columns from"):
         fields_of({"a": {}})
     with pytest.raises(ConfigurationError, match="no index"):
         fields_of({})
 
 
-def test_moments_that_only_the_server_can_read_are_found() -> None:
+def test_timestamps_that_only_the_server_can_parse_are_found() -> None:
     assert with_own_format({"flights": FLIGHTS}) == {"day", "aircraft.built", "stops.at"}
 
 
@@ -106,15 +106,15 @@ def test_moments_that_only_the_server_can_read_are_found() -> None:
         ("strict_date_optional_time_nanos||epoch_millis", False),
         ("strict_date_optional_time", False),
         ("strict_date||strict_date_time", False),
-        ("epoch_millis", True),  # four digits are no year then
+        ("epoch_millis", True),  # this format does not read four digits as a year
         ("strict_date||epoch_millis", True),
         ("epoch_millis||strict_date_optional_time", True),
-        ("date_optional_time", True),  # five digits are a year then
+        ("date_optional_time", True),  # this format reads five digits as a year
         ("epoch_second", True),
         ("dd.MM.yyyy", True),
     ],
 )
-def test_a_format_is_understood_where_a_number_is_what_it_is_to_the_server(
+def test_a_date_format_is_custom_if_the_server_reads_numbers_differently(
     written: str | None, is_own: bool
 ) -> None:
     field = {"type": "date"} | ({} if written is None else {"format": written})
@@ -124,7 +124,7 @@ def test_a_format_is_understood_where_a_number_is_what_it_is_to_the_server(
     assert with_own_format({"a": mapping(moment=both)}) == {"moment"}
 
 
-def test_columns_and_paths_into_them_are_picked() -> None:
+def test_columns_and_nested_fields_are_selected() -> None:
     whole = fields_of({"flights": FLIGHTS})
     found = pruned(whole, ["stops.airport", "aircraft.maker", "number"])
     assert found == pa.schema(
@@ -150,5 +150,5 @@ def test_columns_and_paths_into_them_are_picked() -> None:
         ("number.x", None),
     ],
 )
-def test_the_type_of_a_field_is_found_by_its_path(path: str, kind: str | None) -> None:
+def test_the_type_of_a_field_is_looked_up_by_its_path(path: str, kind: str | None) -> None:
     assert kind_of(FLIGHTS, path) == kind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how rows become lines of a bulk request, and which ones are rejected before it."""
+"""Tests how rows become lines of a bulk request, and which rows the sink rejects beforehand."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def lines(found: EntryColumns) -> list[Any]:
 
 
 def skipped(rows: pa.RecordBatch, **settings: Any) -> list[Any]:
-    """The documents of the rows that are no bad records."""
+    """Return the remaining documents after the sink skips bad records."""
     found = operations(rows, policy=RecordPolicy.skip(), **settings)
     return [json.loads(document_of(each)) for each in found]
 
 
-def test_each_row_is_an_action_and_a_document() -> None:
+def test_each_row_becomes_an_action_and_a_document() -> None:
     rows = pa.record_batch({"id": ["a", "b"], "n": [1, None]})
     found = operations(rows, id_columns=["id"])
     assert found.keys == pa.array(["a", "b"])
@@ -64,12 +64,12 @@ def test_each_row_is_an_action_and_a_document() -> None:
     ]
 
 
-def test_without_an_id_the_server_gives_one() -> None:
+def test_a_row_without_an_id_leaves_the_id_to_the_server() -> None:
     (found,) = operations(pa.record_batch({"n": [1]}), operation="create")
     assert found == b'{"create":{}}\n{"n":1}\n'
 
 
-def test_an_action_says_all_that_the_columns_say() -> None:
+def test_an_action_has_the_values_of_its_columns() -> None:
     rows = pa.record_batch(
         {"carrier": ["UA", "B6"], "n": [1, 2], "to": ["lax", None], "v": [3, 4], "r": [7, None]}
     )
@@ -96,12 +96,12 @@ def test_an_action_says_all_that_the_columns_say() -> None:
     ("operation", "document"),
     [("update", {"doc": {"id": "a"}}), ("upsert", {"doc": {"id": "a"}, "doc_as_upsert": True})],
 )
-def test_changes_are_updates(operation: str, document: dict[str, Any]) -> None:
+def test_update_and_upsert_become_update_actions(operation: str, document: dict[str, Any]) -> None:
     found = operations(pa.record_batch({"id": ["a"]}), operation=operation, id_columns=["id"])
     assert lines(found) == [{"update": {"_id": "a"}}, document]
 
 
-def test_a_changelog_writes_and_deletes() -> None:
+def test_a_changelog_becomes_index_and_delete_actions() -> None:
     kinds = ["+I", "-U", "+U", "-D"]
     rows = pa.record_batch({"id": list("abcd"), "n": [1.0, 2, 3, math.nan], "_row_kind": kinds})
     found = operations(rows, id_columns=["id"])
@@ -130,7 +130,7 @@ def test_a_changelog_writes_and_deletes() -> None:
         ),
     ],
 )
-def test_rows_that_would_spoil_their_request_are_bad_records(
+def test_rows_that_invalidate_their_request_are_bad_records(
     columns: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     good = [document["id"] for document in skipped(pa.record_batch(columns), **settings)]
@@ -151,7 +151,7 @@ def test_rows_that_would_spoil_their_request_are_bad_records(
     ],
 )
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_json_has_no_number_for_is_a_bad_record(kind: pa.DataType, number: float) -> None:
+def test_a_row_with_nan_or_an_infinity_is_a_bad_record(kind: pa.DataType, number: float) -> None:
     def value(of: pa.DataType, number: float) -> Any:
         if pa.types.is_struct(of):
             return {"x": value(of.field(0).type, number)}
@@ -180,7 +180,7 @@ def test_what_json_has_no_number_for_is_a_bad_record(kind: pa.DataType, number: 
     ),
     start=st.integers(0, 8),
 )
-def test_a_part_of_a_column_is_looked_through_like_a_whole_one(
+def test_nan_and_infinities_are_found_in_a_slice_of_a_column(
     kind: pa.DataType, rows: list[Any], start: int
 ) -> None:
     def value(row: list[Any] | None) -> Any:
@@ -208,7 +208,7 @@ def test_a_part_of_a_column_is_looked_through_like_a_whole_one(
         max_size=20,
     )
 )
-def test_whatever_stands_in_a_row_stands_in_its_lines(rows: list[Any]) -> None:
+def test_the_lines_of_a_row_contain_all_its_values(rows: list[Any]) -> None:
     names = ("id", "text", "number")
     batch = pa.record_batch(
         {
@@ -244,7 +244,7 @@ def test_whatever_stands_in_a_row_stands_in_its_lines(rows: list[Any]) -> None:
         ),
     ],
 )
-def test_rows_that_can_never_be_written_are_refused_when_the_pipeline_is_built(
+def test_a_schema_that_cannot_be_written_is_refused_when_the_pipeline_is_built(
     schema: dict[str, pa.DataType], settings: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(ConfigurationError) as refused:

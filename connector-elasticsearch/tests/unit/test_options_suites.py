@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options suite for source, table, and sink, and options that do not apply to them."""
+"""Runs the options suite for source, table, and sink, and tests which options they refuse."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALID = {"hosts": "https://one.example:9200", "index": "flights"}
 
 
 class OfElasticsearch:
-    """What the suites of all options share."""
+    """Settings that all options suites share."""
 
     written_for = SUITES
     capabilities = OPTIONS
@@ -56,7 +56,7 @@ class TestSinkOptions(OfElasticsearch, OptionsTestSuite):
     options = ELASTICSEARCH_SINK_OPTIONS
 
 
-def test_options_make_the_same_sink_as_arguments() -> None:
+def test_options_build_the_same_sink_as_arguments() -> None:
     made = ElasticsearchSink.from_options(
         {
             **VALID,
@@ -112,7 +112,7 @@ def test_options_make_the_same_sink_as_arguments() -> None:
     )
 
 
-def test_without_options_a_sink_has_the_bounds_that_were_measured() -> None:
+def test_a_sink_without_options_has_the_default_bulk_settings() -> None:
     assert ElasticsearchSink.from_options(VALID).bulk_flush == BULK_FLUSH
 
 
@@ -126,7 +126,7 @@ def test_without_options_a_sink_has_the_bounds_that_were_measured() -> None:
         "Format",
     ],
 )
-def test_an_option_of_flinks_that_makes_no_sense_here_is_refused_with_the_reason(key: str) -> None:
+def test_an_unsupported_flink_option_is_refused_with_the_reason(key: str) -> None:
     with pytest.raises(UnsupportedError) as refused:
         ElasticsearchSink.from_options({**VALID, key: "1"})
     assert refused.value.option == key.lower()
@@ -135,7 +135,7 @@ def test_an_option_of_flinks_that_makes_no_sense_here_is_refused_with_the_reason
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "none"])
-def test_only_at_least_once_is_offered_and_the_reason_is_said(guarantee: str) -> None:
+def test_guarantees_other_than_at_least_once_are_refused_with_the_reason(guarantee: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         ElasticsearchSink.from_options({**VALID, "sink.delivery-guarantee": guarantee})
     assert "cannot be rolled back" in (refused.value.expected or "")
@@ -154,7 +154,7 @@ def test_only_at_least_once_is_offered_and_the_reason_is_said(guarantee: str) ->
         ({"index": "flights-{now()|yyyy}", "id_columns": ["id"]}, "index"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(settings: dict[str, Any], option: str) -> None:
+def test_conflicting_settings_are_refused(settings: dict[str, Any], option: str) -> None:
     given = {"index": "flights"} | settings
     with pytest.raises(ConfigurationError) as refused:
         ElasticsearchSink("https://one.example:9200", **given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how pages of hits become columns: all at once if possible, or by document."""
+"""Tests how pages of hits become columns, either all at once or document by document."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decoder(*fields: tuple[str, pa.DataType] | pa.Field, **options: Any) -> Page
 
 
 def at_once(of: PageDecoder, body: bytes) -> Page:
-    """Read a page without the way round."""
+    """Decode a page all at once, without the fallback to single documents."""
     return of._all_at_once(body)
 
 
@@ -96,7 +96,7 @@ PLAIN_ROW = {
 
 
 @pytest.mark.parametrize("way", [PageDecoder._all_at_once, PageDecoder._one_by_one])
-def test_all_types_come_as_their_columns_say(way: Any) -> None:
+def test_all_types_are_decoded_to_their_column_types(way: Any) -> None:
     found = way(ALL_TYPES, page(PLAIN, {}, {"object": None, "several": []}))
     nothing = dict.fromkeys(PLAIN_ROW)
     assert rows(found) == [PLAIN_ROW, nothing, nothing | {"several": []}]
@@ -118,7 +118,7 @@ def test_a_page_without_documents_is_the_end() -> None:
         (pa.int64(), [None, [[7]], None], 7),
         (pa.int64(), "", None),
         (pa.float64(), "", None),
-        (pa.string(), "\\ud800", "\\ud800"),  # text about half of a pair is no half of one
+        (pa.string(), "\\ud800", "\\ud800"),  # an escaped backslash, not a surrogate
         (pa.list_(pa.int64()), [[1, 2], [], [[3]]], [1, 2, 3]),
         (MOMENT, 2013, NEW_YEAR),
         (MOMENT, 1356998400000.5, NEW_YEAR.replace(microsecond=500)),
@@ -145,7 +145,7 @@ def test_a_page_without_documents_is_the_end() -> None:
         (pa.date32(), 1356998400000, NEW_YEAR.date()),
     ],
 )
-def test_what_the_server_takes_is_read_as_it_reads_it(
+def test_lenient_values_are_read_as_the_server_reads_them(
     kind: pa.DataType, value: Any, expected: Any
 ) -> None:
     found = decoder(("field", kind)).decode(page({"field": value}))
@@ -180,7 +180,7 @@ def test_what_the_server_takes_is_read_as_it_reads_it(
         (pa.struct([("a", pa.int64())]), [{"a": 1}, {"a": 2}], "array-fields"),
     ],
 )
-def test_what_has_no_place_in_its_column_is_a_bad_record(
+def test_a_value_that_does_not_fit_its_column_is_a_bad_record(
     kind: pa.DataType, value: Any, reason: str
 ) -> None:
     found = decoder(("field", kind)).decode(page({}, {"field": value}, {}, {}))
@@ -211,13 +211,13 @@ MAKER = pa.struct([("name", pa.string()), ("place", pa.struct([("city", pa.strin
         {"maker": [{"name": "Embraer", "place.city": "São José"}]},
     ],
 )
-def test_a_name_with_dots_is_a_path(source: dict[str, Any]) -> None:
+def test_a_field_name_with_dots_is_a_path(source: dict[str, Any]) -> None:
     of = decoder(("maker", MAKER))
     expected = {"maker": {"name": "Embraer", "place": {"city": "São José"}}}
     assert rows(of.decode(page(source, {}, source))) == [expected, {"maker": None}, expected]
 
 
-def test_an_object_of_which_a_part_is_apart_holds_several_values() -> None:
+def test_an_object_and_a_path_into_it_are_separate_values() -> None:
     source = {"makers": [{"name": "Airbus"}], "makers.name": "Embraer"}
     of = decoder(("makers", pa.list_(pa.struct([("name", pa.string())]))))
     assert rows(of.decode(page(source))) == [{"makers": [{"name": "Airbus"}, {"name": "Embraer"}]}]
@@ -225,19 +225,19 @@ def test_an_object_of_which_a_part_is_apart_holds_several_values() -> None:
     assert "not an object" in reason
 
 
-def test_a_field_whose_own_name_has_dots_is_none() -> None:
+def test_a_column_name_can_contain_dots() -> None:
     of = decoder(("maker.name", pa.string()))
     assert rows(at_once(of, page({"maker.name": "Airbus"}))) == [{"maker.name": "Airbus"}]
 
 
-def test_a_null_where_none_may_be_is_a_bad_record() -> None:
+def test_a_null_in_a_required_field_is_a_bad_record() -> None:
     of = decoder(pa.field("field", pa.int64(), nullable=False))
     assert reasons(of.decode(page({"field": 1}, {}))) == [
         "the field 'field': it is missing but required"
     ]
 
 
-def test_moments_of_a_format_of_their_own_are_those_that_the_server_writes() -> None:
+def test_timestamps_in_a_custom_format_come_from_the_fields_of_the_server() -> None:
     of = decoder(
         ("moment", MOMENT),
         ("object", pa.struct([("moment", MOMENT), ("long", pa.int64())])),
@@ -268,7 +268,7 @@ IN_LISTS = decoder(
 )
 
 
-def test_moments_in_lists_are_told_by_what_stands_in_the_document() -> None:
+def test_timestamps_in_lists_are_matched_by_the_values_in_the_document() -> None:
     source = {
         "days": ["01.01.13", None, ["02.01.13"]],
         "objects": [{"long": 1}, {"day": None}, {"day": "02.01.13"}, None, {"day": "01.01.13"}],
@@ -301,7 +301,7 @@ def test_moments_in_lists_are_told_by_what_stands_in_the_document() -> None:
     ]
 
 
-def test_an_object_is_there_though_all_that_is_read_of_it_is_a_moment() -> None:
+def test_an_object_with_only_a_formatted_timestamp_is_not_null() -> None:
     of = decoder(("object", pa.struct([("moment", MOMENT)])), formatted=["object.moment"])
     assert of._documents.search()["_source"] == ["object.moment"]
     found = at_once(
@@ -311,13 +311,13 @@ def test_an_object_is_there_though_all_that_is_read_of_it_is_a_moment() -> None:
 
 
 @pytest.mark.parametrize("written", [[], [DAY, DAY, DAY], ["+10000-01-01T00:00:00.000000Z"] * 2])
-def test_moments_that_nobody_can_tell_apart_are_a_bad_record(written: list[str]) -> None:
+def test_timestamps_that_cannot_be_matched_are_a_bad_record(written: list[str]) -> None:
     source = {"days": ["01.01.13", None, "01.01.13"]}
     found = IN_LISTS.decode(page(source, {}, fields=[{"days": written}, None]))
     assert len(reasons(found)) == len(rows(found)) == 1
 
 
-def test_half_of_a_surrogate_pair_is_a_bad_record_and_its_page_is_read() -> None:
+def test_a_lone_surrogate_is_a_bad_record_and_the_rest_of_the_page_is_read() -> None:
     of = decoder(("text", pa.string()), ("several", pa.list_(pa.string())))
     body = page({"text": "a"}, {"text": "here"}, {"several": ["here"]}, {"other": "here"})
     found = of.decode(body.replace(b'"here"', b'"\\ud800"'))
@@ -330,7 +330,7 @@ def test_half_of_a_surrogate_pair_is_a_bad_record_and_its_page_is_read() -> None
     ]
 
 
-def test_half_of_a_surrogate_pair_has_no_place_in_any_text() -> None:
+def test_a_lone_surrogate_is_a_bad_record_in_any_text() -> None:
     of = decoder(
         pa.field("json", pa.string(), metadata={"elasticsearch.type": "flattened"}),
         metadata_columns=[(MetadataColumn.ROUTING, "routing")],
@@ -340,7 +340,7 @@ def test_half_of_a_surrogate_pair_has_no_place_in_any_text() -> None:
     assert len(reasons(found)) == 3
 
 
-def test_numbers_in_a_text_keep_all_their_digits() -> None:
+def test_numbers_in_text_columns_keep_all_their_digits() -> None:
     of = decoder(
         ("text", pa.string()),
         pa.field("json", pa.string(), metadata={"elasticsearch.type": "flattened"}),
@@ -353,7 +353,7 @@ def test_numbers_in_a_text_keep_all_their_digits() -> None:
 
 
 @pytest.mark.parametrize("depth", [300, 990])
-def test_what_is_nested_deep_stops_no_read(depth: int) -> None:
+def test_deeply_nested_documents_do_not_stop_a_read(depth: int) -> None:
     deep = b'{"a":' * depth + b"[]" + b"}" * depth
     of = decoder(
         ("text", pa.string()),
@@ -366,7 +366,7 @@ def test_what_is_nested_deep_stops_no_read(depth: int) -> None:
     assert len(found.pieces) == 3
 
 
-def test_a_field_whose_own_name_has_dots_is_found_in_objects_too() -> None:
+def test_a_column_name_with_dots_also_matches_fields_in_objects() -> None:
     of = decoder(("maker.name", pa.string()), ("maker.place.city", pa.string()))
     sources = [
         {"maker.name": "Airbus", "maker.place.city": "Blagnac"},
@@ -378,7 +378,7 @@ def test_a_field_whose_own_name_has_dots_is_found_in_objects_too() -> None:
     assert rows(of.decode(page(*sources))) == [expected] * 4
 
 
-def test_columns_about_the_document_come_last() -> None:
+def test_metadata_columns_come_last() -> None:
     columns = [(MetadataColumn.ID, "id"), (MetadataColumn.VERSION, "version")]
     of = decoder(("field", pa.int64()), metadata_columns=columns)
     body = page({"field": 1}, {"field": "2"}, _version=[3, 4])
@@ -391,23 +391,23 @@ def test_columns_about_the_document_come_last() -> None:
     assert rows(at_once(of_ids, page({}, {}))) == [{"id": "id-0"}, {"id": "id-1"}]
 
 
-def test_what_looks_like_the_end_of_a_page_within_a_document_is_not() -> None:
+def test_text_that_looks_like_the_end_of_a_page_is_read_as_text() -> None:
     of = decoder(("text", pa.string()))
     found = at_once(of, page({"text": '"sort":[99]}]}}'}))
     assert found.pieces[0].after == (0,)
 
 
-def test_an_index_without_sources_is_an_error_that_says_so() -> None:
+def test_an_index_without_source_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="_source"):
         decoder(("field", pa.int64())).decode(page(None))
 
 
-def test_an_answer_that_is_no_page_is_an_error() -> None:
+def test_a_response_that_is_not_a_page_is_an_error() -> None:
     with pytest.raises(ElasticsearchRetryableError, match="unreadable"):
         decoder(("field", pa.int64())).decode(b"<html>")
 
 
-def test_a_type_that_documents_have_no_values_of_is_refused() -> None:
+def test_a_column_type_that_json_cannot_express_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="duration"):
         decoder(("field", pa.duration("s")))
 
@@ -434,6 +434,6 @@ SCALARS = {
         min_size=1,
     )
 )
-def test_both_ways_give_the_same_rows(sources: list[dict[str, Any]]) -> None:
+def test_both_decoding_paths_return_the_same_rows(sources: list[dict[str, Any]]) -> None:
     body = page(*sources)
     assert rows(at_once(ALL_TYPES, body)) == rows(ALL_TYPES._one_by_one(body))

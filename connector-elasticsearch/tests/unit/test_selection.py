@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the document selection of the source and the table."""
+"""Tests which documents and columns the source and the table select."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOST = "http://127.0.0.1:9"
 
 
 @READERS
-def test_arrays_are_said_by_a_schema_or_by_an_option(
+def test_arrays_are_declared_by_a_schema_or_an_option_but_not_both(
     reader: type[ElasticsearchSource | ElasticsearchTable],
 ) -> None:
     reader(HOST, "flights", array_fields=["stops"])
@@ -29,7 +29,7 @@ def test_arrays_are_said_by_a_schema_or_by_an_option(
 
 
 @READERS
-def test_types_that_cannot_be_read_are_refused_unless_their_column_is_left_out(
+def test_unsupported_types_are_refused_unless_their_column_is_excluded(
     reader: type[ElasticsearchSource | ElasticsearchTable],
 ) -> None:
     schema = pa.schema([("n", pa.int64()), ("took", pa.duration("s"))])
@@ -38,7 +38,7 @@ def test_types_that_cannot_be_read_are_refused_unless_their_column_is_left_out(
     reader(HOST, "flights", schema=schema, fields=["n"])
 
 
-def test_the_mapping_is_asked_for_once_and_travels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mapping_is_requested_once_and_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     class Client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the writer with a fake Elasticsearch: the core's suite, and additional faults."""
+"""Tests the writer against a fake Elasticsearch, with the core's suite and additional faults."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PASSWORD = "canary-77c1"  # pragma: allowlist secret
 
 
 class FakeIndex(AsyncSinkExternalContext):
-    """A fake server of its own; a row's key is its split."""
+    """A fake server for one test case. The split of a row is its key."""
 
     def __init__(self) -> None:
         self._fake = FakeElasticsearch()
@@ -127,7 +127,7 @@ def written(fake: FakeElasticsearch) -> list[int]:
 # --- Requests -------------------------------------------------------------------------------------
 
 
-def test_a_request_speaks_the_protocol_that_servers_8_and_9_take(fake: FakeElasticsearch) -> None:
+def test_a_request_uses_the_protocol_of_servers_8_and_9(fake: FakeElasticsearch) -> None:
     connection = ElasticsearchConnection(
         fake.url,
         api_key="id:key",  # pragma: allowlist secret
@@ -146,14 +146,14 @@ def test_a_request_speaks_the_protocol_that_servers_8_and_9_take(fake: FakeElast
     assert fake.bodies == [b'{"index":{}}\n{"seq":0,"text":"x"}\n']
 
 
-def test_rows_without_ids_are_sent_as_many_at_a_time_as_the_bound_allows(
+def test_rows_without_ids_are_sent_in_batches_of_the_maximum_size(
     fake: FakeElasticsearch,
 ) -> None:
     write(fake, rows(25), bulk_flush=replace(QUICK, max_batch_size=10))
     assert sorted(body.count(b"\n") // 2 for body in fake.bodies) == [5, 10, 10]
 
 
-# --- What is sent again ---------------------------------------------------------------------------
+# --- Retries --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
@@ -166,7 +166,7 @@ def test_a_request_that_is_refused_for_now_is_sent_again(
     assert len(fake.bodies) == 3
 
 
-def test_a_refused_request_waits_for_as_long_as_the_server_asks(fake: FakeElasticsearch) -> None:
+def test_a_refused_request_waits_for_the_retry_after_time_of_the_server(fake: FakeElasticsearch) -> None:
     fake.answers = [Answer(503, {"error": BUSY}, headers={"retry-after": "3600"})]
     patient = replace(QUICK, max_batch_size=1, retry_timeout=timedelta(hours=2))
     sink = sink_of(fake, bulk_flush=patient)
@@ -221,7 +221,7 @@ def bulk(*items: bytes, errors: bytes = b"false") -> bytes:
     ],
     ids=bytes.decode,
 )
-def test_an_answer_that_does_not_say_what_became_of_each_document_is_no_answer(
+def test_a_response_without_the_status_of_each_document_is_retried(
     fake: FakeElasticsearch, answer: bytes
 ) -> None:
     fake.answers = [lambda _: answer]
@@ -230,7 +230,7 @@ def test_an_answer_that_does_not_say_what_became_of_each_document_is_no_answer(
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b""])
-def test_an_answer_that_is_cut_off_is_no_answer(
+def test_a_truncated_response_is_retried(
     fake: FakeElasticsearch, damage: Callable[[bytes], bytes]
 ) -> None:
     fake.answers = [damage]
@@ -240,17 +240,17 @@ def test_an_answer_that_is_cut_off_is_no_answer(
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain", "application/json"])
-def test_a_page_for_people_is_no_answer(fake: FakeElasticsearch, kind: str) -> None:
+def test_a_response_with_another_content_type_is_retried(fake: FakeElasticsearch, kind: str) -> None:
     page = Answer(200, data=b"<html>Sign in", headers={"content-type": kind})
     fake.answers = [page, page]
     write(fake, rows(2))
     assert written(fake) == [0, 1]
 
 
-def test_a_bad_record_is_one_only_when_all_of_the_answer_is_understood(
+def test_a_bad_record_is_reported_only_if_the_whole_response_is_valid(
     fake: FakeElasticsearch,
 ) -> None:
-    """Else it would be one again with the next answer."""
+    """Otherwise the next response would report the same bad record again."""
     refused = b'{"index":{"status":400,"error":{"type":"document_parsing_exception"}}}'
     fake.answers = [lambda _: bulk(refused, b"{}", errors=b"true")]
     fake.never = {0}
@@ -260,7 +260,7 @@ def test_a_bad_record_is_one_only_when_all_of_the_answer_is_understood(
     assert skipped == 1
 
 
-def test_nobody_listening_is_tried_again_until_the_time_is_over(fake: FakeElasticsearch) -> None:
+def test_an_unreachable_server_is_retried_until_the_timeout(fake: FakeElasticsearch) -> None:
     gone = ElasticsearchConnection("http://127.0.0.1:9")
     bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
     with pytest.raises(RetryableError, match="did not take") as failure:
@@ -268,7 +268,7 @@ def test_nobody_listening_is_tried_again_until_the_time_is_over(fake: FakeElasti
     assert "unreachable" in (failure.value.found or "")
 
 
-def test_why_documents_are_refused_for_now_stands_in_the_error(fake: FakeElasticsearch) -> None:
+def test_the_error_names_the_reason_why_the_server_refused_documents(fake: FakeElasticsearch) -> None:
     fake.treat(RequestFault.REFUSE_SOME)
     bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
     with pytest.raises(RetryableError) as failure:
@@ -276,16 +276,16 @@ def test_why_documents_are_refused_for_now_stands_in_the_error(fake: FakeElastic
     assert failure.value.found == "es_rejected_execution_exception: the queue is full"
 
 
-# --- What is too large ----------------------------------------------------------------------------
+# --- Size limits ----------------------------------------------------------------------------------
 
 
-def test_a_request_that_is_too_large_is_sent_in_halves(fake: FakeElasticsearch) -> None:
+def test_an_oversized_request_is_split_into_halves(fake: FakeElasticsearch) -> None:
     fake.max_content_length = 1000
     write(fake, rows(40, letters=100))
     assert written(fake) == list(range(40))
 
 
-def test_what_is_too_large_is_learned_once(fake: FakeElasticsearch) -> None:
+def test_the_writer_remembers_the_size_limit_of_the_server(fake: FakeElasticsearch) -> None:
     fake.max_content_length = 1000
     with closing(open_writer(sink_of(fake), rows(0).schema)) as writer:
         for _ in range(3):
@@ -296,21 +296,21 @@ def test_what_is_too_large_is_learned_once(fake: FakeElasticsearch) -> None:
     assert len(fake.written) == 120
 
 
-def test_a_document_that_is_too_large_by_itself_is_a_bad_record(fake: FakeElasticsearch) -> None:
+def test_an_oversized_document_is_a_bad_record(fake: FakeElasticsearch) -> None:
     fake.max_content_length = 1000
     batch = pa.record_batch({"seq": [0, 1, 2], "text": ["a", "x" * 1000, "b"]})
     write(fake, batch, policy=RecordPolicy.skip(max_records=1))
     assert written(fake) == [0, 2]
 
 
-def test_what_was_written_before_a_failure_is_not_sent_again(fake: FakeElasticsearch) -> None:
-    """In one request that was too large: of its halves, only what failed."""
+def test_documents_written_before_a_failure_are_not_resent(fake: FakeElasticsearch) -> None:
+    """After the writer splits an oversized request, it resends only the half that failed."""
     fake.answers = [Answer(413), lambda data: data, Answer(503, {"error": BUSY})]
     write(fake, rows(4))
     assert written(fake) == [0, 1, 2, 3]
 
 
-def test_a_document_that_is_too_large_is_bad_once_though_what_is_beside_it_fails(
+def test_an_oversized_document_is_reported_once_even_if_another_one_is_retried(
     fake: FakeElasticsearch,
 ) -> None:
     fake.answers = [Answer(413), Answer(413), Answer(503, {"error": BUSY})]
@@ -321,7 +321,7 @@ def test_a_document_that_is_too_large_is_bad_once_though_what_is_beside_it_fails
     assert written(fake) == [1]
 
 
-# --- What is refused for good ---------------------------------------------------------------------
+# --- Permanent errors -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_document_that_is_too_large_is_bad_once_though_what_is_beside_it_fails
     ],
     ids=["401", "403", "400", "media type", "406", "another product", "305"],
 )  # fmt: skip
-def test_what_cannot_be_mended_by_sending_again_ends_the_attempt(
+def test_an_error_that_a_retry_cannot_fix_ends_the_attempt(
     fake: FakeElasticsearch, answer: Answer, error: type[ConnectorError], option: str | None
 ) -> None:
     fake.answers = [answer]
@@ -353,7 +353,7 @@ def test_what_cannot_be_mended_by_sending_again_ends_the_attempt(
     assert len(fake.bodies) == 1
 
 
-def test_an_index_that_the_login_may_not_write_to_ends_the_attempt(
+def test_a_missing_write_privilege_ends_the_attempt(
     fake: FakeElasticsearch,
 ) -> None:
     fake.answers = [item(403, "security_exception", "index")]
@@ -363,7 +363,7 @@ def test_an_index_that_the_login_may_not_write_to_ends_the_attempt(
     assert failure.value.option == "api-key"
 
 
-def test_a_bad_document_is_a_bad_record_whose_value_is_not_shown(fake: FakeElasticsearch) -> None:
+def test_a_bad_document_is_a_bad_record_and_its_value_is_not_shown(fake: FakeElasticsearch) -> None:
     fake.never = {1}
     with pytest.raises(BadRecordError) as failure:
         write(fake, rows(3))
@@ -377,7 +377,7 @@ def refused_by(name: str, reason: str, *, status: int = 400) -> Answer:
     return Answer(200, {"errors": True, "items": [{"index": result}]})
 
 
-def test_a_closed_index_is_waited_for_and_is_no_bad_record(fake: FakeElasticsearch) -> None:
+def test_rows_for_a_closed_index_wait_and_are_not_bad_records(fake: FakeElasticsearch) -> None:
     fake.answers = [refused_by("index_closed_exception", "closed")]
     write(fake, rows(1), policy=RecordPolicy.skip(max_records=0))
     assert written(fake) == [0]
@@ -405,7 +405,7 @@ def test_the_error_of_an_index_that_stays_closed_names_it(fake: FakeElasticsearc
         ),
     ],
 )
-def test_what_no_document_is_to_blame_for_ends_the_attempt(
+def test_an_error_that_no_document_causes_ends_the_attempt(
     fake: FakeElasticsearch, name: str, reason: str, option: str
 ) -> None:
     fake.answers = [refused_by(name, reason)]
@@ -414,14 +414,14 @@ def test_what_no_document_is_to_blame_for_ends_the_attempt(
     assert failure.value.option == option
 
 
-def test_an_index_that_a_row_names_wrongly_is_a_bad_record(fake: FakeElasticsearch) -> None:
+def test_a_row_with_an_invalid_index_name_is_a_bad_record(fake: FakeElasticsearch) -> None:
     fake.answers = [refused_by("invalid_index_name_exception", "Invalid index name [a b]")]
     batch = pa.table({"seq": [0], "to": ["a b"]})
     sink = ElasticsearchSink(fake.url, "{to}", bulk_flush=QUICK)
     assert sink_writing.write(sink, batch, policy=RecordPolicy.skip()) == 1
 
 
-# --- Outcomes that are counted --------------------------------------------------------------------
+# --- Conflicts ------------------------------------------------------------------------------------
 
 
 def item(status: int, name: str, action: str) -> Answer:
@@ -446,7 +446,7 @@ def test_conflicts_that_change_nothing_are_counted(
     assert len(fake.bodies) == 1
 
 
-def test_an_update_that_met_another_one_is_sent_again(fake: FakeElasticsearch) -> None:
+def test_an_update_that_conflicts_with_another_one_is_retried(fake: FakeElasticsearch) -> None:
     fake.answers = [item(409, "version_conflict_engine_exception", "update")]
     write(fake, rows(1), operation="upsert", id_columns=["seq"])
     assert len(fake.bodies) == 2
