@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches from the client's own builder, for tests below the encoder."""
+"""Record batches from the client's own builder, for tests that do not use the encoder."""
 
 from __future__ import annotations
 

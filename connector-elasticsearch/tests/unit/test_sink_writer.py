@@ -157,7 +157,7 @@ def test_rows_without_ids_are_sent_in_batches_of_the_maximum_size(
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_a_request_that_is_refused_for_now_is_sent_again(
+def test_a_temporarily_refused_request_is_retried(
     fake: FakeElasticsearch, status: int
 ) -> None:
     fake.answers = [Answer(status, {"error": BUSY}), Answer(status)]

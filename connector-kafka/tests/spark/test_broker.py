@@ -60,7 +60,7 @@ def test_a_broker_finds_the_existing_data_in_its_folder(tmp_path: Path) -> None:
         assert read(second, "kept") == [b"x"]
 
 
-def test_partitions_can_be_added_records_deleted_and_topics_removed(broker: KafkaBroker, topic: str) -> None:
+def test_the_topics_of_a_broker_can_be_extended_trimmed_and_deleted(broker: KafkaBroker, topic: str) -> None:
     write(broker, topic, b"1", b"2", b"3")
     broker.topics.add_partitions(topic, 2)
     broker.topics.delete_records(topic, {0: 2})

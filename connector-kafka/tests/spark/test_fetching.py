@@ -146,7 +146,7 @@ def test_read_committed_skips_aborted_transactions(
     assert committed[-1].next_offset == last, "the markers take up offsets too"
 
 
-def test_records_deleted_by_retention_are_an_error_or_are_skipped(broker, topic, config, api):
+def test_records_deleted_by_retention_cause_an_error_or_are_skipped(broker, topic, config, api):
     produce(broker, topic, [b"%d" % n for n in range(10)])
     broker.topics.delete_records(topic, {0: 6})
     topic_id, _, last = found_in(config, topic)
@@ -206,7 +206,7 @@ def test_reading_resumes_after_a_broker_restarts(broker, topic, config):
     assert values(came) == [b"%d" % n for n in range(10)]
 
 
-def test_failing_fetches_are_logged_at_the_start_during_and_at_the_end_of_an_outage(
+def test_an_outage_is_logged_when_it_starts_while_it_lasts_and_when_it_ends(
     broker, topic, config, caplog, monkeypatch
 ):
     monkeypatch.setattr(retries, "RetryLog", partial(RetryLog, every=1.0))

@@ -158,7 +158,7 @@ def check_flipped_bits(groups, compression, flips, first):
     damaged = bytearray(raw)
     for at, bit in flips:
         at %= len(raw)
-        if min(at - start for start, _ in starts if start <= at) >= 8:  # no base offsets
+        if min(at - start for start, _ in starts if start <= at) >= 8:  # not a base offset
             damaged[at] ^= 1 << bit
     rows, position, _ = read_as_far_as_possible(
         bytes(damaged), start_offset=first, end_offset=end, max_bytes=500

@@ -156,7 +156,7 @@ def test_value_fields_can_be_given_by_name() -> None:
         KafkaRecordSerializationSchema(**schema, value_fields="except-keys")
 
 
-def test_timestamp_headers_and_partition_come_from_columns() -> None:
+def test_headers_timestamp_and_partition_come_from_columns() -> None:
     when = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
     batch = pa.RecordBatch.from_pydict(
         {
