@@ -90,7 +90,7 @@ def test_a_false_snappy_length_is_refused():
         b"\xff\xff\xff\xff\x0f",  # 4 GiB
         b"\xff\xff\xff\x7f\x00",  # 256 MiB
         b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-        b"\x64\x00a",  # more than so few bytes can expand to
+        b"\x64\x00a",  # more than three bytes can expand to
         b"\x05\x00a",  # more than these bytes expand to
     ):
         for content in (block, b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block):
