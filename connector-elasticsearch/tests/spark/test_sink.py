@@ -70,7 +70,9 @@ def sink_of(server: ElasticsearchServer, index: str, **settings: Any) -> Elastic
 # --- Operations -----------------------------------------------------------------------------------
 
 
-def test_rows_with_ids_replace_themselves_when_they_are_rewritten(server: ElasticsearchServer, index: str) -> None:
+def test_rows_with_ids_replace_themselves_when_they_are_rewritten(
+    server: ElasticsearchServer, index: str
+) -> None:
     for _ in range(2):
         write(sink_of(server, index), numbered(1, 2, 3))
     assert found(server, index) == {"d1": 1, "d2": 2, "d3": 3}
@@ -84,7 +86,9 @@ def test_rows_without_ids_are_duplicated_when_they_are_rewritten(
     assert sorted(found(server, index).values()) == [1, 1, 2, 2, 3, 3]
 
 
-def test_create_keeps_existing_documents_and_counts_them(server: ElasticsearchServer, index: str) -> None:
+def test_create_keeps_existing_documents_and_counts_them(
+    server: ElasticsearchServer, index: str
+) -> None:
     metrics = MetricGroup()
     sink = sink_of(server, index, operation="create")
     write(sink, numbered(1, 2))
@@ -93,7 +97,9 @@ def test_create_keeps_existing_documents_and_counts_them(server: ElasticsearchSe
     assert metrics.counters[ALREADY_WRITTEN_METRIC] == 1
 
 
-def test_an_older_version_does_not_replace_a_newer_one(server: ElasticsearchServer, index: str) -> None:
+def test_an_older_version_does_not_replace_a_newer_one(
+    server: ElasticsearchServer, index: str
+) -> None:
     sink = sink_of(server, index, version_column="version", exclude_columns=["version"])
     metrics = MetricGroup()
     write(sink, numbered(5, 5, ids=["a", "b"], version=[5, 5]))
@@ -115,7 +121,9 @@ def test_a_deletion_with_an_older_version_deletes_nothing(
     assert found(server, index) == {"a": 5}
 
 
-def test_a_changelog_leaves_the_last_state_of_each_row(server: ElasticsearchServer, index: str) -> None:
+def test_a_changelog_leaves_the_last_state_of_each_row(
+    server: ElasticsearchServer, index: str
+) -> None:
     """Rows with the same ID keep their order, even within one batch."""
     kinds = ["+I", "+I", "-U", "+U", "-D", "+I", "-D"]
     rows = numbered(1, 2, 1, 10, 2, 3, 4, ids=list("abaabcx"), _row_kind=kinds)
@@ -167,7 +175,9 @@ def test_an_alias_and_a_data_stream_accept_rows(server: ElasticsearchServer, ind
     assert failure.value.option == "sink.operation"
 
 
-def test_the_routing_column_sets_the_routing_of_documents(server: ElasticsearchServer, index: str) -> None:
+def test_the_routing_column_sets_the_routing_of_documents(
+    server: ElasticsearchServer, index: str
+) -> None:
     write(sink_of(server, index, routing_column="to"), numbered(1, 2, to=["lax", None]))
     routing = {hit["_id"]: hit.get("_routing") for hit in server.documents(index)}
     assert routing == {"d1": "lax", "d2": None}

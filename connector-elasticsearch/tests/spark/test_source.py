@@ -298,7 +298,9 @@ def test_a_server_that_stays_unavailable_is_an_error(
             running.run(timeout=60)
 
 
-def test_reading_the_mapping_is_retried_until_the_server_is_available(server: ElasticsearchServer, index: str) -> None:
+def test_reading_the_mapping_is_retried_until_the_server_is_available(
+    server: ElasticsearchServer, index: str
+) -> None:
     fill(server, index, 1)
     with FaultyNetwork() as network:
         network.forward_to(server.port)

@@ -208,7 +208,9 @@ def test_texts_are_compared_by_their_keyword_field(server: ElasticsearchServer, 
         assert ask(["Big Jet", "Jet", "et"]) == [{"name": "Big Jet"}, {"name": "Jet"}]
 
 
-def test_lookups_with_two_key_columns_match_their_combination(server: ElasticsearchServer, index: str) -> None:
+def test_lookups_with_two_key_columns_match_their_combination(
+    server: ElasticsearchServer, index: str
+) -> None:
     pairs = [(f"N{number % 40}", number // 40) for number in range(1600)]
     documents = {
         str(number): {"tailnum": name, "seats": seats} for number, (name, seats) in enumerate(pairs)
@@ -250,9 +252,7 @@ def test_timestamps_in_a_custom_format_can_be_columns_but_not_keys(
         pass
 
 
-def test_a_key_without_exact_comparison_is_refused(
-    server: ElasticsearchServer, index: str
-) -> None:
+def test_a_key_without_exact_comparison_is_refused(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, {"N1": {}})
     table = ElasticsearchTable(server.url, index)
     with (
@@ -263,7 +263,9 @@ def test_a_key_without_exact_comparison_is_refused(
     assert error.value.option == "on"
 
 
-def test_the_error_of_an_unreadable_document_names_it(server: ElasticsearchServer, index: str) -> None:
+def test_the_error_of_an_unreadable_document_names_it(
+    server: ElasticsearchServer, index: str
+) -> None:
     fill(server, index, {"N1": {"seats": [1, 2]}})
     table = ElasticsearchTable(server.url, index, id_column="plane")
     with looking_up(table, ["plane"], ["seats"]) as ask:
@@ -272,9 +274,7 @@ def test_the_error_of_an_unreadable_document_names_it(server: ElasticsearchServe
         assert error.value.position == f"{index}/N1"
 
 
-def test_a_deleted_index_is_a_configuration_error(
-    server: ElasticsearchServer, index: str
-) -> None:
+def test_a_deleted_index_is_a_configuration_error(server: ElasticsearchServer, index: str) -> None:
     fill(server, index, {"N1": {"tailnum": "N1"}})
     table = ElasticsearchTable(server.url, index, id_column="plane")
     for key in ("plane", "tailnum"):

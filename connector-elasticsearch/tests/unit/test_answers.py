@@ -102,7 +102,9 @@ def test_an_incomplete_page_is_requested_again(server: Scripted, answer: bytes) 
 
 
 @pytest.mark.parametrize("answer", MEANINGLESS, ids=bytes.decode)
-def test_a_page_that_stays_incomplete_is_an_error_and_not_the_end(server: Scripted, answer: bytes) -> None:
+def test_a_page_that_stays_incomplete_is_an_error_and_not_the_end(
+    server: Scripted, answer: bytes
+) -> None:
     server.answers = [answer]
     with pytest.raises(ElasticsearchRetryableError, match="unreadable"):
         read(server, SOON)

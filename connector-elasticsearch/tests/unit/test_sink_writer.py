@@ -157,16 +157,16 @@ def test_rows_without_ids_are_sent_in_batches_of_the_maximum_size(
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_a_temporarily_refused_request_is_retried(
-    fake: FakeElasticsearch, status: int
-) -> None:
+def test_a_temporarily_refused_request_is_retried(fake: FakeElasticsearch, status: int) -> None:
     fake.answers = [Answer(status, {"error": BUSY}), Answer(status)]
     write(fake, rows(3))
     assert written(fake) == [0, 1, 2]
     assert len(fake.bodies) == 3
 
 
-def test_a_refused_request_waits_for_the_retry_after_time_of_the_server(fake: FakeElasticsearch) -> None:
+def test_a_refused_request_waits_for_the_retry_after_time_of_the_server(
+    fake: FakeElasticsearch,
+) -> None:
     fake.answers = [Answer(503, {"error": BUSY}, headers={"retry-after": "3600"})]
     patient = replace(QUICK, max_batch_size=1, retry_timeout=timedelta(hours=2))
     sink = sink_of(fake, bulk_flush=patient)
@@ -240,7 +240,9 @@ def test_a_truncated_response_is_retried(
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain", "application/json"])
-def test_a_response_with_another_content_type_is_retried(fake: FakeElasticsearch, kind: str) -> None:
+def test_a_response_with_another_content_type_is_retried(
+    fake: FakeElasticsearch, kind: str
+) -> None:
     page = Answer(200, data=b"<html>Sign in", headers={"content-type": kind})
     fake.answers = [page, page]
     write(fake, rows(2))
@@ -268,7 +270,9 @@ def test_an_unreachable_server_is_retried_until_the_timeout(fake: FakeElasticsea
     assert "unreachable" in (failure.value.found or "")
 
 
-def test_the_error_names_the_reason_why_the_server_refused_documents(fake: FakeElasticsearch) -> None:
+def test_the_error_names_the_reason_why_the_server_refused_documents(
+    fake: FakeElasticsearch,
+) -> None:
     fake.treat(RequestFault.REFUSE_SOME)
     bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
     with pytest.raises(RetryableError) as failure:

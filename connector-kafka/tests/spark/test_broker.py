@@ -60,7 +60,9 @@ def test_a_broker_finds_the_existing_data_in_its_folder(tmp_path: Path) -> None:
         assert read(second, "kept") == [b"x"]
 
 
-def test_the_topics_of_a_broker_can_be_extended_trimmed_and_deleted(broker: KafkaBroker, topic: str) -> None:
+def test_the_topics_of_a_broker_can_be_extended_trimmed_and_deleted(
+    broker: KafkaBroker, topic: str
+) -> None:
     write(broker, topic, b"1", b"2", b"3")
     broker.topics.add_partitions(topic, 2)
     broker.topics.delete_records(topic, {0: 2})
@@ -69,9 +71,7 @@ def test_the_topics_of_a_broker_can_be_extended_trimmed_and_deleted(broker: Kafk
     broker.topics.delete(topic)
 
 
-def test_a_paused_broker_answers_after_it_is_resumed(
-    broker: KafkaBroker, topic: str
-) -> None:
+def test_a_paused_broker_answers_after_it_is_resumed(broker: KafkaBroker, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     producer.partitions_for(topic)
     broker.pause()

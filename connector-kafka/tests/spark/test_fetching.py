@@ -123,9 +123,7 @@ def test_several_ranges_of_one_partition_are_read_at_the_same_time(broker, topic
     assert sorted(ends.values()) == [7, 40, 100]
 
 
-def test_read_committed_skips_aborted_transactions(
-    broker, topic, config, api
-):
+def test_read_committed_skips_aborted_transactions(broker, topic, config, api):
     producer = KafkaProducer(
         bootstrap_servers=broker.internal_servers, transactional_id=f"id-{topic}"
     )

@@ -28,7 +28,9 @@ ROWS = [
 ]
 
 
-def test_java_reads_the_records_of_the_encoder_in_every_codec(broker: KafkaBroker, topic: str) -> None:
+def test_java_reads_the_records_of_the_encoder_in_every_codec(
+    broker: KafkaBroker, topic: str
+) -> None:
     records = pa.RecordBatch.from_pylist(
         ROWS,
         schema=pa.schema(

@@ -95,7 +95,9 @@ def there_and_back(properties: Mapping[str, Any], folder: Path) -> list[int]:
     return sorted(found.read()["value"].to_pylist())
 
 
-def test_rows_are_written_and_read_over_a_secure_connection(secure: KafkaBroker, tmp_path: Path) -> None:
+def test_rows_are_written_and_read_over_a_secure_connection(
+    secure: KafkaBroker, tmp_path: Path
+) -> None:
     assert there_and_back(secure.client_properties(), tmp_path) == list(range(ROWS))
 
 

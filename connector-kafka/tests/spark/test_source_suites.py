@@ -32,7 +32,9 @@ class TestKafkaSource(KafkaSourceSuite):
 
     @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
     @pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(splits=2)])
-    def test_a_stream_and_available_now_runs_resume_from_each_other(self, trial: Any, limits: ReadLimits) -> None:
+    def test_a_stream_and_available_now_runs_resume_from_each_other(
+        self, trial: Any, limits: ReadLimits
+    ) -> None:
         def pipeline() -> Any:
             return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
 

@@ -127,7 +127,9 @@ def test_a_fenced_writer_cannot_begin_a_transaction(
         prepare(producer, old, topic, b"zombie")
 
 
-def test_many_transactional_ids_are_initialized_at_once(driver: TransactionClient, topic: str) -> None:
+def test_many_transactional_ids_are_initialized_at_once(
+    driver: TransactionClient, topic: str
+) -> None:
     names = [f"{topic}-{number}" for number in range(12)]
     first = driver.init_producer_ids(names, timeout_ms=TIMEOUT_MS)
     again = driver.init_producer_ids(names, timeout_ms=TIMEOUT_MS)
@@ -148,7 +150,9 @@ def test_an_open_transaction_is_described(
     assert (topic, 0) in found.partitions
 
 
-def test_transactions_with_unknown_ids_are_not_committed(driver: TransactionClient, topic: str) -> None:
+def test_transactions_with_unknown_ids_are_not_committed(
+    driver: TransactionClient, topic: str
+) -> None:
     known = begun(driver, topic)
     stranger = Transaction(f"{topic}-stranger", known.producer)
     assert answer(driver, stranger) == "INVALID_PRODUCER_ID_MAPPING"

@@ -90,13 +90,17 @@ def test_a_transaction_is_committed_by_its_id(
     assert opened[0] in again.output
 
 
-def test_aborting_the_transactions_of_every_sink_needs_an_explicit_option(broker: KafkaBroker) -> None:
+def test_aborting_the_transactions_of_every_sink_needs_an_explicit_option(
+    broker: KafkaBroker,
+) -> None:
     refused = run(broker, "abort", "--yes")
     assert refused.exit_code == 2
     assert "every sink" in refused.output
 
 
-def test_properties_are_read_from_a_file_and_never_shown(broker: KafkaBroker, tmp_path: Path) -> None:
+def test_properties_are_read_from_a_file_and_never_shown(
+    broker: KafkaBroker, tmp_path: Path
+) -> None:
     file = tmp_path / "client.properties"
     file.write_text("# comment\nrequest.timeout.ms=20000\n\n")
     given = run(broker, "list", "--command-config", str(file), "--prefix", "nobody")

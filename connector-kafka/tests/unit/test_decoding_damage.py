@@ -258,7 +258,9 @@ def test_damaged_bytes_raise_at_most_one_clear_error(damage):
 @pytest.mark.slow
 @settings(max_examples=3_000)
 @given(records_to_read, bytes_to_change)
-def test_many_damaged_records_are_read_as_the_reference_decoder_reads_them_or_refused(records, changes):
+def test_many_damaged_records_are_read_as_the_reference_decoder_reads_them_or_refused(
+    records, changes
+):
     check_damaged_records(records, changes)
 
 

@@ -263,9 +263,7 @@ def test_a_source_can_be_pickled_and_hides_its_password():
         ),
     ],
 )
-def test_a_position_to_rewind_to_is_parsed(
-    position: str, begins: OffsetsInitializer
-) -> None:
+def test_a_position_to_rewind_to_is_parsed(position: str, begins: OffsetsInitializer) -> None:
     assert parse_position(position) == begins
 
 
