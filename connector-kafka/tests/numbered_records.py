@@ -53,7 +53,7 @@ class NumberedRecords:
         self._written += count
 
     def pipeline(self, source: KafkaSource, **settings: Any) -> LocalPipeline:
-        """Return a pipeline with two readers that resumes from the checkpoint of the previous one."""
+        """Return a pipeline with two readers. It resumes from the previous checkpoint."""
         location = str(self._folder / "checkpoint")
         pipeline = LocalPipeline("faults", checkpoint_location=location, parallelism=2)
         rows = pipeline.from_source(source, uid="topic", **settings)
