@@ -265,7 +265,7 @@ def test_a_bad_record_is_reported_only_if_the_whole_response_is_valid(
 def test_an_unreachable_server_is_retried_until_the_timeout(fake: FakeElasticsearch) -> None:
     gone = ElasticsearchConnection("http://127.0.0.1:9")
     bounds = replace(QUICK, retry_timeout=timedelta(milliseconds=50))
-    with pytest.raises(RetryableError, match="did not take") as failure:
+    with pytest.raises(RetryableError, match="did not accept") as failure:
         write(fake, rows(2), connection=gone, bulk_flush=bounds)
     assert "unreachable" in (failure.value.found or "")
 
