@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib.metadata
 import re
+import shutil
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import orjson
@@ -484,6 +486,17 @@ def test_state_show_prints_readable_text(location):
         "not committed",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("started", "text"), [(None, "is running"), ("long ago", "has ended, so the next driver")]
+)
+def test_state_show_tells_whether_the_process_of_the_driver_runs(location, started, text):
+    shutil.rmtree(location / "lease")
+    owner = LeaseOwner.current()
+    owner = replace(owner, process_start=started or owner.process_start)
+    Lease.acquire(StateStore(str(location)), owner, renewer=lambda _beat, _seconds: lambda: None)
+    assert f"its process {text}" in " ".join(run("state", "show", location).stdout.split())
 
 
 def test_rewritten_rows_are_shown(location):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
@@ -11,6 +12,12 @@ from rich.text import Text
 
 from connectors_core._display import NOTHING, count, moment, size, span
 from connectors_core.cli.state_view import DecisionView, LeaseView, QueryView, StateView
+
+_PROCESS: Final = {
+    True: "; its process is running",
+    False: "; its process has ended, so the next driver takes over at once",
+    None: "",
+}
 
 
 def print_state(view: StateView, console: Console, now: float) -> None:
@@ -44,7 +51,8 @@ def _lease_text(lease: LeaseView | None, now: float) -> str:
     who += f" ({lease.description})" if lease.description else ""
     if lease.released:
         return f"released; last held by {who}"
-    return f"held by {who}, last heartbeat {span(max(0.0, now - lease.seen_at))} ago"
+    held = f"held by {who}, last heartbeat {span(max(0.0, now - lease.seen_at))} ago"
+    return held + _PROCESS[lease.running]
 
 
 def _query_lines(query: QueryView) -> Iterator[str]:

@@ -32,7 +32,7 @@ from connectors_core.engine.protocol import (
     done_path,
 )
 from connectors_core.engine.recovery.abandonment import is_given_up
-from connectors_core.engine.state import StateStore, decode_document
+from connectors_core.engine.state import LeaseOwner, StateStore, decode_document
 from connectors_core.errors import StateLocationError
 from connectors_core.secrets import mask_text
 
@@ -51,6 +51,7 @@ class LeaseView:
         claimed_at: When it was claimed, seconds since the epoch.
         seen_at: The last heartbeat.
         released: Whether it was released.
+        running: Whether its process runs, None if this machine cannot see it.
     """
 
     incarnation: int
@@ -60,6 +61,7 @@ class LeaseView:
     claimed_at: float
     seen_at: float
     released: bool
+    running: bool | None = None
 
 
 @dataclass(kw_only=True)
@@ -237,15 +239,16 @@ def _lease(store: StateStore) -> LeaseView | None:
     seen_at = claim["claimed_at"]
     if stamp is not None:
         seen_at = max(seen_at, decode_document("lease-alive", stamp)["at"])
-    owner = claim["owner"]
+    owner = LeaseOwner.of_claim(claim)
     return LeaseView(
         incarnation=claim["incarnation"],
-        host=owner["host"],
-        pid=owner["pid"],
-        description=owner.get("description", ""),
+        host=owner.host,
+        pid=owner.pid,
+        description=owner.description,
         claimed_at=claim["claimed_at"],
         seen_at=seen_at,
         released=f"{stem}.released" in names,
+        running=owner.is_running(),
     )
 
 

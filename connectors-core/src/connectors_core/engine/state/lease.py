@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -91,6 +91,16 @@ class LeaseOwner:
             pid_namespace=_pid_namespace(),
             description=description,
         )
+
+    @classmethod
+    def of_claim(cls, claim: Mapping[str, Any]) -> LeaseOwner:
+        """Return the owner that a claim names; fields of later versions are ignored."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in claim["owner"].items() if key in known})
+
+    def is_running(self) -> bool | None:
+        """Return whether the process runs, None if this machine cannot see it."""
+        return _lives(self) if LeaseOwner.current().sees(self) else None
 
     def sees(self, other: LeaseOwner) -> bool:
         """Return whether both share one process id namespace."""
@@ -384,8 +394,7 @@ def _wait_until_over(
     claim = _read(store, incarnation)
     if claim is None:
         return  # a driver two incarnations later removed it; the next attempt sees that one
-    known = {field.name for field in fields(LeaseOwner)}
-    holder = LeaseOwner(**{key: value for key, value in claim["owner"].items() if key in known})
+    holder = LeaseOwner.of_claim(claim)
     began = clock()
     seen = _heartbeat(store, incarnation)
     while not store.exists(_path(incarnation, "released")):
