@@ -115,6 +115,7 @@ def test_the_error_of_an_untrusted_certificate_names_the_option(
     assert "ssl.ca-file" in (failure.value.option or "")
 
 
+@pytest.mark.line("3.5")  # no Spark in it
 @BOTH
 def test_a_certificate_of_another_address_is_not_trusted(use: Any, tmp_path: Path) -> None:
     authority = Authority.create()

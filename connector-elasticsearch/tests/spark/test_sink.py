@@ -301,8 +301,12 @@ def test_the_sink_waits_for_an_index_that_blocks_writes(
 
 @pytest.mark.parametrize(
     "setting",
-    [{"thread_pool.write.queue_size": "1"}, {"indexing_pressure.memory.limit": "256kb"}],
-    ids=["by document", "by request"],
+    [
+        pytest.param({"thread_pool.write.queue_size": "1"}, id="by document"),
+        pytest.param(
+            {"indexing_pressure.memory.limit": "256kb"}, id="by request", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_a_throttling_server_receives_all_rows(setting: dict[str, str]) -> None:
     """A full queue rejects single documents. A memory limit rejects whole requests."""

@@ -336,6 +336,7 @@ def test_a_batch_that_runs_again_sees_the_same_version(
     assert 0 < seen < ROWS
 
 
+@pytest.mark.line("3.5")
 def test_an_unreadable_table_fails_the_first_start_but_no_later_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -394,6 +394,7 @@ def test_rows_that_a_limit_leaves_unread_are_read_for_their_report(
 # --- Bad records ----------------------------------------------------------------------------------
 
 
+@pytest.mark.line("3.5")
 def test_dead_letters_are_written_once_even_if_their_epoch_runs_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def kill_at(root: Path, points: list[tuple[FaultPoint, FaultAction]]) -> None:
     assert sink.staged() == []
 
 
+@pytest.mark.line("3.5")
 @pytest.mark.timeout(600)
 def test_states_survive_drivers_that_are_killed_around_the_decision(tmp_path: Path) -> None:
     kill_at(tmp_path, KILLED_AT[2:4])

@@ -212,6 +212,7 @@ class LookupTestSuite(PipelineSuite):
         _assert_same(found, number=numbers[::-1] * 2, value=texts[::-1] * 2)
 
     @case(since="1.2", after="test_rows_are_found_by_key")
+    @slow_on_spark
     @every_way
     def test_texts_are_compared_as_they_are(self, trial: LookupTrial, way: str) -> None:
         """Keys are neither patterns nor part of a statement, and they are case-sensitive."""
