@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of the repository as programs of their own."""
+"""Runs modules of the repository as separate programs."""
 
 from __future__ import annotations
 

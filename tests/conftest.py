@@ -63,7 +63,7 @@ class Follower:
             check=False,
         )
         self.folder = Path(where.read_text(encoding="utf-8").strip())
-        wanted = re.escape(shown.strip()).replace(r"\.\.\.", ".*?")  # "..." is what varies
+        wanted = re.escape(shown.strip()).replace(r"\.\.\.", ".*?")  # "..." stands for varying text
         assert re.match(wanted, done.stdout.strip(), re.DOTALL), f"{shown}\nbut\n{done.stdout}"
         fails = FAILURE.search(shown) is not None
         assert (done.returncode != 0) == fails, f"{commands}\n{done.stdout}"
@@ -84,7 +84,7 @@ def follower(tmp_path: Path) -> Follower:
         clone,
         {
             "COOKIECUTTER_CONFIG": str(config),
-            "MYPY_CACHE_DIR": str(ROOT / "build/mypy"),  # the types of the core take longest
+            "MYPY_CACHE_DIR": str(ROOT / "build/mypy"),  # type-checking the core takes longest
             "PYTHONPATH": path,
         },
     )

@@ -8,6 +8,6 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# How long an example takes says nothing on a busy machine.
+# A busy machine makes the duration of an example meaningless.
 settings.register_profile("connector", deadline=None)
 settings.load_profile("connector")

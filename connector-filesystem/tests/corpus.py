@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of other writers: one column of every type that each supports, with a null at the end.
+"""Files of other writers, with a column of each supported type that ends with a null.
 
-A reader that refuses one column refuses its file, so each can be written without others, or alone.
+A reader that rejects one column rejects the whole file. A file can hold any of the columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-#: Where the readers are; no time of day is the same there and in UTC.
+#: The zone of the readers. Every local time differs from UTC.
 ZONE = "America/New_York"
 MOMENT = datetime(2013, 7, 4, 5, 15, 30, 123456)
 INSTANT = MOMENT.replace(tzinfo=UTC)
@@ -137,18 +137,18 @@ SPARK: Mapping[str, str] = {
 
 
 def write_pyarrow(path: Path, names: Collection[str] = PYARROW.keys()) -> None:
-    """A Parquet file of pyarrow, without the schema of Arrow, as other writers of Arrow do."""
+    """Write a Parquet file with pyarrow, without the Arrow schema, like other writers."""
     table = pa.table({name: PYARROW[name] for name in names})
     pq.write_table(table, path, store_schema=False)
 
 
 def write_polars(path: Path, names: Collection[str] = POLARS.keys()) -> None:
-    """A Parquet file of polars."""
+    """Write a Parquet file with polars."""
     polars.DataFrame({name: POLARS[name] for name in names}).write_parquet(path)
 
 
 def write_duckdb(path: Path, names: Collection[str] = DUCKDB.keys()) -> None:
-    """A Parquet file of DuckDB."""
+    """Write a Parquet file with DuckDB."""
     duckdb.connect().execute(f"copy ({_select(DUCKDB, names)}) to '{path}' (format parquet)")
 
 
@@ -160,7 +160,7 @@ WRITERS: Mapping[str, tuple[Collection[str], Callable[..., None]]] = {
 
 
 def spark_query(names: Collection[str] = SPARK.keys()) -> str:
-    """What Spark writes."""
+    """Return a query for the rows that Spark writes."""
     return _select(SPARK, names)
 
 
@@ -172,7 +172,7 @@ def _select(values: Mapping[str, str], names: Collection[str]) -> str:
 
 
 def of_duckdb(query: str) -> list[dict[str, Any]]:
-    """What DuckDB reads, in the zone of the readers."""
+    """Return the rows of a DuckDB query in the zone of the readers."""
     connection = duckdb.connect()
     connection.execute(f"set timezone = '{ZONE}'")
     found = connection.sql(query).to_arrow_table()

@@ -19,7 +19,7 @@ _LATE = 0.01
 
 
 class Storage(TestSystem):
-    """The storage of this process; an address is what a path begins with."""
+    """The storage of this process. Its address is the prefix of its paths."""
 
     name = "files"
     variable = "CONNECTORS_FILES_ADDRESS"
@@ -45,7 +45,7 @@ class Storage(TestSystem):
 
 
 def reach_storage() -> None:
-    """What every access begins with.
+    """Check at the start of every access that the storage is available.
 
     Raises:
         OSError: The storage is not available.
@@ -63,7 +63,7 @@ def reach_storage() -> None:
 
 
 class FaultyFiles(LocalFileSystem):  # type: ignore[misc]
-    """Files of this machine, without their paths being known as such."""
+    """Local files that the connector treats as remote."""
 
     protocol = PROTOCOL
     cachable = False
@@ -96,7 +96,7 @@ for _name in _CALLS:
 
 
 class _FaultyFile:
-    """A file of which every read and write reaches the storage."""
+    """A file whose every read and write reaches the storage."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -124,5 +124,5 @@ class _FaultyFile:
         return iter(self._file)
 
 
-# Where this module is imported: also in a driver of its own.
+# Runs in every process that imports this module, including separate drivers.
 fsspec.register_implementation(PROTOCOL, FaultyFiles, clobber=True)

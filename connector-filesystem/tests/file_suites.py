@@ -32,7 +32,7 @@ from connectors_core.testing import (
     SplitDataWriter,
 )
 
-# The release of the suites that these tests are written for: what later ones bring is new.
+# The release of the suites that these tests support. Cases of later releases are new.
 SUITES = "1.3"
 SOURCE = Capabilities(
     can=frozenset(
@@ -72,7 +72,7 @@ SINK = Capabilities(
 
 
 def with_outages(of_this_machine: Capabilities) -> Capabilities:
-    """What can be done on storage that can be unavailable."""
+    """The capabilities on storage that can be unavailable."""
     cannot = dict(of_this_machine.cannot)
     del cannot[Capability.OUTAGES]
     return Capabilities(can=of_this_machine.can | {Capability.OUTAGES}, cannot=cannot)
@@ -83,7 +83,7 @@ PASSWORD = "canary-5e0b"  # pragma: allowlist secret
 
 
 class CsvWriter(SplitDataWriter):
-    """A split is a file; what comes later is a further one."""
+    """A writer that adds a file to a split for each later append."""
 
     def __init__(self, folder: Path, split: int) -> None:
         self._folder = folder
@@ -172,7 +172,7 @@ class ParquetFiles(SinkExternalContext):
 
 
 class ParquetTable(LookupExternalContext):
-    """A folder with one Parquet file, whose name is another each time that it is written."""
+    """A folder with one Parquet file, which gets a new name at each write."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "table"

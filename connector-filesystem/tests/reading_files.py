@@ -25,7 +25,7 @@ def chunks_of(source, splits=None):
 
 
 def table_of(source, splits=None):
-    """The good rows; a bad record is passed over."""
+    """Return the good rows, and skip bad records."""
     batches = [chunk.batch for chunk in chunks_of(source, splits) if chunk.batch is not None]
     return pa.Table.from_batches(batches, schema=source.schema())
 
@@ -59,7 +59,7 @@ class Output:
 
 
 def poll_all(source, context, splits=None, polls=None):
-    """Read as the runtime does; returns the rows and the splits that are left."""
+    """Read as the runtime does, and return the rows and the remaining splits."""
     reader, output = source.create_reader(context), Output()
     try:
         reader.start()

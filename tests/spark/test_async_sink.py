@@ -40,7 +40,7 @@ def values(service: DocumentService) -> Counter[int]:
     return Counter(document["value"] for document in service.documents())
 
 
-def test_what_is_refused_for_now_arrives_later(
+def test_a_temporarily_rejected_document_arrives_later(
     spark: SparkSession, tmp_path: Path, service: DocumentService
 ) -> None:
     with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "c"), parallelism=2) as pipeline:
@@ -55,7 +55,7 @@ def test_what_is_refused_for_now_arrives_later(
     assert sink.counters[SinkMetric.NUM_REQUESTS] > ROWS / document_sink.BOUNDS.max_batch_size
 
 
-def test_what_is_refused_for_good_is_a_dead_letter(
+def test_a_permanently_rejected_document_becomes_a_dead_letter(
     spark: SparkSession, tmp_path: Path, service: DocumentService
 ) -> None:
     letters = DirectorySink(tmp_path / "letters")
@@ -74,7 +74,7 @@ def test_what_is_refused_for_good_is_a_dead_letter(
     assert set(found["reason"].to_pylist()) == {"the service does not take it"}
 
 
-def test_nothing_is_lost_when_the_service_is_killed_and_comes_back(
+def test_no_document_is_lost_if_the_service_is_killed_and_restarts(
     spark: SparkSession, tmp_path: Path, service: DocumentService
 ) -> None:
     with Pipeline(

@@ -13,7 +13,7 @@ from child_python import run_module
 pytestmark = pytest.mark.line("4.3")
 
 
-def test_every_flight_of_eight_days_comes_out_once(tmp_path: Path) -> None:
+def test_every_flight_of_eight_days_arrives_once(tmp_path: Path) -> None:
     output = tmp_path / "demo"
     options = ["--days=8", "--feed-seconds=15", f"--output={output}"]
     done = run_module("examples.flights", *options, timeout=280)

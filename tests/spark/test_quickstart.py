@@ -82,7 +82,7 @@ def newcomer(tmp_path: Path) -> Newcomer:
     return Newcomer(tmp_path, environment)
 
 
-def test_five_minutes(newcomer: Newcomer) -> None:
+def test_the_quickstart_works_as_written(newcomer: Newcomer) -> None:
     with KafkaBroker() as broker, ElasticsearchServer() as server:
         broker.topics.create("flights", partitions=2)
         kafka, elasticsearch = broker.bootstrap_servers, server.url

@@ -110,7 +110,7 @@ def done(*arguments: object) -> None:
 
 
 @pytest.mark.line("4.3")
-def test_what_came_after_an_older_copy_is_written_again_and_nothing_else(
+def test_only_rows_later_than_the_restored_copy_are_written_again(
     spark: SparkSession, broker: KafkaBroker, server: ElasticsearchServer, tmp_path: Path
 ) -> None:
     setup = Setup(spark, broker, server, tmp_path, "restored")

@@ -20,7 +20,7 @@ BEFORE = (
 SOME_CASES = "a_single_split or a_limit_of_rows"
 
 
-def test_the_connector_of_the_guide_loses_and_doubles_nothing(follower) -> None:
+def test_the_connector_of_the_guide_loses_and_duplicates_no_rows(follower) -> None:
     follower.follow("Generate the project")
     for title in BEFORE:
         follower.follow(title, run=False)

@@ -79,7 +79,7 @@ class TestLogSource(SourceTestSuite):
         return Logs(folder)
 
 
-def test_what_is_read_is_told_to_the_folder(tmp_path: Path) -> None:
+def test_committed_positions_are_written_to_the_folder(tmp_path: Path) -> None:
     source = log_source.LogSource(tmp_path, ROWS)
     split = log_source.LogSplit("flights.log", line=7)
     enumerator = source.create_enumerator(None)

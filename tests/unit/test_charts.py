@@ -10,7 +10,7 @@ from examples.flights.charts import CHARACTER, WIDTH, bar_chart, line_chart
 TEXT = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="start">([^<]+)</text>')
 
 
-def test_labels_are_whole_and_apart() -> None:
+def test_labels_are_complete_and_do_not_overlap() -> None:
     lines = {f"a source or sink {number}": [(0.0, 0.0), (100.0, 9.0)] for number in range(9)}
     events = {"the driver is killed": [50.0], "the broker is killed": [51.0, 100.0]}
     chart = line_chart(lines, label=lambda rows: f"{rows:.0f} rows", events=events)
@@ -25,6 +25,6 @@ def test_labels_are_whole_and_apart() -> None:
     assert ">9 rows</text>" in chart
 
 
-def test_a_long_name_of_a_bar_is_shortened() -> None:
+def test_a_long_bar_label_is_shortened() -> None:
     name = "an airline with a very long name, incorporated"
     assert f">{name[:26]}…</text>" in bar_chart([(name, 2.0)], label=str)

@@ -30,7 +30,7 @@ def test_the_documents_are_found() -> None:
     assert {"README.md", "ARCHITECTURE.md", "connectors-core/README.md"} <= set(NAMES)
 
 
-def test_links_lead_somewhere_and_code_parses() -> None:
+def test_links_are_valid_and_code_parses() -> None:
     done = CliRunner().invoke(app, ["docs", "check", "--root", str(ROOT)])
     assert done.exit_code == 0, done.output
 
@@ -54,7 +54,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.slow
-def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_has_valid_links_and_loads_no_external_resources(tmp_path: Path) -> None:
     site = tmp_path / "site"
     arguments = ["docs", "build", "--root", str(ROOT), "--out", str(site)]
     done = CliRunner().invoke(app, arguments)
@@ -74,7 +74,7 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tables_of_options_are_those_declared(name: str) -> None:
+def test_option_tables_match_the_declared_options(name: str) -> None:
     text = text_of(name)
     assert docs.with_tables(text) == text, "run `make docs`"
 

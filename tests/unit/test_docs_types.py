@@ -43,7 +43,7 @@ def modules(folder: Path) -> dict[str, str]:
     return {**found, COPY: SERVER.name, CONSTRUCTORS.name: CONSTRUCTORS.name}
 
 
-def test_mypy_takes_the_code_of_the_documents_and_right_keywords_alone(
+def test_mypy_accepts_the_code_of_the_documents_and_only_correct_keywords(
     modules: dict[str, str], folder: Path
 ) -> None:
     config = folder / "mypy.ini"
@@ -75,7 +75,7 @@ def test_mypy_takes_the_code_of_the_documents_and_right_keywords_alone(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_pyright_takes_the_code_of_the_documents_and_right_keywords_alone(
+def test_pyright_accepts_the_code_of_the_documents_and_only_correct_keywords(
     modules: dict[str, str], folder: Path
 ) -> None:
     settings = {

@@ -13,7 +13,7 @@ house = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(house)
 
 
-def test_a_class_and_a_module_may_be_as_large_as_the_rule_and_no_larger() -> None:
+def test_classes_and_modules_above_the_size_limit_are_reported() -> None:
     large = ["class Large:", *["    x = 1"] * (house.LINES_OF_A_CLASS - 1)]
     assert house.too_large(large) == []
     assert house.too_large([*large, "    x = 1"]) == [

@@ -31,7 +31,7 @@ def test_the_sink_of_the_readme_passes_its_suite(tmp_path: Path) -> None:
     assert counts["failed"] == 0
 
 
-def test_the_formats_do_what_their_page_says() -> None:
+def test_the_formats_behave_as_their_page_documents() -> None:
     (block,) = CODE.findall((ROOT / "docs/formats.md").read_text(encoding="utf-8"))
     done = subprocess.run(
         [sys.executable, "-c", block], capture_output=True, text=True, check=False

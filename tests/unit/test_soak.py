@@ -16,7 +16,7 @@ from benchmarks.soak.schedule import TARGETS, schedule
 from benchmarks.soak.verdict import Point, judge
 
 
-def test_a_seed_gives_the_same_play_and_another_seed_another_one() -> None:
+def test_equal_seeds_give_equal_schedules_and_different_seeds_different_ones() -> None:
     assert schedule(1, 1800) == schedule(1, 1800)
     assert schedule(1, 1800) != schedule(2, 1800)
     without = tuple(target for target in TARGETS if target != "disk")
@@ -24,7 +24,7 @@ def test_a_seed_gives_the_same_play_and_another_seed_another_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_faults_of_a_target_follow_each_other_and_end_before_the_play(seed: int) -> None:
+def test_faults_of_a_target_do_not_overlap_and_end_before_the_schedule(seed: int) -> None:
     faults = schedule(seed, 1800)
     assert {fault.target for fault in faults} == set(TARGETS)
     for target in TARGETS:
@@ -33,7 +33,7 @@ def test_faults_of_a_target_follow_each_other_and_end_before_the_play(seed: int)
         assert own[-1].at + own[-1].seconds <= 1780
 
 
-def test_what_grows_is_not_flat() -> None:
+def test_growing_values_are_not_flat() -> None:
     grows = [Point(at, 1000 + 10 * at) for at in range(100)]
     found = judge("state files", grows, 0, 100)
     assert (found.first, found.last, found.flat) == (1095, 1895, False)
@@ -48,19 +48,19 @@ def test_drivers_are_compared_at_equal_ages() -> None:
     assert found.flat
 
 
-def test_what_was_before_the_begin_and_after_the_end_does_not_count() -> None:
+def test_points_before_the_start_and_after_the_end_do_not_count() -> None:
     points = [Point(at, 1 if at < 50 else 10_000) for at in range(300)]
     found = judge("state files", points, 50, 150)
     assert (found.first, found.last) == (10_000, 10_000)
     assert not judge("state files", points, 150, 150).flat
 
 
-def test_what_cannot_be_compared_is_not_flat() -> None:
+def test_points_that_cannot_be_compared_are_not_flat() -> None:
     assert not judge("state files", [], 0, 100).flat
     assert not judge("state files", [Point(1, 5, age=1), Point(99, 5, age=100)], 0, 100).flat
 
 
-def test_processes_are_found_with_what_they_take() -> None:
+def test_processes_are_found_with_their_resource_usage() -> None:
     program = "import subprocess, sys; subprocess.run(['sh', '-c', 'echo here; read line'])"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -100,4 +100,4 @@ def test_a_disk_is_filled_and_cleared(tmp_path: Path) -> None:
     if done.returncode == 9:
         pytest.skip("this system does not allow mounting a tmpfs")
     assert done.returncode == 0
-    assert not list(tmp_path.iterdir())  # ended with its process
+    assert not list(tmp_path.iterdir())  # the file ends with its process

@@ -27,7 +27,7 @@ def test_a_connector_is_up_to_date(name: str) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_the_command_asks_what_the_template_asks() -> None:
+def test_the_command_and_the_template_ask_the_same_questions() -> None:
     asked = {name for name in json.loads(QUESTIONS.read_bytes()) if name[:1] != "_"}
     said = CliRunner().invoke(app, ["template", "create", "--help"], env={"COLUMNS": "200"}).output
     assert asked == {"name"} | {name for name in asked if f"--{name.replace('_', '-')}" in said}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files of Spark, pyarrow, polars, and DuckDB with the connector and with Spark.
 
-The session's time zone is not UTC, so an instant that is read as a local time is seen. Every
-difference is a decision that `docs/formats.md` tells of, and stands here.
+The session's time zone is not UTC, so the tests detect an instant that is read as a local time.
+This module lists every difference. Each is a decision that `docs/formats.md` documents.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from connectors_core.records import RecordPolicy
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-# Columns of which Spark's reader refuses the whole file.
+# Columns that make Spark's reader reject the whole file.
 REFUSED: Final = {
     "spark": (),
     "pyarrow": ("f16", "dec60", "uuid", "time_ms", "time_us", "local_ns"),
     "polars": ("time", "local_ns"),
     "duckdb": ("uuid", "time", "time_of_zone", "local_ns", "interval"),
 }
-# Type and first value of the column here, and with Spark's reader.
+# Type and first value of a column in the connector and in Spark's reader.
 OTHER_COLUMNS: Final = {
     ("spark", "interval"): (
         ("bigint", 93784000005),
@@ -63,15 +63,15 @@ VALUES: Final = (
     *('"2013-07-04T05:15:30.123456+02:00"', '"2013-07-04 05:15:30"', '"NaN"', '"Infinity"'),
     '"eA=="',
 )
-# What a value of JSON is in a column of a type here, and with Spark.
+# A JSON value in a column of a type, as the connector and Spark read it.
 OTHER_VALUES: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
     ("double", "-0"): (-0.0, 0.0),
-    # A date is a date, and no time or number of days.
+    # The connector accepts only dates, not times or numbers of days.
     ("date", '"1"'): (BAD, "1970-01-02"),
     ("date", '"2013-07-04T05:15:30Z"'): (BAD, "2013-07-04"),
     ("date", '"2013-07-04T05:15:30.123456+02:00"'): (BAD, "2013-07-04"),
     ("date", '"2013-07-04 05:15:30"'): (BAD, "2013-07-04"),
-    # A time is no number of seconds, and without a zone it is UTC: the same in every session.
+    # The connector rejects seconds as times. A time without a zone is UTC in every session.
     ("timestamp", "1"): (BAD, "1969-12-31T19:00:01.000-05:00"),
     ("timestamp", "-0"): (BAD, "1969-12-31T19:00:00.000-05:00"),
     ("timestamp", '"2013-07-04"'): (
@@ -83,7 +83,7 @@ OTHER_VALUES: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
         "2013-07-04T05:15:30.000-04:00",
     ),
 }
-# Spark 3.5 writes a value of a text anew; from Spark 4 on it is as it is in the file.
+# Spark 3.5 reformats the value of a text. Spark 4 and later keep the text of the file.
 OTHER_TEXTS_OF_35: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
     ("string", "-0"): ("-0", "0"),
     ("string", "1.50"): ("1.50", "1.5"),
@@ -106,14 +106,14 @@ def far_away(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def text_of(column: Column | str) -> Column:
-    """How Spark tells of a row or a column in its session's time zone."""
+    """Return a row or a column as Spark prints it in the session's time zone."""
     from pyspark.sql import functions as F
 
     return F.to_json(F.struct(column), {"ignoreNullFields": "false"})
 
 
 def read_here(spark: SparkSession, root: Path, sources: dict[str, FileSource]) -> Any:
-    """Types and rows of files, through a pipeline."""
+    """Return the types and rows of files that a pipeline reads."""
     from pyspark.sql import functions as F
 
     types, parts = {}, []
@@ -147,7 +147,7 @@ def values_of(rows: list[Any], column: str) -> list[Any]:
 
 
 def spark_values(spark: SparkSession, root: Path) -> dict[str, dict[int, Any]]:
-    """What Spark makes of the values, by type and number; not of those that are bad to it."""
+    """Return the values that Spark reads, by type and number, without bad values."""
     from pyspark.sql import functions as F
 
     parts = []
@@ -164,7 +164,7 @@ def spark_values(spark: SparkSession, root: Path) -> dict[str, dict[int, Any]]:
     return values
 
 
-def test_files_of_others_are_read_as_by_spark_or_as_decided(
+def test_files_of_other_writers_match_spark_or_a_documented_decision(
     far_away: SparkSession, tmp_path: Path
 ) -> None:
     spark = far_away
@@ -204,7 +204,7 @@ def test_files_of_others_are_read_as_by_spark_or_as_decided(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, columns in REFUSED.items() if columns])
-def test_spark_refuses_what_is_said_to_be_refused(
+def test_spark_rejects_the_columns_documented_as_rejected(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     for column in REFUSED[name]:

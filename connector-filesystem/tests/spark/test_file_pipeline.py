@@ -39,7 +39,7 @@ def rows(first: int, last: int) -> pa.Table:
 
 
 def put(folder: Path, name: str, table: pa.Table) -> None:
-    """A file that appears at once, as files must."""
+    """Create a file atomically, as the source requires."""
     folder.mkdir(exist_ok=True)
     hidden = folder / f".{name}"
     if name.endswith(".csv"):
@@ -73,7 +73,7 @@ def hourly(df: DataFrame) -> DataFrame:
 
 
 @pytest.mark.cell
-def test_a_batch_of_mixed_csv_files_becomes_parquet_by_place(
+def test_a_bounded_run_converts_mixed_csv_files_to_partitioned_parquet(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for number in range(4):
@@ -105,9 +105,7 @@ def test_a_batch_of_mixed_csv_files_becomes_parquet_by_place(
     }
 
 
-def test_runs_to_what_is_available_go_on_until_the_drain(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_available_now_runs_resume_until_a_run_drains(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "in", "1.csv", rows(0, 90))
     assert monitored(spark, tmp_path).run(available_now=True, drain=False)
     put(tmp_path / "in", "2.csv", rows(90, 150))
@@ -118,7 +116,7 @@ def test_runs_to_what_is_available_go_on_until_the_drain(
         late.start()
 
 
-def test_a_file_that_is_not_what_it_says_fails_with_its_name(
+def test_an_error_for_a_file_of_the_wrong_format_names_the_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     put(tmp_path / "in", "good.csv", rows(0, 10))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.slow  # tests/unit/test_object_store.py runs the same in process
-def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.slow  # tests/unit/test_object_store.py runs the same case in process
+def test_a_stream_resumes_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
     with S3Server(buckets=["lake"]) as server:
         options = server.storage_options()
         revealed = {**options, "secret": options["secret"].reveal()}

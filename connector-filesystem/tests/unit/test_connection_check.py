@@ -14,7 +14,7 @@ from connectors_core.errors import ConfigurationError, StateLocationError
 from connectors_core.testing import check_connections
 
 
-def test_a_path_that_is_not_there_yet_is_reachable(tmp_path: Path) -> None:
+def test_a_path_that_does_not_exist_yet_is_reachable(tmp_path: Path) -> None:
     folder = str(tmp_path / "later" / "in")
     source = FileSource(folder, format="csv", schema="n BIGINT")
     check_connections({"source": source, "sink": FileSink(folder, format="csv")}, 5.0)
@@ -22,10 +22,10 @@ def test_a_path_that_is_not_there_yet_is_reachable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["source", "sink"])
-def test_a_folder_that_this_user_may_not_use_is_named(
+def test_an_error_names_a_folder_that_the_user_cannot_access(
     tmp_path: Path, which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Root may use every folder: what the system answers is replaced, for this folder only.
+    # Root can access every folder, so the test replaces the system's answer for this folder.
     allowed = os.access
     wanted = os.R_OK if which == "source" else os.W_OK
     monkeypatch.setattr(
@@ -42,7 +42,7 @@ def test_a_folder_that_this_user_may_not_use_is_named(
     assert allowed(tmp_path, wanted)
 
 
-def test_hdfs_without_its_native_library_says_what_is_missing(
+def test_an_error_for_hdfs_names_the_missing_native_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from pyarrow.fs import HadoopFileSystem
@@ -59,7 +59,9 @@ def test_hdfs_without_its_native_library_says_what_is_missing(
     assert "dlopen" not in str(raised.value)
 
 
-def test_a_state_location_on_hdfs_says_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_for_a_state_location_on_hdfs_names_the_missing_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def unable(*_: object, **__: object) -> None:
         raise OSError("Unable to load libhdfs: no such file")
 

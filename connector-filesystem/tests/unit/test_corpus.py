@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files of pyarrow, polars, and DuckDB with the connector and with DuckDB.
 
-Every difference is a decision that `docs/formats.md` tells of, and stands here.
+This module lists every difference. Each is a decision that `docs/formats.md` documents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reading_files import rows_of
 
 from connector_filesystem import FileSource
 
-# What is read here, where DuckDB reads what Spark has no type for.
+# The connector's values for types of DuckDB that Spark lacks.
 OTHER_COLUMNS: Final[dict[tuple[str, str], Any]] = {
     ("pyarrow", "dec60"): "-123456789012345678901234567890123456789012.3456789000",
     ("pyarrow", "time_ms"): "05:15:30.123",
@@ -35,7 +35,7 @@ OTHER_COLUMNS: Final[dict[tuple[str, str], Any]] = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_parquet_is_read_as_by_duckdb_or_as_decided(tmp_path, name):
+def test_parquet_matches_duckdb_or_a_documented_decision(tmp_path, name):
     names, write = WRITERS[name]
     path = tmp_path / "a.parquet"
     write(path)
@@ -65,7 +65,7 @@ FLAT: Final = ("id", "long", "x", "flag", "text", "day")
 
 
 def written(path, columns):
-    """A file by the writer that its name tells."""
+    """Write a file with the named writer."""
     frame = polars.DataFrame(ROWS, schema_overrides={"long": polars.Int128}).select(columns)
     writer, _, format = path.name.rpartition(".")
     if writer == "polars":
@@ -105,7 +105,7 @@ def test_text_is_read_as_it_was_written(tmp_path, writer, format):
             assert row["struct"] == entries
 
 
-def test_instants_of_text_are_those_of_duckdb(tmp_path):
+def test_instants_in_text_match_duckdb(tmp_path):
     path = tmp_path / "a.json"
     connection = duckdb.connect()
     connection.execute("set timezone = 'America/New_York'")

@@ -123,7 +123,7 @@ def commit(
     sink: FileSink, committables: Sequence[FileCommittable], *, pipeline: str = PIPELINE
 ) -> list[CommitRequest[FileCommittable]]:
     serializer = sink.committable_serializer()
-    # As the driver gets them: out of a stored decision.
+    # The driver reads them from a stored decision.
     stored = [encode_versioned(serializer, each) for each in committables]
     requests = [CommitRequest(decode_versioned(serializer, each)) for each in stored]
     committer = sink.create_committer(CommitterInitContext(pipeline_id=pipeline, sink_uid=UID))
@@ -136,7 +136,7 @@ def outcomes(requests: Iterable[CommitRequest[FileCommittable]]) -> set[CommitOu
 
 
 def visible(target: Path) -> list[Path]:
-    """What a reader sees: names that begin with `_` or `.` are hidden."""
+    """Return the files that a reader sees. Names with a leading `_` or `.` are hidden."""
     found = (path for path in target.rglob("*") if path.is_file())
     return sorted(
         path
@@ -171,7 +171,7 @@ def read_file(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def read_all(target: Path, schema: pa.Schema = SCHEMA) -> list[dict[str, Any]]:
-    """All visible rows by id, with the columns that the names of the folders hold."""
+    """Return all visible rows by id, with the columns from the folder names."""
     found: list[dict[str, Any]] = []
     for path in visible(target):
         values: dict[str, Any] = {}
@@ -210,7 +210,7 @@ ASSIGNERS = {
 class TestWriting:
     @pytest.mark.parametrize("assigner", ASSIGNERS)
     @pytest.mark.parametrize(("file_format", "compression", "parquet"), FORMATS)
-    def test_what_is_read_back_is_what_was_written(
+    def test_rows_read_back_equal_the_rows_written(
         self,
         tmp_path: Path,
         file_format: Format,
@@ -259,7 +259,7 @@ class TestWriting:
             found = pq.ParquetFile(path).read()["id"].to_pylist()
             assert found == sorted(found)
 
-    def test_values_that_share_a_folder_share_its_file(self, tmp_path: Path) -> None:
+    def test_values_that_share_a_folder_share_a_file(self, tmp_path: Path) -> None:
         by_month = BucketAssigner.date_pattern("ts", "%Y-%m")
         sink = FileSink(str(tmp_path), bucket_assigner=by_month)
         [committable] = commit(sink, stage(sink, [rows(0, 200), rows(200, 200)]))
@@ -272,7 +272,7 @@ class TestWriting:
         [path] = visible(tmp_path / "b")
         assert pq.ParquetFile(path).read()["id"].to_pylist() == [0, 1, 2, 3]
 
-    def test_names_tell_epoch_attempt_and_number(self, tmp_path: Path) -> None:
+    def test_file_names_contain_epoch_attempt_and_number(self, tmp_path: Path) -> None:
         sink = FileSink(
             str(tmp_path),
             format=Format.CSV,
@@ -291,13 +291,13 @@ class TestWriting:
     def test_hostile_names_of_pipeline_and_sink_stay_in_the_staging_folder(self) -> None:
         assert epoch_folder("..", "../../x", 1) == "_staging/%2E%2E/..%2F..%2Fx/0000000001"
 
-    def test_json_writes_nulls_when_asked_to(self, tmp_path: Path) -> None:
+    def test_json_contains_nulls_if_write_nulls_is_set(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path), format=Format.JSON_LINES, json=JsonOptions(write_nulls=True))
         commit(sink, stage(sink, [rows(0, 1)]))
         [path] = visible(tmp_path)
         assert '"delay":null' in path.read_text()
 
-    def test_nothing_is_made_for_an_epoch_without_rows(self, tmp_path: Path) -> None:
+    def test_an_epoch_without_rows_creates_no_files(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path / "target"))
         assert stage(sink, [rows(0, 0)]) == []
         assert not (tmp_path / "target").exists()
@@ -322,13 +322,13 @@ class TestWriting:
         assert own.metric_group.counters["numRecordsSend"] == 6
         assert own.metric_group.counters["numRecordsSendErrors"] == 6
 
-    def test_a_failed_writer_leaves_staged_files_only(self, tmp_path: Path) -> None:
+    def test_a_failed_writer_leaves_only_staged_files(self, tmp_path: Path) -> None:
         def fail(batch: pa.RecordBatch) -> pa.Array:
             if batch.column("id")[0].as_py():
                 raise RuntimeError("on purpose")
             return pa.array(["a"] * batch.num_rows)
 
-        # So little is gathered that the first rows are staged at once.
+        # The buffer is so small that the writer stages the first rows at once.
         sink = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.of(fail), buffer_size=1)
         writer = sink.create_writer(context())
         writer.write(rows(0, 10))
@@ -340,7 +340,7 @@ class TestWriting:
         assert len(staged(tmp_path)) == 1
         assert not [fd for fd in _open_files() if str(tmp_path) in fd]
 
-    def test_an_attempt_whose_folder_was_swept_does_not_bring_it_back(self, tmp_path: Path) -> None:
+    def test_an_attempt_does_not_recreate_its_swept_folder(self, tmp_path: Path) -> None:
         sink = FileSink(
             str(tmp_path), bucket_assigner=BucketAssigner.columns("month"), buffer_size=1
         )
@@ -354,13 +354,13 @@ class TestWriting:
 
 
 class TestRolling:
-    def test_files_hold_at_most_the_rows_of_the_policy(self, tmp_path: Path) -> None:
+    def test_files_hold_at_most_max_rows(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path), rolling_policy=RollingPolicy(max_rows=30))
         committables = stage(sink, [rows(0, 100), rows(100, 5), rows(105, 10)])
         assert [each.rows for each in committables] == [30, 30, 30, 25]
 
     @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-    def test_files_end_near_the_size_of_the_policy(
+    def test_files_roll_near_the_size_of_the_policy(
         self, tmp_path: Path, compression: Compression
     ) -> None:
         sink = FileSink(
@@ -372,11 +372,11 @@ class TestRolling:
         )
         committables = stage(sink, [rows(at, 1_000) for at in range(0, 30_000, 1_000)])
         assert len(committables) > 1
-        # A compressor holds some 64 KiB back.
+        # A compressor buffers about 64 KiB.
         assert all(90_000 < each.size < 220_000 for each in committables[:-1])
         assert sum(each.rows for each in committables) == 30_000
 
-    def test_old_files_end_when_the_next_batch_comes(self, tmp_path: Path) -> None:
+    def test_old_files_roll_at_the_next_batch(self, tmp_path: Path) -> None:
         now = [0.0]
         policy = RollingPolicy(max_age=timedelta(seconds=10), clock=lambda: now[0])
         assigner = BucketAssigner.of(lambda batch: pa.array(["a"] * batch.num_rows))
@@ -392,9 +392,7 @@ class TestRolling:
         writer.close()
 
     @pytest.mark.parametrize("file_format", list(Format))
-    def test_each_folder_has_one_file_however_many_there_are(
-        self, tmp_path: Path, file_format: Format
-    ) -> None:
+    def test_each_of_many_folders_has_one_file(self, tmp_path: Path, file_format: Format) -> None:
         folders = 90
         assigner = BucketAssigner.of(
             lambda batch: pa.array([f"b{n % folders}" for n in batch.column("id").to_pylist()])
@@ -408,13 +406,13 @@ class TestRolling:
         assert sorted(ids(tmp_path)) == list(range(900))
 
     @pytest.mark.parametrize("file_format", list(Format))
-    def test_few_files_have_a_handle_and_none_is_given_up(
+    def test_open_handles_are_bounded_without_completing_files_early(
         self, tmp_path: Path, file_format: Format
     ) -> None:
         assigner = BucketAssigner.of(
             lambda batch: pa.array([f"b{n % 10}" for n in batch.column("id").to_pylist()])
         )
-        # Next to nothing is gathered, so that every piece is written at once.
+        # The buffer is tiny, so the writer writes every piece at once.
         sink = FileSink(
             str(tmp_path),
             format=file_format,
@@ -435,7 +433,7 @@ class TestRolling:
         assert sorted(ids(tmp_path)) == list(range(100))
 
     @pytest.mark.parametrize("where", ["elsewhere", "compressed", "many"])
-    def test_the_file_unused_the_longest_is_completed_where_it_cannot_wait(
+    def test_the_least_recently_used_file_is_completed_if_it_cannot_stay_open(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
         if where == "many":
@@ -460,7 +458,7 @@ class TestRolling:
         ]
         writer.close()
 
-    def test_a_file_that_was_swept_is_not_brought_back(self, tmp_path: Path) -> None:
+    def test_a_writer_does_not_recreate_a_swept_file(self, tmp_path: Path) -> None:
         assigner = BucketAssigner.of(lambda batch: batch.column("origin"))
         sink = FileSink(str(tmp_path), bucket_assigner=assigner, max_open_buckets=1, buffer_size=1)
         schema = pa.schema([("origin", pa.string())])
@@ -475,7 +473,7 @@ class TestRolling:
 
     @pytest.mark.parametrize("file_format", list(Format))
     @pytest.mark.parametrize(("folders", "count"), [(10, 20_000), (80, 1_000)])
-    def test_gathered_rows_are_bounded(
+    def test_buffered_rows_are_bounded(
         self, tmp_path: Path, file_format: Format, folders: int, count: int
     ) -> None:
         assigner = BucketAssigner.of(
@@ -496,7 +494,7 @@ class TestRolling:
 
 
 class TestCommitting:
-    def test_nothing_is_visible_before_the_commit_and_all_after(self, tmp_path: Path) -> None:
+    def test_files_become_visible_only_at_the_commit(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.columns("month"))
         writer = sink.create_writer(context())
         writer.write(rows(0, 50))
@@ -520,7 +518,7 @@ class TestCommitting:
         assert outcomes(commit(sink, committables)) == {CommitOutcome.ALREADY_COMMITTED}
         assert [(path, path.stat().st_ino) for path in visible(tmp_path)] == before
 
-    def test_a_crash_between_link_and_unlink_is_finished(
+    def test_a_commit_recovers_from_a_crash_between_link_and_unlink(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         sink = FileSink(str(tmp_path), rolling_policy=RollingPolicy(max_rows=10))
@@ -538,7 +536,7 @@ class TestCommitting:
         assert staged(tmp_path) == []
         assert ids(tmp_path) == list(range(30))
 
-    def test_what_is_lost_is_said(self, tmp_path: Path) -> None:
+    def test_lost_and_truncated_files_fail_with_data_loss(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path), rolling_policy=RollingPolicy(max_rows=10))
         gone, cut, whole = stage(sink, [rows(0, 30)])
         (tmp_path / gone.staged_path).unlink()
@@ -552,7 +550,7 @@ class TestCommitting:
         assert good.outcome is CommitOutcome.COMMITTED
         assert ids(tmp_path) == list(range(20, 30))
 
-    def test_a_foreign_file_is_never_overwritten(self, tmp_path: Path) -> None:
+    def test_a_commit_never_overwrites_a_foreign_file(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path))
         [committable] = stage(sink, [rows(0, 10)])
         foreign = tmp_path / committable.final_path
@@ -564,7 +562,7 @@ class TestCommitting:
         foreign.unlink()
         assert outcomes(commit(sink, [committable])) == {CommitOutcome.COMMITTED}
 
-    def test_a_filesystem_without_links_renames(
+    def test_a_commit_renames_files_if_the_filesystem_has_no_links(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: str) -> None:
@@ -580,7 +578,7 @@ class TestCommitting:
         [request] = commit(sink, [other])
         assert isinstance(request.error, CommitError)
 
-    def test_storage_that_fails_is_tried_again(
+    def test_a_commit_is_retried_after_a_storage_failure(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         sink = FileSink(str(tmp_path))
@@ -596,7 +594,7 @@ class TestCommitting:
         commit(sink, committables)
         assert ids(tmp_path) == list(range(10))
 
-    def test_two_attempts_of_a_subtask_never_meet(self, tmp_path: Path) -> None:
+    def test_attempts_of_a_subtask_never_share_a_file(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.columns("month"))
         own = [context(5, attempt=0), context(5, attempt=1), context(5, attempt=1)]
         writers = [sink.create_writer(each) for each in own]
@@ -616,7 +614,7 @@ class TestCommitting:
         assert ids(tmp_path) == list(range(40))
         assert staged(tmp_path) == []
 
-    def test_names_do_not_depend_on_the_machine_or_the_moment(self, tmp_path: Path) -> None:
+    def test_file_names_do_not_depend_on_the_machine_or_the_time(self, tmp_path: Path) -> None:
         own = context(5, nonce="abc")
         first = stage(FileSink(str(tmp_path / "a")), [rows(0, 5)], own)
         time.sleep(0.01)
@@ -624,7 +622,7 @@ class TestCommitting:
 
 
 class TestSweeping:
-    def test_dead_attempts_go_and_committed_epochs_stay(self, tmp_path: Path) -> None:
+    def test_a_sweep_removes_dead_attempts_and_keeps_committed_epochs(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path))
         winner = stage(sink, [rows(0, 10)], context(1))
         stage(sink, [rows(0, 10)], context(1, attempt=1))
@@ -638,13 +636,13 @@ class TestSweeping:
         commit(sink, waiting)
         committer.sweep(2)
         assert ids(tmp_path) == list(range(20))
-        stage(sink, [rows(10, 10)], context(2, attempt=3))  # wrote while the epoch was swept
+        stage(sink, [rows(10, 10)], context(2, attempt=3))  # this attempt wrote during the sweep
         committer.sweep(2)
         committer.close()
         assert ids(tmp_path) == list(range(20))
         assert not (tmp_path / "_staging").exists()
 
-    def test_what_no_driver_decided_on_is_removed_from_this_sink_only(self, tmp_path: Path) -> None:
+    def test_recovery_removes_undecided_files_of_this_sink_only(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path))
         decided = stage(sink, [rows(0, 10)], context(7))
         stage(sink, [rows(10, 10)], context(8))
@@ -657,7 +655,7 @@ class TestSweeping:
         assert ids(tmp_path) == [*range(10), *range(90, 100)]
         assert staged(tmp_path) == []
 
-    def test_sweeping_what_never_was_is_nothing(self, tmp_path: Path) -> None:
+    def test_sweeping_a_missing_target_does_not_create_it(self, tmp_path: Path) -> None:
         committer = _committer(FileSink(str(tmp_path / "target")))
         committer.sweep(3)
         committer.recover(-1)
@@ -667,7 +665,9 @@ class TestSweeping:
 
 class TestMemoryFilesystem:
     @pytest.mark.parametrize("file_format", list(Format))
-    def test_all_of_it_works_elsewhere_too(self, file_format: Format, tmp_path: Path) -> None:
+    def test_the_memory_filesystem_supports_every_format(
+        self, file_format: Format, tmp_path: Path
+    ) -> None:
         url = f"memory://{uuid.uuid4().hex}/target"
         fs, root = fsspec.core.url_to_fs(url)
         sink = FileSink(
@@ -698,7 +698,7 @@ class TestMemoryFilesystem:
         fs.rm(shown()[0])
         assert CommitOutcome.FAILED in outcomes(commit(sink, committables))
 
-    def test_a_crash_within_a_copy_is_finished(self) -> None:
+    def test_a_commit_recovers_from_a_crash_during_a_copy(self) -> None:
         url = f"memory://{uuid.uuid4().hex}/target"
         fs, root = fsspec.core.url_to_fs(url)
         sink = FileSink(url, rolling_policy=RollingPolicy(max_rows=10))
@@ -713,7 +713,7 @@ class TestMemoryFilesystem:
 
 
 class TestConfiguration:
-    def test_options_make_the_same_sink(self, tmp_path: Path) -> None:
+    def test_options_create_the_same_sink(self, tmp_path: Path) -> None:
         made = FileSink.from_options(
             {
                 "path": str(tmp_path),
@@ -794,7 +794,7 @@ class TestConfiguration:
             (lambda: FileSink.from_options({"path": "/d", "partitionBy": "a"}), "partitionBy"),
         ],
     )
-    def test_what_does_not_go_together_is_refused(
+    def test_conflicting_settings_are_rejected(
         self, make: Callable[[], object], option: str
     ) -> None:
         with pytest.raises(ConfigurationError) as caught:
@@ -809,7 +809,7 @@ class TestConfiguration:
             (Format.PARQUET, pa.month_day_nano_interval()),
         ],
     )
-    def test_types_that_the_format_lacks_are_refused(
+    def test_types_that_the_format_lacks_are_rejected(
         self, file_format: Format, kind: pa.DataType
     ) -> None:
         sink = FileSink("/data", format=file_format)
@@ -817,7 +817,7 @@ class TestConfiguration:
             sink.validate(pa.schema([("right", pa.int64()), ("wrong", kind)]))
         assert caught.value.option == "format"
 
-    def test_columns_of_one_name_are_refused(self) -> None:
+    def test_duplicate_column_names_are_rejected(self) -> None:
         with pytest.raises(ConfigurationError, match="same name"):
             FileSink("/data").validate(pa.schema([("a", pa.int64()), ("a", pa.int64())]))
 
@@ -833,7 +833,7 @@ class TestConfiguration:
         ) == FileCommittable(staged_path="_staging/x/0", final_path="a/f.csv", rows=2, size=3)
 
 
-# A driver of its own: stages and decides epochs, commits, and says on its output how far it is.
+# A separate driver that stages, decides, and commits epochs, and prints its progress.
 DRIVER = """
 import importlib.util, json, os, sys
 spec = importlib.util.spec_from_file_location("case", sys.argv[1])
@@ -845,12 +845,12 @@ case.run_epochs(target, state, stop_in)
 
 
 def run_epochs(target: str, state: str, stop_in: str) -> None:
-    """Go on until all three epochs are committed; decisions are files in `state`.
+    """Continue until all three epochs are committed. Decisions are files in `state`.
 
     Args:
-        target: Target of the sink.
-        state: Where decisions are.
-        stop_in: `write` or `commit`: where to halt, in epoch 1, to be killed; `` for nowhere.
+        target: The target of the sink.
+        state: The folder of the decisions.
+        stop_in: The step of epoch 1 that halts for the kill, `write` or `commit`. Empty for none.
     """
     sink = FileSink(
         target,
@@ -904,9 +904,9 @@ def run_epochs(target: str, state: str, stop_in: str) -> None:
     committer.close()
 
 
-# An epoch has 18 files: halting calls 1 to 18 are links, 19 to 36 unlinks.
+# An epoch has 18 files. Calls 1 to 18 are links, and calls 19 to 36 are unlinks.
 @pytest.mark.parametrize(("stop_in", "halt_at"), [("write", 0), ("commit", 10), ("commit", 30)])
-def test_a_killed_driver_starts_again_and_all_is_exact(
+def test_output_is_exact_after_a_killed_driver_restarts(
     tmp_path: Path, stop_in: str, halt_at: int
 ) -> None:
     target, state = tmp_path / "target", tmp_path / "state"

@@ -39,7 +39,7 @@ def folders(assigner: BucketAssigner, **columns: Any) -> list[str | None]:
 @given(values=st.lists(st.none() | TEXTS, min_size=1, max_size=20), name=TEXTS.filter(bool))
 @example(values=["..", ".", "/", "../..", "a\0b", "\n", DEFAULT_PARTITION, None, ""], name="..")
 @example(values=["%2E%2E", "%2e", "%", "%%", "=", "_hidden", ".hidden"], name="_a/b=")
-def test_folders_of_columns_stay_inside_differ_and_read_back(
+def test_column_folders_stay_inside_the_target_and_are_distinct_and_readable(
     values: list[str | None], name: str
 ) -> None:
     assigner = BucketAssigner.columns(name, keep_columns=True)
@@ -62,7 +62,7 @@ def test_escaping_is_reversible(text: str) -> None:
     assert unescape_path_name(escape_path_name(text)) == (text or None)
 
 
-def test_several_columns_of_all_types_make_nested_folders() -> None:
+def test_several_columns_of_all_types_create_nested_folders() -> None:
     found = folders(
         BucketAssigner.columns("month", "origin", "late", "day", "at"),
         month=[1, 12, None],
@@ -80,7 +80,7 @@ def test_several_columns_of_all_types_make_nested_folders() -> None:
     ]
 
 
-def test_date_patterns_follow_the_clock_of_their_zone() -> None:
+def test_date_patterns_use_the_local_time_of_their_zone() -> None:
     moments = [
         datetime(2013, 1, 1, 3, 59, 59, 999_999, tzinfo=UTC),
         datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC),
@@ -105,7 +105,7 @@ def test_date_patterns_follow_the_clock_of_their_zone() -> None:
     "pattern",
     ["", "none", "%B", "%Y/../%m", "/%Y", "%Y/", "_%Y", ".%Y", "%Y\0", "%Y%", "a//%Y", "%Y*"],
 )
-def test_date_patterns_that_lead_elsewhere_are_refused(pattern: str) -> None:
+def test_date_patterns_that_leave_the_target_are_rejected(pattern: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         BucketAssigner.date_pattern("ts", pattern)
     assert caught.value.option == "partition.date-pattern"
@@ -121,7 +121,7 @@ def test_date_patterns_that_lead_elsewhere_are_refused(pattern: str) -> None:
         (BucketAssigner.date_pattern("id", "%Y"), "partition.date-column"),
     ],
 )
-def test_columns_that_cannot_name_folders_are_refused(
+def test_columns_that_cannot_name_folders_are_rejected(
     assigner: BucketAssigner, option: str
 ) -> None:
     schema = pa.schema(
@@ -132,14 +132,14 @@ def test_columns_that_cannot_name_folders_are_refused(
     assert caught.value.option == option
 
 
-def test_dropping_every_column_is_refused() -> None:
+def test_dropping_every_column_is_rejected() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     with pytest.raises(ConfigurationError, match="no columns"):
         BucketAssigner.columns("a", "b").validate(schema)
     BucketAssigner.columns("a", "b", keep_columns=True).validate(schema)
 
 
-def test_bucket_columns_are_given_once() -> None:
+def test_invalid_bucket_columns_and_zones_are_rejected() -> None:
     for names in ((), ("a", "a"), ("",)):
         with pytest.raises(ConfigurationError):
             BucketAssigner.columns(*names)
@@ -151,16 +151,16 @@ def test_bucket_columns_are_given_once() -> None:
     "bucket",
     [None, "..", "a/../b", "/a", "a/", "a//b", ".", ".a", "_a", "a/_b", "a\0b", "x" * 256, "a*b"],
 )
-def test_own_folders_that_leave_the_target_or_hide_are_problems(bucket: str | None) -> None:
+def test_buckets_that_are_hidden_or_leave_the_target_are_problems(bucket: str | None) -> None:
     assert bucket_problem(bucket) is not None
 
 
 @pytest.mark.parametrize("bucket", ["", "a", "a/b", "a=_b", "..a=1".lstrip("."), "_a=1", "é" * 100])
-def test_other_folders_are_none(bucket: str) -> None:
+def test_other_buckets_are_valid(bucket: str) -> None:
     assert bucket_problem(bucket) is None
 
 
-def test_a_function_that_returns_something_else_is_refused() -> None:
+def test_a_bucket_function_with_an_invalid_result_is_rejected() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1, 2]})
     for wrong in (pa.array([1, 2]), pa.array(["x"]), ["x", "y"]):
         with pytest.raises(ConfigurationError, match="unexpected value"):
@@ -170,7 +170,7 @@ def test_a_function_that_returns_something_else_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shown", ["bucket_assigner", "partition.columns"])
-def test_a_pipeline_names_a_column_that_is_missing_as_it_was_given(
+def test_a_pipeline_error_names_a_missing_column_as_the_user_wrote_it(
     tmp_path: Path, shown: str
 ) -> None:
     sink = (

@@ -64,7 +64,7 @@ ROWS = st.lists(
 
 
 def json_form(value: Any) -> Any:
-    """What the file is to hold, by the rules of the module's documentation."""
+    """Return the expected value in the file by the documented rules of the module."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, float) and math.isinf(value):
@@ -96,7 +96,7 @@ def json_lines(batch: pa.RecordBatch, **options: Any) -> bytes:
 
 @settings(max_examples=150, deadline=None)
 @given(rows=ROWS, start=st.integers(0, 3), write_nulls=st.booleans())
-def test_json_lines_hold_what_the_columns_held(
+def test_json_lines_contain_the_values_of_the_columns(
     rows: list[dict[str, Any]], start: int, write_nulls: bool
 ) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA).slice(start)
@@ -107,7 +107,7 @@ def test_json_lines_hold_what_the_columns_held(
     assert found == (wanted if write_nulls else [without_nulls(row) for row in wanted])
 
 
-def test_json_types_without_a_kernel_of_their_own() -> None:
+def test_json_writes_types_that_have_no_kernel() -> None:
     row = {
         "dec": Decimal("12345678901234567890.10"),
         "day": date(1960, 2, 29),
@@ -154,7 +154,7 @@ def test_a_timestamp_of_any_zone_is_written_in_utc() -> None:
     assert json_lines(batch) == b'{"ts":"2013-01-01T10:00:00Z"}\n'
 
 
-def test_many_rows_and_rows_without_columns_are_whole_lines() -> None:
+def test_many_rows_and_rows_without_columns_are_complete_lines() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(range(100_000))], ["n"])
     assert len(json_lines(batch).splitlines()) == 100_000
     assert json_lines(batch.slice(7, 0)) == b""
@@ -172,7 +172,7 @@ def test_many_rows_and_rows_without_columns_are_whole_lines() -> None:
         (pa.duration("us"), False, False),
     ],
 )
-def test_types_that_a_format_lacks_are_named(
+def test_an_error_names_the_types_that_a_format_lacks(
     kind: pa.DataType, csv_can: bool, json_can: bool
 ) -> None:
     assert (unsupported_csv_type(kind) is None) is csv_can
@@ -197,7 +197,7 @@ def same(left: Any, right: Any) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(rows=CSV_ROWS, start=st.integers(0, 3), dialect=st.sampled_from(DIALECTS))
-def test_csv_reads_back_as_it_was(
+def test_csv_values_survive_a_round_trip(
     rows: list[dict[str, Any]], start: int, dialect: CsvOptions
 ) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=CSV_SCHEMA).slice(start)
@@ -237,7 +237,7 @@ def test_csv_reads_back_as_it_was(
         assert all(same(left[name], right[name]) for name in right), (left, right)
 
 
-def test_csv_rows_that_would_be_lost_or_changed_are_named() -> None:
+def test_errors_name_csv_rows_that_would_be_lost_or_changed() -> None:
     alone = pa.RecordBatch.from_arrays([pa.array(["a", None, "b"])], ["only"])
     [(_, option, rows)] = bad_csv_rows(alone, CsvOptions())
     assert (option, rows.tolist()) == ("csv.null-values", [False, True, False])
@@ -247,6 +247,6 @@ def test_csv_rows_that_would_be_lost_or_changed_are_named() -> None:
     assert (option, rows.tolist()) == ("csv.double-quote", [False, True])
 
 
-def test_csv_quotes_names_of_columns() -> None:
+def test_csv_quotes_column_names() -> None:
     schema = pa.schema([('a,"b', pa.int64()), ("c", pa.int64())])
     assert next(csv.reader([csv_header(schema, CsvOptions()).decode()])) == ['a,"b', "c"]

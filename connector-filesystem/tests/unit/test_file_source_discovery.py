@@ -35,7 +35,7 @@ from connectors_core.metrics import MetricGroup
 
 
 class Context:
-    """A coordinator whose worker threads run when a test says so."""
+    """A coordinator whose worker calls run when a test triggers them."""
 
     def __init__(self, readers=(0,), event_time_order=False):
         self.registered_readers = frozenset(readers)
@@ -87,7 +87,7 @@ def files(source):
 
 
 def take_all(enumerator, context, reader=0):
-    """Ask until there is nothing; returns the names that were assigned by it."""
+    """Request splits until none is left, and return the names of the assigned files."""
     before = len(context.assigned)
     while True:
         count = len(context.assigned)
@@ -101,7 +101,7 @@ def monitored(path, **options):
 
 
 def started(source, context):
-    """An enumerator that has listed once."""
+    """Return an enumerator that has listed once."""
     enumerator = source.create_enumerator(context)
     enumerator.start()
     context.run_calls()
@@ -116,7 +116,7 @@ def restored(source, enumerator, context):
     return again
 
 
-# --- Which files ---------------------------------------------------------------------------------
+# --- Selection -----------------------------------------------------------------------------------
 
 
 def test_folders_patterns_and_several_paths(tmp_path):
@@ -195,14 +195,14 @@ def test_a_path_without_its_partition_column(tmp_path):
 # --- Bounded -------------------------------------------------------------------------------------
 
 
-def test_a_bounded_source_gives_out_the_largest_first_and_ends(tmp_path):
+def test_a_bounded_source_assigns_the_largest_files_first_and_ends(tmp_path):
     for name, rows in (("a", 1), ("b", 30), ("c", 10)):
         write(tmp_path / f"{name}.csv", 100, "x\n" + "1\n" * rows)
     context = Context(readers=(0, 1))
     source = FileSource(tmp_path, schema="x INT")
     enumerator = source.create_enumerator(context)
     enumerator.start()
-    enumerator.handle_split_request(0)  # before anything was found
+    enumerator.handle_split_request(0)  # before the first listing
     assert context.assigned == []
     context.run_calls()
     assert context.names == ["b.csv"]
@@ -227,7 +227,7 @@ def test_a_restored_bounded_source_does_not_list_again(tmp_path):
     assert later.ended == [0]
 
 
-def test_splits_that_come_back_go_to_readers_that_were_told_the_end(tmp_path):
+def test_returned_splits_go_to_readers_that_have_no_more_splits(tmp_path):
     write(tmp_path / "a.csv", 100)
     context = Context(readers=(0, 1))
     enumerator = FileSource(tmp_path, schema="x INT").create_enumerator(context)
@@ -241,7 +241,7 @@ def test_splits_that_come_back_go_to_readers_that_were_told_the_end(tmp_path):
     assert context.assigned[1:] == [(0, moved)]
 
 
-def test_files_go_by_event_time_where_it_is_asked_for(tmp_path):
+def test_files_are_assigned_by_event_time_if_configured(tmp_path):
     for name in ("2013-03", "2013-01", "2013-02"):
         write(tmp_path / f"{name}.csv", 100, "x\n" + "1\n" * int(name[-1]))
     bound = PathTime(regex=r"(\d{4})-(\d\d)", format="%Y-%m")
@@ -263,7 +263,7 @@ def test_event_times_of_paths():
         PathTime(regex="(", format="%Y")
 
 
-def test_large_files_are_cut_and_compressed_ones_are_not(tmp_path):
+def test_large_files_are_split_and_compressed_files_are_not(tmp_path):
     write(tmp_path / "a.csv", 100, "x\n" + "1\n" * 500)
     write(tmp_path / "b.csv.gz", 100, "1" * 1000)
     write(tmp_path / "c.parquet", 100, "1" * 1000)
@@ -284,26 +284,26 @@ def test_large_files_are_cut_and_compressed_ones_are_not(tmp_path):
 # --- Monitored -----------------------------------------------------------------------------------
 
 
-def test_new_files_are_found_and_equal_times_are_no_trouble(tmp_path):
+def test_new_files_are_found_even_with_equal_times(tmp_path):
     write(tmp_path / "b.csv", 1000)
     source, context = monitored(tmp_path), Context()
     enumerator = started(source, context)
     assert take_all(enumerator, context) == ["b.csv"]
     write(tmp_path / "a.csv", 1000)  # the same time, a lower name
     write(tmp_path / "c.csv", 1000)
-    write(tmp_path / "d.csv", 990)  # older, but became visible only now
+    write(tmp_path / "d.csv", 990)  # older, but only visible now
     context.run_calls()
-    assert context.names[1:] == ["d.csv"]  # the reader that waited has one already
+    assert context.names[1:] == ["d.csv"]  # the waiting reader already has one
     assert take_all(enumerator, context) == ["a.csv", "c.csv"]
     context.run_calls()
     assert take_all(enumerator, context) == []
     assert context.ended == []
-    write(tmp_path / "b.csv", 1001, "x\n7\n")  # a replaced file is a new one
+    write(tmp_path / "b.csv", 1001, "x\n7\n")  # a replaced file is a new file
     context.run_calls()
     assert context.names[-1] == "b.csv"
 
 
-def test_discovery_goes_on_after_a_restart_and_finds_the_same(tmp_path):
+def test_discovery_resumes_after_a_restart_and_finds_the_same_files(tmp_path):
     for name in "abc":
         write(tmp_path / f"{name}.csv", 1000)
     source, context = monitored(tmp_path), Context()
@@ -314,11 +314,11 @@ def test_discovery_goes_on_after_a_restart_and_finds_the_same(tmp_path):
     context.run_calls()
     first = take_all(enumerator, context)
     assert first == ["a.csv", "b.csv", "c.csv"]
-    # From a snapshot before the listing all is found again, under the same ids.
+    # A snapshot before the listing finds all files again, with the same IDs.
     before_listing.run_calls()
     take_all(early, before_listing)
     assert [split for _, split in before_listing.assigned] == [s for _, s in context.assigned]
-    # From one after it only what is new.
+    # A snapshot after the listing finds only new files.
     later = Context()
     again = restored(source, enumerator, later)
     write(tmp_path / "d.csv", 1000)
@@ -326,7 +326,7 @@ def test_discovery_goes_on_after_a_restart_and_finds_the_same(tmp_path):
     assert take_all(again, later) == ["d.csv"]
 
 
-def test_pending_splits_are_kept_over_a_restart(tmp_path):
+def test_pending_splits_survive_a_restart(tmp_path):
     for name in "abc":
         write(tmp_path / f"{name}.csv", 1000)
     source, context = monitored(tmp_path), Context()
@@ -338,7 +338,7 @@ def test_pending_splits_are_kept_over_a_restart(tmp_path):
     assert take_all(again, later) == ["b.csv", "c.csv"]
 
 
-def test_files_in_the_order_of_their_names(tmp_path):
+def test_files_are_assigned_in_name_order(tmp_path):
     write(tmp_path / "2013-01-02.csv", 1000)
     write(tmp_path / "2013-01-01.csv", 2000)
     source, context = monitored(tmp_path, order="name"), Context()
@@ -346,13 +346,13 @@ def test_files_in_the_order_of_their_names(tmp_path):
     assert take_all(enumerator, context) == ["2013-01-01.csv", "2013-01-02.csv"]
     later = Context()
     again = restored(source, enumerator, later)
-    write(tmp_path / "2013-01-03.csv", 10)  # its time does not matter
+    write(tmp_path / "2013-01-03.csv", 10)  # the order ignores its time
     later.run_calls()
     assert take_all(again, later) == ["2013-01-03.csv"]
     assert again.snapshot_state(1).last_paths == {str(tmp_path): "2013-01-03.csv"}
 
 
-def test_files_that_come_too_late_are_told_of(tmp_path, caplog):
+def test_late_files_are_reported(tmp_path, caplog):
     write(tmp_path / "b.csv", 10_000)
     for order in ("modification-time", "name"):
         source = monitored(tmp_path, order=order, late_file_window=timedelta(seconds=5))
@@ -378,7 +378,7 @@ def test_a_clock_that_runs_ahead_does_not_hide_other_files(tmp_path):
     now = datetime.now(UTC).timestamp()
     write(tmp_path / "now.csv", now)
     context.run_calls()
-    assert take_all(enumerator, context) == []  # the reader that waited has it already
+    assert take_all(enumerator, context) == []  # the waiting reader already has it
     assert context.names == ["future.csv", "now.csv"]
 
 
@@ -387,7 +387,7 @@ def listed(files):
 
 
 class MadeUp:
-    """A selection whose files a test makes up."""
+    """A selection with files that a test invents."""
 
     def __init__(self, source):
         self._source = source._selection
@@ -431,7 +431,7 @@ def test_state_stays_small(order):
 
 
 @pytest.mark.parametrize("order", ["modification-time", "name"])
-def test_files_that_came_too_late_while_the_driver_was_away_are_told_of(tmp_path, caplog, order):
+def test_files_that_arrive_late_while_the_driver_is_down_are_reported(tmp_path, caplog, order):
     for number in range(200):
         write(tmp_path / f"m{number:03d}.csv", 10_000 - number % 100)
     source = monitored(tmp_path, order=order, late_file_window=timedelta(seconds=5))
@@ -442,7 +442,7 @@ def test_files_that_came_too_late_while_the_driver_was_away_are_told_of(tmp_path
     write(tmp_path / "a.csv", 9_000)
     write(tmp_path / "b.csv", 9_000)
     told = []
-    for _ in range(2):  # told by the first listing of a driver, and not again by the next driver
+    for _ in range(2):  # the first listing of a driver reports it, and the next driver does not
         later = Context()
         enumerator = restored(source, enumerator, later)
         with caplog.at_level(logging.WARNING):
@@ -461,7 +461,7 @@ def test_files_that_came_too_late_while_the_driver_was_away_are_told_of(tmp_path
     st.sets(st.integers(0, 1 << 40), max_size=400),
     st.sets(st.integers(0, 1 << 40), max_size=400),
 )
-def test_a_listed_file_is_never_taken_for_a_late_one(listed_before, others):
+def test_a_listed_file_is_never_reported_as_late(listed_before, others):
     def status(numbers):
         return [FileStatus(path=f"/{n}", size=1, modification_time=n) for n in sorted(numbers)]
 
@@ -474,7 +474,7 @@ def test_a_listed_file_is_never_taken_for_a_late_one(listed_before, others):
     assert {each.modification_time for each in found} <= others - listed_before
 
 
-def test_the_filter_of_listed_files_misses_few():
+def test_the_filter_of_listed_files_has_few_false_positives():
     def status(numbers):
         return [FileStatus(path=f"/{n}", size=1, modification_time=n) for n in numbers]
 
@@ -488,7 +488,7 @@ def test_the_filter_of_listed_files_misses_few():
     ("order", "count", "told"),
     [("modification-time", 16_384, 0), ("modification-time", 16_385, 1), ("name", 40_000, 1)],
 )
-def test_more_files_than_the_filter_tells_apart_are_told_of_once(caplog, order, count, told):
+def test_exceeding_the_capacity_of_the_filter_is_reported_once(caplog, order, count, told):
     source = monitored("/data", order=order)
     listing, context = MadeUp(source), Context()
     enumerator = FileEnumerator(
@@ -516,7 +516,7 @@ def test_more_files_than_the_filter_tells_apart_are_told_of_once(caplog, order, 
 # --- Files in any order --------------------------------------------------------------------------
 
 
-def test_in_any_order_each_file_is_read_once_however_late_it_comes(tmp_path):
+def test_in_any_order_each_file_is_read_once_however_late_it_arrives(tmp_path):
     write(tmp_path / "m.csv", 10_000)
     source = monitored(tmp_path, order="any", late_file_window=timedelta(0))
     context = Context()
@@ -524,23 +524,23 @@ def test_in_any_order_each_file_is_read_once_however_late_it_comes(tmp_path):
     assert take_all(enumerator, context) == ["m.csv"]
     write(tmp_path / "a.csv", 5)
     context.run_calls()
-    assert take_all(enumerator, context) == []  # the reader that waited has it already
+    assert take_all(enumerator, context) == []  # the waiting reader already has it
     assert context.names == ["m.csv", "a.csv"]
     later = Context()
     again = restored(source, enumerator, later)
     write(tmp_path / "b.csv", 1)
-    write(tmp_path / "m.csv", 9_999)  # a replaced file is a new one
+    write(tmp_path / "m.csv", 9_999)  # a replaced file is a new file
     later.run_calls()
     later.run_calls()
     assert take_all(again, later) == ["b.csv", "m.csv"]
     assert "lateFiles" not in later.metric_group.counters
     state = again.snapshot_state(1)
     assert len(state.read) == 3 * 12
-    assert [len(group.files) for group in state.gone] == [12]  # the one that was replaced
+    assert [len(group.files) for group in state.gone] == [12]  # the replaced file
 
 
 @pytest.mark.parametrize(("former", "order"), list(itertools.permutations(map(str, FileOrder), 2)))
-def test_another_order_reads_nothing_again(tmp_path, former, order):
+def test_a_change_of_order_rereads_no_file(tmp_path, former, order):
     for number in range(3):
         write(tmp_path / f"{number}.csv", 1000 + number)
     context = Context()
@@ -550,7 +550,7 @@ def test_another_order_reads_nothing_again(tmp_path, former, order):
     assert take_all(enumerator, context) == ["0.csv", "1.csv", "2.csv"]
     later = Context()
     again = restored(monitored(tmp_path, order=order), enumerator, later)
-    # Before its first listing, too, nothing is lost from the state.
+    # A snapshot before the first listing also keeps the whole state.
     again = restored(monitored(tmp_path, order=order), again, later)
     write(tmp_path / "3.csv", 1003)
     later.calls = later.calls[1:]
@@ -564,7 +564,7 @@ def test_another_order_reads_nothing_again(tmp_path, former, order):
         assert "lateFiles" not in last.metric_group.counters
 
 
-def test_what_is_gone_is_forgotten_in_time_unless_all_is_gone():
+def test_removed_files_are_forgotten_unless_all_files_are_gone():
     now = [0.0]
     memory = EachVersion(60.0, b"", clock=lambda: now[0])
     a, b = (FileStatus(path=f"/data/{name}", size=1, modification_time=1) for name in "ab")
@@ -584,13 +584,13 @@ def test_what_is_gone_is_forgotten_in_time_unless_all_is_gone():
         EachVersion(60.0, b"short")
 
 
-def test_what_is_gone_is_forgotten_by_drivers_that_are_restarted_more_often():
+def test_removed_files_are_forgotten_even_if_the_driver_restarts_often():
     source = monitored("/data", order="any")
     serializer = source.enumerator_state_serializer()
     a, b = (FileStatus(path=f"/data/{name}.csv", size=1, modification_time=1) for name in "ab")
 
     def life(files, state, clock):
-        """Run a driver for 40 seconds; returns the names it read, and the state as it is stored."""
+        """Run a driver for 40 seconds, and return the names it read and its stored state."""
         now = [clock]
         listing, context = MadeUp(source), Context()
         listing.found = files
@@ -612,21 +612,19 @@ def test_what_is_gone_is_forgotten_by_drivers_that_are_restarted_more_often():
 
     read, first = life([a, b], None, 5e6)
     assert read == ["a.csv", "b.csv"]
-    _, second = life([b], first, 1e6)  # each machine's clock begins elsewhere
+    _, second = life([b], first, 1e6)  # each machine's clock has a different origin
     assert life([a, b], second, 0.0)[0] == []  # gone for 40 seconds
     _, third = life([b], second, 3e6)
     assert life([a, b], third, 0.0)[0] == ["a.csv"]  # gone for 80 seconds
     assert len(third) < len(second)
 
     older = orjson.loads(first)
-    del older["gone"]  # a state of before says nothing of it
+    del older["gone"]  # an older state lacks this field
     assert life([a, b], orjson.dumps(older), 0.0)[0] == []
 
 
 @pytest.mark.parametrize(("forget_after", "again"), [("0 s", ["a.csv"]), ("7 d", [])])
-def test_forget_after_says_how_long_a_file_that_is_gone_counts_as_read(
-    tmp_path, forget_after, again
-):
+def test_forget_after_sets_how_long_a_removed_file_counts_as_read(tmp_path, forget_after, again):
     for name in ("a.csv", "b.csv"):
         write(tmp_path / name, 100)
     source = FileSource.from_options(
@@ -649,17 +647,17 @@ def test_forget_after_says_how_long_a_file_that_is_gone_counts_as_read(
     assert context.names[2:] + take_all(enumerator, context) == again
 
 
-def test_an_object_that_is_written_again_as_it_was_is_read_once():
+def test_an_object_rewritten_with_the_same_content_is_read_once():
     memory = EachVersion(60.0, b"")
     memory.take([FileStatus("/a", 1, 1, '"tag"')], complete=True)
     other = FileStatus("/a", 1, 1, '"other"')
     assert memory.sort_out([FileStatus("/a", 1, 2, "tag"), other]) == ([other], [])
 
 
-# --- What is not read ----------------------------------------------------------------------------
+# --- Skipped files -------------------------------------------------------------------------------
 
 
-def test_links_are_followed_within_the_path_and_named_elsewhere(tmp_path, caplog):
+def test_links_are_followed_inside_the_path_and_reported_outside(tmp_path, caplog):
     top, outside = tmp_path / "in", tmp_path / "outside"
     for path in (top / "a.csv", top / "sub" / "b.csv", top / "..data" / "c.csv", outside / "d.csv"):
         write(path, 100)
@@ -710,7 +708,7 @@ def test_links_are_followed_within_the_path_and_named_elsewhere(tmp_path, caplog
     assert "again.csv" in caplog.text
 
 
-def test_links_of_folders_to_each_other_come_to_an_end(tmp_path):
+def test_discovery_ends_if_folders_link_to_each_other(tmp_path):
     for name in "abcdef":
         write(tmp_path / f"_{name}" / f"{name}.csv", 100)
         for other in "abcdef":
@@ -721,7 +719,7 @@ def test_links_of_folders_to_each_other_come_to_an_end(tmp_path):
     ]
 
 
-def test_a_file_behind_a_link_is_read_and_its_change_seen(tmp_path):
+def test_a_linked_file_is_read_and_its_change_is_detected(tmp_path):
     write(tmp_path / ".v1" / "a.csv", 100, "x\n1\n")
     (tmp_path / "a.csv").symlink_to(".v1/a.csv")
     source = FileSource(tmp_path, schema="x INT")
@@ -735,7 +733,7 @@ def test_a_file_behind_a_link_is_read_and_its_change_seen(tmp_path):
         list(read_split(source.read_settings(), split))
 
 
-def test_what_is_left_out_is_counted_always_and_named_once(tmp_path, caplog):
+def test_skipped_files_are_always_counted_and_reported_once(tmp_path, caplog):
     for name in ("a.csv", "_SUCCESS", "b.csv.tmp", ".c.csv", "skip/d.csv"):
         write(tmp_path / name, 100)
     write(tmp_path / "empty.csv", 100, "")
@@ -776,12 +774,12 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
             raise PermissionError(13, "Permission denied", str(path))
         return scan(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)  # those who run tests may have all rights
+    monkeypatch.setattr(os, "scandir", refuse)  # the user of the tests can be root
     with pytest.raises(ConfigurationError, match="closed"):
         FileSource(tmp_path)._selection.files(may_be_missing=False)
 
 
-def test_patterns_mean_what_they_mean_to_fsspec(tmp_path):
+def test_patterns_match_the_same_files_as_in_fsspec(tmp_path):
     for name in ("a.csv", "a/b.csv", "a/c/d.csv", "b/a/c.csv", "b/x.json", "ab/cd/ef/g.csv"):
         write(tmp_path / name, 100)
     fs = fsspec.filesystem("file")
@@ -792,7 +790,7 @@ def test_patterns_mean_what_they_mean_to_fsspec(tmp_path):
         assert [file.path for file in found] == expected, pattern
 
 
-def test_a_listing_that_fails_is_tried_again(tmp_path):
+def test_a_failed_listing_is_retried(tmp_path):
     source = monitored("/data")
     listing, context = MadeUp(source), Context()
     enumerator = FileEnumerator(
@@ -836,7 +834,7 @@ def test_available_now_lists_once_more_and_ends(tmp_path):
     context.calls = periodic
     context.run_calls()
     assert take_all(enumerator, context) == []
-    # The next run goes on from there.
+    # The next run resumes from that point.
     later = Context()
     again = restored(source, enumerator, later)
     again.freeze_end()
@@ -848,7 +846,7 @@ def test_available_now_lists_once_more_and_ends(tmp_path):
 # --- Locations -----------------------------------------------------------------------------------
 
 
-def test_paths_stay_inside_of_a_location():
+def test_paths_stay_inside_a_location():
     location = FileLocation("/data/*.csv")
     assert location.root == "/data"
     assert location.join("a", "b.csv") == "/data/a/b.csv"
@@ -869,10 +867,8 @@ def test_secrets_of_a_location_are_masked():
 
 
 @pytest.mark.parametrize("pattern", ["", "/*.csv", "/**", "/*/*.csv"])
-def test_a_folder_elsewhere_that_cannot_be_listed_is_an_error_and_not_empty(
-    tmp_path, monkeypatch, pattern
-):
-    """`find` and `glob` of fsspec take the failure for a folder without files."""
+def test_an_unreadable_remote_folder_is_an_error_and_not_empty(tmp_path, monkeypatch, pattern):
+    """`find` and `glob` of fsspec treat the failure as a folder without files."""
     (tmp_path / "sub").mkdir()
     for name in ("a.csv", "sub/b.csv"):
         (tmp_path / name).write_text("1\n")
@@ -896,7 +892,7 @@ def test_a_folder_elsewhere_that_cannot_be_listed_is_an_error_and_not_empty(
             list_elsewhere(location, lambda *_: None, Listing())
 
 
-def test_a_file_elsewhere_is_its_own_listing(tmp_path):
+def test_the_listing_of_a_remote_file_is_the_file_itself(tmp_path):
     (tmp_path / "a.csv").write_text("1\n")
     with Storage().embedded() as address:
         listing = Listing()

@@ -22,7 +22,7 @@ JSON = "".join(polars.DataFrame([row]).write_ndjson() for row in ROWS)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
 @pytest.mark.parametrize("schema", [None, SCHEMA], ids=["inferred", "declared"])
-def test_lines_end_as_on_any_system(tmp_path, name, end, schema):
+def test_line_ends_of_every_system_are_read(tmp_path, name, end, schema):
     content = (CSV if ".csv" in name else JSON).replace("\n", end).encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     source = FileSource(tmp_path, schema=schema, split_size=777, block_size=100, batch_rows=50)
@@ -32,7 +32,7 @@ def test_lines_end_as_on_any_system(tmp_path, name, end, schema):
     assert (rows, rest) == (ROWS, [])
 
 
-def test_a_bad_line_that_ends_in_cr_is_bad_alone(tmp_path):
+def test_a_bad_line_that_ends_in_cr_affects_no_other_line(tmp_path):
     lines = CSV.replace("\n7,", "\nseven,").replace("\n", "\r")
     (tmp_path / "a.csv").write_bytes(lines.encode())
     context = Context(RecordPolicy.skip())
@@ -40,7 +40,7 @@ def test_a_bad_line_that_ends_in_cr_is_bad_alone(tmp_path):
     assert rows == ROWS[:7] + ROWS[8:]
 
 
-def test_lf_after_the_first_lines_is_an_end_too(tmp_path):
+def test_lf_also_ends_lines_after_lines_that_end_in_cr(tmp_path):
     head = CSV.replace("\n", "\r") * 20
     (tmp_path / "a.csv").write_bytes(
         (head + "1,late\n2,later\r\n3,last").replace("id,name\r", "").encode()
@@ -54,7 +54,7 @@ def test_lf_after_the_first_lines_is_an_end_too(tmp_path):
     ]
 
 
-def test_cr_as_end_of_lines_is_refused_where_values_may_hold_it(tmp_path):
+def test_cr_line_ends_are_rejected_if_values_can_contain_line_breaks(tmp_path):
     (tmp_path / "a.csv").write_bytes(b'id,name\r1,"a\rb"\r')
     source = FileSource(tmp_path, schema=SCHEMA, csv=CsvOptions(newlines_in_values=True))
     with pytest.raises(FatalError, match="end in CR") as caught:
@@ -64,7 +64,7 @@ def test_cr_as_end_of_lines_is_refused_where_values_may_hold_it(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
-def test_another_encoding_is_named(tmp_path, name, encoding):
+def test_an_error_names_an_unsupported_encoding(tmp_path, name, encoding):
     content = (CSV if ".csv" in name else JSON).encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     for source in (FileSource(tmp_path), FileSource(tmp_path, schema=SCHEMA)):
@@ -74,6 +74,6 @@ def test_another_encoding_is_named(tmp_path, name, encoding):
         assert "iconv" in str(caught.value)
 
 
-def test_a_zero_byte_in_a_value_is_no_other_encoding(tmp_path):
+def test_a_zero_byte_in_a_value_does_not_indicate_another_encoding(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"id,name\n1,a\0b\n")
     assert rows_of(FileSource(tmp_path, schema=SCHEMA)) == [{"id": 1, "name": "a\0b"}]

@@ -54,13 +54,13 @@ def test_options_as_spark_gives_them(tmp_path):
     assert source.default_limits().bytes
 
 
-def test_a_source_is_picklable_and_does_not_touch_files_when_it_is_made(tmp_path):
+def test_a_source_is_picklable_and_its_constructor_accesses_no_files(tmp_path):
     source = FileSource(tmp_path / "no", monitor_interval=timedelta(seconds=1))
     assert pickle.loads(pickle.dumps(source)).boundedness() is source.boundedness()
     assert FileSource("s3://nowhere/x").boundedness() is Boundedness.BOUNDED
 
 
-def test_a_misspelt_option_is_told():
+def test_a_misspelled_option_is_reported():
     with pytest.raises(OptionError, match=r"source\.monitor-interval"):
         FileSource.from_options({"path": "/x", "source.monitorinterval": "1 s"})
     with pytest.raises(OptionError, match=r"did you mean 'csv\.delimiter'"):
@@ -77,13 +77,13 @@ def test_a_misspelt_option_is_told():
         ("maxFileAge", "'source.late-file-window'"),
     ],
 )
-def test_an_option_of_sparks_source_is_refused_with_what_is_there_instead(key, instead):
+def test_an_option_of_sparks_own_source_is_rejected_with_its_replacement(key, instead):
     with pytest.raises(OptionError) as refused:
         FileSource.from_options({"path": "/x", key: "1"})
     assert instead in str(refused.value)
 
 
-def test_a_keyword_of_one_path_is_not_cut_at_commas():
+def test_a_single_path_is_not_split_at_commas():
     assert FileSource("/a,b").path == ("/a,b",)
     assert FileSource.from_options({"path": "/a,/b"}).path == ("/a", "/b")
 
@@ -108,7 +108,7 @@ def test_a_keyword_of_one_path_is_not_cut_at_commas():
         {"path": "/a", "schema": "x MAP<INT, INT>", "format": "json-lines"},
     ],
 )
-def test_what_cannot_be_used_is_refused(options):
+def test_invalid_settings_are_rejected(options):
     with pytest.raises(ConfigurationError) as caught:
         FileSource(**options)
     assert caught.value.option
@@ -125,7 +125,7 @@ def test_what_cannot_be_used_is_refused(options):
     ],
     ids=str,
 )
-def test_a_type_that_json_cannot_be_read_into_is_refused_when_the_source_is_made(kind):
+def test_the_constructor_rejects_a_type_that_json_cannot_be_read_into(kind):
     with pytest.raises(ConfigurationError, match="'x' cannot be read from json-lines"):
         FileSource("/a", schema=pa.schema([("x", kind)]), format="json-lines")
 
@@ -139,7 +139,7 @@ def test_a_type_that_json_cannot_be_read_into_is_refused_when_the_source_is_made
         {"newlines_in_values": True, "escape_char": "\\"},
     ],
 )
-def test_a_dialect_that_cannot_be_read_is_refused(dialect):
+def test_an_unreadable_dialect_is_rejected(dialect):
     with pytest.raises(InvalidOptionError):
         CsvOptions(**dialect)
 
@@ -156,7 +156,7 @@ def test_suffixes():
     assert detect_format("x.csv/b") == (None, Compression.NONE)
 
 
-def test_schemas_as_text():
+def test_schemas_are_parsed_from_text():
     schema = parse_schema(
         "id BIGINT NOT NULL, `a b` DECIMAL(12, 3), t TIMESTAMP, n TIMESTAMP_NTZ, "
         "l ARRAY<STRUCT<x: INT, y: STRING>>, m MAP<STRING, DOUBLE>"
@@ -187,7 +187,7 @@ TIME = PathTime(regex="[a-z]", format="%Y")
         ),
     ],
 )
-def test_an_error_of_a_pipeline_names_an_option_as_it_was_given(tmp_path, given, shown):
+def test_a_pipeline_error_names_an_option_as_the_user_wrote_it(tmp_path, given, shown):
     data = tmp_path / "data"
     data.mkdir()
     (data / "a.csv").write_bytes(b"n\n" + b"x" * 10_000)

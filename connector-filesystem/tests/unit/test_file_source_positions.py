@@ -143,7 +143,7 @@ def test_parquet(rows, group, split_size, batch_rows):
 
 
 @given(data=st.text(st.sampled_from('a"\n,'), max_size=40).map(str.encode))
-def test_records_are_cut_only_outside_of_quotes(data):
+def test_records_are_split_only_outside_quotes(data):
     assert b"".join(lines_of(data, b'"')) == data
     cut = _last_record_end(data, b'"')
     assert data.count(b'"', 0, cut) % 2 == 0

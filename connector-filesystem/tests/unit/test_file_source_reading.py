@@ -126,7 +126,7 @@ def test_every_format_and_compression_is_read_in_full(tmp_path, format, compress
 
 
 @pytest.mark.parametrize("format", ["csv", "json-lines", "parquet"])
-def test_the_reader_gives_all_rows_and_then_ends(tmp_path, format):
+def test_the_reader_returns_all_rows_and_then_ends(tmp_path, format):
     data = table(500)
     for part in range(3):
         (tmp_path / f"{part}{SUFFIX[format]}").write_bytes(
@@ -142,7 +142,9 @@ def test_the_reader_gives_all_rows_and_then_ends(tmp_path, format):
 
 
 @pytest.mark.parametrize(("format", "compression"), LAYOUTS)
-def test_from_every_position_exactly_the_rest_is_read(tmp_path, format, compression):
+def test_a_reader_returns_exactly_the_remaining_rows_from_every_position(
+    tmp_path, format, compression
+):
     data = table(230)
     (tmp_path / ("a" + SUFFIX[format] + SQUEEZED[compression])).write_bytes(
         squeeze(encode(data, format), compression)
@@ -163,13 +165,13 @@ def test_from_every_position_exactly_the_rest_is_read(tmp_path, format, compress
         assert len(rows) > seen
         seen = len(rows)
         left = serializer.deserialize(serializer.version, serializer.serialize(rest[0]))
-        # Other sizes of blocks and batches than before the restart.
+        # The sizes of blocks and batches differ from those before the restart.
         for other in (source, FileSource(tmp_path, schema=SCHEMA, batch_rows=23, block_size=700)):
             assert rows + rows_of(other, [left]) == expected
     assert polls > 5
 
 
-def test_memory_is_bounded_by_the_block_and_not_by_the_file(tmp_path, monkeypatch):
+def test_memory_depends_on_the_block_size_and_not_on_the_file_size(tmp_path, monkeypatch):
     with (tmp_path / "a.csv").open("w") as file:
         file.write("id,name\n")
         for number in range(100_000):
@@ -228,7 +230,7 @@ def test_null_values_booleans_and_zones_of_csv(tmp_path):
     ]
 
 
-def test_other_dialects_of_csv(tmp_path):
+def test_other_csv_dialects_are_read(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf'a;b';1\r\nx\\;y;2\r\n")
     source = FileSource(
         tmp_path,
@@ -239,7 +241,7 @@ def test_other_dialects_of_csv(tmp_path):
     assert rows_of(source) == [{"t": "a;b", "n": 1}, {"t": "x;y", "n": 2}]
 
 
-def test_the_reason_of_a_bad_line_holds_no_value_however_many_columns_there_are(tmp_path):
+def test_the_error_of_a_bad_line_contains_no_value_for_any_number_of_columns(tmp_path):
     names = [f"c{number}" for number in range(12)]
     lines = [",".join(names), ",".join(["s3cret"] * 11), ",".join(["1"] * 12)]
     (tmp_path / "a.csv").write_text("\n".join(lines))
@@ -295,7 +297,7 @@ def test_inferred_schemas(tmp_path):
     assert rows_of(source) == [{"u": 1, "d": "a", "t": datetime(1970, 1, 1)}]
 
 
-def test_no_file_to_take_a_schema_from(tmp_path):
+def test_schema_inference_without_a_file_fails(tmp_path):
     with pytest.raises(ConfigurationError, match="no file yet"):
         FileSource(tmp_path).schema()
 
@@ -344,7 +346,7 @@ BAD = {
 
 @pytest.mark.parametrize("format", ["csv", "json-lines"])
 @pytest.mark.parametrize("block_size", [10, 1 << 20])
-def test_bad_records_are_set_apart_and_the_rest_is_read(tmp_path, format, block_size):
+def test_bad_records_are_reported_and_the_other_rows_are_read(tmp_path, format, block_size):
     name, header, records = BAD[format]
     (tmp_path / name).write_bytes(header + b"".join(records))
     source = FileSource(tmp_path, schema="n INT, s STRING", block_size=block_size)
@@ -370,7 +372,7 @@ def test_bad_records_are_set_apart_and_the_rest_is_read(tmp_path, format, block_
         ("a.jsonl", [b'{"n":1}\n', b'{"n":1e-999999999}\n', b'{"n":2}\n']),
     ],
 )
-def test_a_number_that_no_decimal_has_a_place_for_is_a_bad_record(tmp_path, name, records):
+def test_a_number_too_large_for_any_decimal_is_a_bad_record(tmp_path, name, records):
     (tmp_path / name).write_bytes(b"".join(records))
     chunks = chunks_of(FileSource(tmp_path, schema="n DECIMAL(10, 2)"))
     bad = [each.raw for chunk in chunks for each in chunk.bad_records]
@@ -382,7 +384,7 @@ def test_a_number_that_no_decimal_has_a_place_for_is_a_bad_record(tmp_path, name
 
 
 @pytest.mark.parametrize("block_size", [5, 1 << 20])
-def test_two_objects_in_a_line_are_bad_however_many_lines_hold_none(tmp_path, block_size):
+def test_two_objects_in_a_line_are_bad_for_any_number_of_empty_lines(tmp_path, block_size):
     bad = [b'{"n":2}{"n":3}', b'{"n":', b"4}", b'{"n":5} 6', b'{"n":7}\x00']
     (tmp_path / "a.jsonl").write_bytes(b"\n \r\n".join([b'{"n":1}', *bad, b' {"n":8}\t']))
     chunks = chunks_of(FileSource(tmp_path, schema="n INT", block_size=block_size))
@@ -394,7 +396,7 @@ def test_two_objects_in_a_line_are_bad_however_many_lines_hold_none(tmp_path, bl
     assert found[1].reason == "the line is not a JSON object"
 
 
-def test_a_quote_that_is_never_closed_takes_no_rows_before_it(tmp_path):
+def test_an_unclosed_quote_keeps_the_rows_before_it(tmp_path):
     (tmp_path / "a.csv").write_text('n,s\n1,"x\ny"\n2,z\n3,"open\n4,lost in it\n')
     source = FileSource(tmp_path, schema="n INT, s STRING", csv=CsvOptions(newlines_in_values=True))
     rows, damaged = chunks_of(source)
@@ -426,7 +428,7 @@ class Spool:
 
 @pytest.mark.parametrize("policy", ["skip", "dead-letter"])
 @pytest.mark.parametrize("format", ["csv", "json-lines"])
-def test_bad_records_are_handed_over_once_wherever_the_reader_stops(tmp_path, format, policy):
+def test_bad_records_are_reported_once_wherever_the_reader_stops(tmp_path, format, policy):
     name, header, records = BAD[format]
     lines = [record.rstrip(b"\n") + b"\n" for record in records]
     (tmp_path / name).write_bytes(header + b"".join(lines * 3))
@@ -452,7 +454,7 @@ def test_bad_records_are_handed_over_once_wherever_the_reader_stops(tmp_path, fo
         pytest.fail("the file was never read to its end")
 
 
-def test_a_value_that_does_not_fit_is_a_bad_record_of_parquet_too(tmp_path):
+def test_a_value_that_does_not_fit_is_a_bad_record_in_parquet_as_well(tmp_path):
     data = pa.table({"n": pa.array([1, 300, 3, None, 5], pa.int64())})
     pq.write_table(data, tmp_path / "a.parquet", row_group_size=3)
     schema = pa.schema([pa.field("n", pa.int8(), nullable=False)])
@@ -475,11 +477,11 @@ def test_a_value_that_does_not_fit_is_a_bad_record_of_parquet_too(tmp_path):
         assert skipped + later.record_errors.summary()["skipped"] == 2
 
 
-# --- Files that are damaged, gone or changed -----------------------------------------------------
+# --- Damaged, missing, or changed files ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.zst", "a.parquet"])
-def test_a_file_that_was_cut_off_before_it_was_found(tmp_path, name):
+def test_a_file_truncated_before_its_discovery_is_an_error(tmp_path, name):
     format, compression = detect_format(name)
     content = squeeze(encode(table(2000), format), compression)
     (tmp_path / name).write_bytes(content[: len(content) * 3 // 4])
@@ -492,7 +494,7 @@ def test_a_file_that_was_cut_off_before_it_was_found(tmp_path, name):
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_a_file_that_is_gone_changed_or_cut_off(tmp_path, format):
+def test_a_missing_changed_or_truncated_file_is_an_error(tmp_path, format):
     path = tmp_path / ("a" + SUFFIX[format])
     content = encode(table(3000), format)
     path.write_bytes(content)
@@ -505,7 +507,7 @@ def test_a_file_that_is_gone_changed_or_cut_off(tmp_path, format):
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(SplitChangedError, match="changed since it was discovered"):
         list(reading)
-    assert sum(chunk.batch.num_rows for chunk in before) > 10  # what came before is kept
+    assert sum(chunk.batch.num_rows for chunk in before) > 10  # the earlier rows are kept
 
     with pytest.raises(SplitChangedError, match="bytes, modified"):
         next(read_split(settings, splits[0]))
@@ -515,7 +517,7 @@ def test_a_file_that_is_gone_changed_or_cut_off(tmp_path, format):
     assert str(path) in str(caught.value)
 
 
-def test_the_rows_before_an_error_are_given_out_first(tmp_path):
+def test_the_reader_returns_the_rows_before_an_error_first(tmp_path):
     content = gzip.compress(encode(table(3000), "json-lines"))
     (tmp_path / "a.jsonl.gz").write_bytes(content[:-2000])
     source = FileSource(tmp_path, schema=SCHEMA, block_size=10_000)
@@ -527,7 +529,7 @@ def test_the_rows_before_an_error_are_given_out_first(tmp_path):
         poll_all(source, Context(), [left])
 
 
-def test_a_line_without_end_is_refused(tmp_path):
+def test_a_line_without_end_is_rejected(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"n\n" + b"x" * 10_000)
     source = FileSource(tmp_path, schema="n STRING", max_record_size=1000, block_size=100)
     with pytest.raises(FatalError, match="max-record-size"):
@@ -538,7 +540,7 @@ def test_a_line_without_end_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet", "json-lines"])
-def test_files_of_other_columns(tmp_path, format, caplog):
+def test_files_may_have_different_columns(tmp_path, format, caplog):
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     (tmp_path / ("1" + SUFFIX[format])).write_bytes(
         encode(pa.table({"a": [1], "b": ["x"]}), format)
@@ -566,7 +568,7 @@ def test_files_of_other_columns(tmp_path, format, caplog):
         assert "missing ['b'], new ['c']" in caplog.text
 
 
-def test_a_column_of_another_type_in_parquet(tmp_path):
+def test_a_parquet_column_of_another_type_is_an_error(tmp_path):
     pq.write_table(pa.table({"a": ["text"]}), tmp_path / "a.parquet")
     with pytest.raises(SchemaChangedError, match=r"a \(string instead of int64\)"):
         chunks_of(FileSource(tmp_path, schema="a BIGINT"))

@@ -17,13 +17,13 @@ READ = 12
 
 
 def write(folder, number):
-    """A file of the minute of its number, complete when it has its name."""
+    """Write the file of a numbered minute atomically."""
     hidden = folder / f".{number:04d}"
     hidden.write_text(f"x\n{START + 60 * number}\n")
     hidden.rename(folder / f"{number:04d}.csv")
 
 
-def test_the_watermark_follows_the_files_that_are_read_although_some_always_wait(tmp_path):
+def test_the_watermark_follows_the_files_read_even_if_some_files_always_wait(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1))

@@ -21,7 +21,7 @@ UTC_MICROS = pa.timestamp("us", tz="UTC")
 LONG = Decimal("-123456789012345678901234567890123456789012.3456789")
 TEXT_OF_UUID = "8c9a7b1e-27a0-4d35-9d34-4d7f0a3c2b11"
 MOMENT = datetime(2013, 1, 1, 5, 15, 30, 123456)
-# What is in the file, and what is read of it.
+# The type and value in the file, and the type and value that the reader returns.
 TYPES = {
     "time in ms": (pa.time32("ms"), time(5, 15, 30, 123000), pa.string(), "05:15:30.123"),
     "time in us": (pa.time64("us"), time(5, 15, 30, 1), pa.string(), "05:15:30.000001"),
@@ -77,8 +77,8 @@ def column_of(kind: pa.DataType, value: object) -> pa.Array:
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["with", "without"])
-def test_every_type_is_read_as_one_that_spark_has(tmp_path, stored):
-    """With the schema of Arrow that pyarrow stores, and without it, as other writers."""
+def test_every_type_is_read_as_a_spark_type(tmp_path, stored):
+    """Read files with the Arrow schema of pyarrow, and without it, like other writers."""
     columns = {name: column_of(kind, value) for name, (kind, value, *_) in TYPES.items()}
     pq.write_table(pa.table(columns), tmp_path / "a.parquet", store_schema=stored)
     source = FileSource(tmp_path)
@@ -93,7 +93,7 @@ def test_every_type_is_read_as_one_that_spark_has(tmp_path, stored):
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_type_that_is_found_fits_its_file_also_deep_within(name):
+def test_an_inferred_type_fits_its_file_in_nested_columns(name):
     kind, value, wanted, _ = TYPES[name]
     for found in (kind, pa.dictionary(pa.int8(), kind) if name == "large string" else kind):
         nested = pa.struct([("list", pa.list_(found)), ("map", pa.map_(pa.string(), found))])
@@ -114,7 +114,7 @@ def test_a_uuid_may_be_declared_as_its_bytes(tmp_path):
     assert rows_of(FileSource(tmp_path, schema="id BINARY")) == [{"id": value}, {"id": None}]
 
 
-def test_timestamps_of_96_bits_are_instants_wherever_they_stand(tmp_path):
+def test_96_bit_timestamps_are_instants_at_every_level_of_nesting(tmp_path):
     old = pa.array([MOMENT, datetime(1900, 1, 1), None], pa.timestamp("us"))
     deep = pa.StructArray.from_arrays([pa.array([1, 2, 3]), old], names=["n", "at"])
     data = pa.table(
@@ -136,7 +136,7 @@ def test_timestamps_of_96_bits_are_instants_wherever_they_stand(tmp_path):
     assert [row["at"] for row in rows] == moments
     assert [row["list"][0]["at"] for row in rows] == moments
     assert [row["map"][0][1] for row in rows] == moments
-    # Whoever asks for times without a zone gets those of UTC.
+    # A declared timestamp without a zone is in UTC.
     local = FileSource(tmp_path, schema="at TIMESTAMP_NTZ", on_schema_change="ignore-new")
     assert rows_of(local)[0] == {"at": MOMENT}
 
@@ -154,13 +154,13 @@ def test_integers_are_read_as_a_declared_decimal(tmp_path, kind):
     ] == []
 
 
-def test_a_float_is_no_declared_decimal(tmp_path):
+def test_a_float_is_not_read_as_a_declared_decimal(tmp_path):
     pq.write_table(pa.table({"x": [0.125]}), tmp_path / "a.parquet")
     with pytest.raises(SchemaChangedError, match="double instead of decimal"):
         rows_of(FileSource(tmp_path, schema="x DECIMAL(5, 2)"))
 
 
-def test_a_file_without_columns_holds_nothing(tmp_path):
+def test_a_file_without_columns_has_no_rows(tmp_path):
     polars.DataFrame({}).write_parquet(tmp_path / "0.parquet")
     pq.write_table(pa.table({}), tmp_path / "1.parquet")
     with pytest.raises(ConfigurationError, match="at least one column"):
@@ -171,7 +171,7 @@ def test_a_file_without_columns_holds_nothing(tmp_path):
     assert rows_of(FileSource(tmp_path, schema="a BIGINT")) == [{"a": 1}]
 
 
-def test_what_arrow_cannot_read_is_not_called_damaged(tmp_path):
+def test_a_file_that_arrow_does_not_support_is_not_reported_as_damaged(tmp_path):
     series = polars.Series("n", [2**100], dtype=polars.Int128)
     polars.DataFrame({"n": series}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(ConfigurationError, match="a type or an encoding that cannot"):

@@ -36,7 +36,7 @@ def written(path, batch, format):
 
 
 @pytest.mark.parametrize(("format", "maps"), [(Format.PARQUET, True), (Format.JSON_LINES, False)])
-def test_what_the_sink_writes_the_source_reads(tmp_path, format, maps):
+def test_the_source_reads_the_files_of_the_sink(tmp_path, format, maps):
     @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(nested_batches(maps=maps))
     def check(batch):
@@ -52,7 +52,7 @@ def test_what_the_sink_writes_the_source_reads(tmp_path, format, maps):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(batch=nested_batches())
-def test_parquet_of_others_is_read_as_what_is_found_in_it(tmp_path, batch):
+def test_parquet_of_other_writers_is_read_with_the_schema_of_the_file(tmp_path, batch):
     plain = pa.Table.from_pylist(
         batch.to_pylist(), pa.schema([pa.field(each.name, each.type) for each in batch.schema])
     )
@@ -62,7 +62,7 @@ def test_parquet_of_others_is_read_as_what_is_found_in_it(tmp_path, batch):
     path.unlink()
 
 
-def test_nested_fields_are_optional_in_a_file_and_columns_as_they_are(tmp_path):
+def test_files_have_optional_nested_fields_and_keep_the_nullability_of_columns(tmp_path):
     kind = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.list_(kind))])
     columns = [pa.array([1]), nested_array([[None, {"a": 2}]], schema.field("s").type)]

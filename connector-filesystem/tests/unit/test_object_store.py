@@ -34,13 +34,13 @@ def server() -> Iterator[S3Server]:
 
 
 def with_milliseconds(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:
-    """Listings tell parts of a second, answers to HEAD cannot: as MinIO and Ceph do it."""
+    """Return milliseconds in listings but not in HEAD responses, like MinIO and Ceph."""
     answer = forward()
     return replace(answer, body=_LISTED_TIME.sub(rb"\1.789Z</LastModified>", answer.body))
 
 
 class Lake:
-    """A folder of a bucket, and how connectors reach it."""
+    """A folder of a bucket, with the options to reach it."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -75,7 +75,7 @@ def read(source: FileSource, split: Any) -> list[int]:
     return [row["x"] for chunk in chunks if chunk.batch for row in chunk.batch.to_pylist()]
 
 
-def test_an_object_is_read_whatever_the_precision_of_times(lake: Lake) -> None:
+def test_an_object_is_read_at_any_precision_of_modification_times(lake: Lake) -> None:
     lake.put("in/a.csv", b"x\n1\n2\n")
     source = lake.source()
     (split,) = splits(source)
@@ -87,7 +87,7 @@ def test_an_object_that_was_replaced_or_removed_is_an_error(lake: Lake) -> None:
     lake.put("in/a.csv", b"x\n1\n2\n")
     source = lake.source()
     (split,) = splits(source)
-    lake.put("in/a.csv", b"x\n1\n3\n")  # within the same second, of the same size
+    lake.put("in/a.csv", b"x\n1\n3\n")  # in the same second, with the same size
     with pytest.raises(SplitChangedError):
         read(source, split)
     lake.fs.rm_file(f"{lake.url}/in/a.csv")
@@ -95,7 +95,7 @@ def test_an_object_that_was_replaced_or_removed_is_an_error(lake: Lake) -> None:
         read(source, split)
 
 
-def test_a_pipeline_from_store_to_store_is_exact(lake: Lake) -> None:
+def test_a_pipeline_between_object_stores_is_exact(lake: Lake) -> None:
     expected = []
     for number in range(5):
         rows = range(number * 100, number * 100 + 100)
@@ -111,7 +111,7 @@ def test_a_pipeline_from_store_to_store_is_exact(lake: Lake) -> None:
         bucket_assigner=BucketAssigner.of(lambda batch: pa.array(["b"] * batch.num_rows)),
         storage_options=lake.options,
     )
-    # The second run finds that all is done, though it tells new files by another rule.
+    # The second run finds no new files, although it detects new files by another rule.
     for order in ("modification-time", "any"):
         pipeline = LocalPipeline(
             "lake",
@@ -128,7 +128,7 @@ def test_a_pipeline_from_store_to_store_is_exact(lake: Lake) -> None:
 
 
 def copies_of(request: HttpRequest) -> str | None:
-    """The object that is to be copied."""
+    """Return the source object of a copy request."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     return headers.get("x-amz-copy-source")
 
@@ -146,7 +146,7 @@ def pipeline_of_three_files(lake: Lake) -> LocalPipeline:
     return pipeline
 
 
-def test_files_get_their_names_side_by_side(server: S3Server) -> None:
+def test_files_are_committed_in_parallel(server: S3Server) -> None:
     together = threading.Barrier(3)
 
     def answering(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:
@@ -160,7 +160,7 @@ def test_files_get_their_names_side_by_side(server: S3Server) -> None:
         assert len(lake.fs.find(f"{lake.url}/out")) == 3
 
 
-def test_a_file_that_cannot_be_moved_is_an_error_and_is_moved_later(server: S3Server) -> None:
+def test_a_file_that_cannot_be_moved_is_an_error_and_a_retry_moves_it(server: S3Server) -> None:
     refused: set[str] = set()
 
     def answering(request: HttpRequest, forward: Callable[[], HttpAnswer]) -> HttpAnswer:

@@ -42,7 +42,7 @@ class SmallBatches(CsvFiles):
 
 
 class OnStorage:
-    """What the suites of the parts of the source share on storage that can be unavailable."""
+    """The shared setup of the source suites on storage that can be unavailable."""
 
     system = Storage()
     written_for = SUITES
@@ -61,7 +61,7 @@ class TestFileEnumerator(OnStorage, SplitEnumeratorTestSuite):
 
 
 class FilesInAnyOrder(SmallBatches):
-    """Files that are remembered one by one."""
+    """Files that the source tracks individually."""
 
     def create_source(self, boundedness: Boundedness) -> FileSource:
         return CsvFiles.create_source(self, boundedness, batch_rows=7, order="any")
@@ -119,7 +119,7 @@ class TestFileCommitter(CommitterTestSuite):
 
 
 class TestFileCommitterElsewhere(CommitterTestSuite):
-    """On storage that has no links."""
+    """The committer on storage without links."""
 
     system = Storage()
     written_for = SUITES
