@@ -733,7 +733,7 @@ def test_a_linked_file_is_read_and_its_change_is_detected(tmp_path):
         list(read_split(source.read_settings(), split))
 
 
-def test_skipped_files_are_always_counted_and_reported_once(tmp_path, caplog):
+def test_skipped_files_are_counted_at_every_listing_and_reported_once(tmp_path, caplog):
     for name in ("a.csv", "_SUCCESS", "b.csv.tmp", ".c.csv", "skip/d.csv"):
         write(tmp_path / name, 100)
     write(tmp_path / "empty.csv", 100, "")

@@ -384,7 +384,7 @@ def test_a_number_too_large_for_any_decimal_is_a_bad_record(tmp_path, name, reco
 
 
 @pytest.mark.parametrize("block_size", [5, 1 << 20])
-def test_two_objects_in_a_line_are_bad_for_any_number_of_empty_lines(tmp_path, block_size):
+def test_lines_with_two_objects_or_a_partial_object_are_bad(tmp_path, block_size):
     bad = [b'{"n":2}{"n":3}', b'{"n":', b"4}", b'{"n":5} 6', b'{"n":7}\x00']
     (tmp_path / "a.jsonl").write_bytes(b"\n \r\n".join([b'{"n":1}', *bad, b' {"n":8}\t']))
     chunks = chunks_of(FileSource(tmp_path, schema="n INT", block_size=block_size))
@@ -540,7 +540,7 @@ def test_a_line_without_end_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet", "json-lines"])
-def test_files_may_have_different_columns(tmp_path, format, caplog):
+def test_files_with_different_columns_are_reported(tmp_path, format, caplog):
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     (tmp_path / ("1" + SUFFIX[format])).write_bytes(
         encode(pa.table({"a": [1], "b": ["x"]}), format)
