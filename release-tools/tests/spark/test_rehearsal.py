@@ -234,7 +234,7 @@ def test_the_build_for_the_other_spark_is_refused(rehearsal, installed):
     assert environment.versions() == before
 
 
-def test_a_pipeline_runs_with_what_was_installed(installed, tmp_path):
+def test_a_pipeline_runs_with_the_installed_release(installed, tmp_path):
     environment, spark_line = installed
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     said = environment.run(tmp_path / "pipeline.py", tmp_path / "data", folder=tmp_path)
@@ -244,7 +244,7 @@ def test_a_pipeline_runs_with_what_was_installed(installed, tmp_path):
     assert all(Path(each).is_relative_to(environment.folder) for each in found["files"])
 
 
-def test_what_was_released_is_recorded_and_pinned(rehearsal):
+def test_the_release_is_recorded_and_pinned(rehearsal):
     record = Record.read(rehearsal.root / f"releases/{CONNECTOR}-{rehearsal.version}.yaml")
     released = {each.path.name: each.sha256 for each in rehearsal.index.files(CONNECTOR)}
     assert dict(record.artefacts).items() <= released.items()

@@ -93,7 +93,7 @@ def test_the_page_lists_every_public_name(tree):
     ]
 
 
-def test_a_page_that_is_stale_is_named(tree):
+def test_a_stale_page_is_reported(tree):
     tree.replace(API, "Tries.", "Tries again.")
     assert said(tree) == [f"{PAGE} is out of date; run release-tools api page"]
 
@@ -121,13 +121,13 @@ def test_a_page_that_is_stale_is_named(tree):
         ),
     ],
 )
-def test_an_import_of_what_is_not_public_is_named(tree, path, code, what):
+def test_an_import_of_a_private_name_is_reported(tree, path, code, what):
     tree.commit({path: code})
     (line,) = said(tree)
     assert line.startswith(f"{path}:{what}")
 
 
-def test_a_file_that_no_longer_needs_its_permission_is_named(tree):
+def test_a_file_that_no_longer_needs_its_permission_is_reported(tree):
     tree.commit({"benchmarks/inner.py": "from connector_one import Source\n"})
     assert said(tree) == [
         "pyproject.toml:1: no file that matches benchmarks/*.py imports a private name"

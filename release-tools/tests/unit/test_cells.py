@@ -61,7 +61,7 @@ def names(cells) -> list[str]:
 # --- Selection of cells ---------------------------------------------------------------------------
 
 
-def test_by_default_the_newest_meets_the_oldest():
+def test_the_default_cells_pair_the_newest_with_the_oldest():
     assert names(corners(select(TWO_MAJORS))) == [
         "connector-one 3.0.0-3.5",
         "connector-one 2.1.0-4.3",
@@ -104,7 +104,7 @@ def test_cells_are_chosen_by_their_parts(wanted, cells):
         ({"connector": "connector-two", "spark": "3.5"}, "no Spark 3.5", "of 4.3"),
     ],
 )
-def test_what_the_matrix_does_not_support_is_refused(wanted, message, hint):
+def test_unsupported_cells_are_refused(wanted, message, hint):
     with pytest.raises(MatrixError, match=message) as caught:
         select(TWO_MAJORS, **wanted)
     assert hint in caught.value.hint
@@ -127,19 +127,19 @@ def digest(tree: MatrixTree, *, working_tree: bool = False) -> str:
         ("requirements/spark43.txt", "numpy==2.4.0\n"),
     ],
 )
-def test_a_change_of_what_is_tested_changes_the_digest(matrix_tree: MatrixTree, name, text):
+def test_a_change_to_a_tested_file_changes_the_digest(matrix_tree: MatrixTree, name, text):
     before = digest(matrix_tree)
     matrix_tree.commit({name: text})
     assert digest(matrix_tree) != before
 
 
-def test_a_change_of_anything_else_does_not(matrix_tree: MatrixTree):
+def test_a_change_to_any_other_file_keeps_the_digest(matrix_tree: MatrixTree):
     before = digest(matrix_tree)
     matrix_tree.commit({"other.md": "1", "requirements/spark35.txt": "numpy==1.0\n"})
     assert digest(matrix_tree) == before
 
 
-def test_what_is_not_committed_counts_only_where_it_is_asked_for(matrix_tree: MatrixTree):
+def test_uncommitted_changes_count_only_on_request(matrix_tree: MatrixTree):
     before = digest(matrix_tree)
     (matrix_tree.root / ONE / "new.py").write_text("1")
     assert digest(matrix_tree) == before
@@ -153,7 +153,7 @@ def test_a_release_is_tested_as_it_was_whatever_main_has(matrix_tree: MatrixTree
     assert digest(matrix_tree) == before
 
 
-def test_a_cut_history_is_said_to_be_cut(matrix_tree: MatrixTree, tmp_path: Path):
+def test_a_shallow_clone_is_reported(matrix_tree: MatrixTree, tmp_path: Path):
     matrix_tree.release()
     matrix_tree.commit({f"{ONE}/new.py": "1"})
     clone = tmp_path / "clone"
@@ -184,7 +184,7 @@ def expected(environment: Path) -> Expected:
     return Expected(environment, wheels, pyspark="3.5.9", python="3.11", java="17")
 
 
-def test_a_cell_that_ran_on_what_it_is_named_for_has_no_problem(tmp_path: Path):
+def test_a_cell_that_ran_on_the_expected_versions_has_no_problem(tmp_path: Path):
     assert list(problems_of(facts(tmp_path), expected(tmp_path))) == []
 
 
@@ -208,7 +208,7 @@ def test_a_cell_that_ran_on_what_it_is_named_for_has_no_problem(tmp_path: Path):
         ),
     ],
 )
-def test_a_cell_that_ran_on_something_else_says_on_what(tmp_path: Path, path, value, problem):
+def test_a_cell_that_ran_on_other_versions_reports_them(tmp_path: Path, path, value, problem):
     found = facts(tmp_path)
     *way, last = path
     place = found
@@ -258,14 +258,14 @@ def test_results_survive_and_stand_in_a_table(tmp_path: Path):
     )
 
 
-def test_a_file_that_holds_no_results_is_refused(tmp_path: Path):
+def test_a_file_without_results_is_refused(tmp_path: Path):
     path = tmp_path / "results.json"
     path.write_text('{"cells": {"x": {}}}')
     with pytest.raises(CellError, match="does not contain cell results"):
         Results.read(path)
 
 
-def test_a_cell_that_left_the_matrix_leaves_the_results():
+def test_a_cell_removed_from_the_matrix_is_removed_from_the_results():
     results = Results(cells={"connector-one 1.0.0-3.5": result()})
     name = "connector-one 2.0.0-3.5"
     assert results.having(name, result(), {name}) == Results(cells={name: result()})
@@ -292,7 +292,7 @@ def stored(tree: MatrixTree) -> dict[str, Result]:
     return Results.read(tree.root / "build/matrix/results.json").cells
 
 
-def test_a_cell_is_run_once_until_something_changes(cell_tree: MatrixTree):
+def test_a_cell_runs_again_only_after_a_change(cell_tree: MatrixTree):
     done = run(cell_tree, "--spark", "3.5")
     assert done.exit_code == 0, done.output
     found = stored(cell_tree)["connector-one 2.0.0-3.5"]
@@ -317,7 +317,7 @@ def test_a_cell_is_run_once_until_something_changes(cell_tree: MatrixTree):
     assert stored(cell_tree)["connector-one 2.0.0-3.5"].outcome is Outcome.FAILED
 
 
-def test_a_release_is_built_from_its_pin_and_meets_the_core_of_today(cell_tree: MatrixTree):
+def test_a_release_is_built_from_its_pin_and_runs_with_the_current_core(cell_tree: MatrixTree):
     commit = cell_tree.release()
     cell_tree.commit(
         {
@@ -347,14 +347,14 @@ def test_a_cell_that_cannot_be_built_fails_and_the_others_run(cell_tree: MatrixT
     assert found["connector-one 2.0.0-3.5"].counts == {"passed": 2}
 
 
-def test_a_core_that_the_connector_does_not_work_with_fails_the_cell(cell_tree: MatrixTree):
+def test_an_incompatible_core_fails_the_cell(cell_tree: MatrixTree):
     cell_tree.change("connectors-core/pyproject.toml", "1.4.0", "2.0.0")
     done = run(cell_tree, "--spark", "4.3")
     assert done.exit_code == 1
     assert "connectors-core>=1.0,<2" in stored(cell_tree)["connector-one 2.0.0-4.3"].problems[0]
 
 
-def test_an_interrupted_run_keeps_what_is_done(cell_tree: MatrixTree, monkeypatch):
+def test_an_interrupted_run_keeps_finished_results(cell_tree: MatrixTree, monkeypatch):
     ended = iter([result(digest="first")])
 
     def run_one(*arguments: object, **options: object) -> Result:
@@ -379,7 +379,7 @@ def test_a_dry_run_runs_nothing(cell_tree: MatrixTree):
     assert not (cell_tree.root / "build").exists()
 
 
-def test_what_is_not_committed_is_said_not_to_count(cell_tree: MatrixTree):
+def test_a_run_reports_that_uncommitted_changes_do_not_count(cell_tree: MatrixTree):
     (cell_tree.root / "connectors-core" / "new.py").write_text("1")
     output = run(cell_tree, "--dry-run").output
     assert output.startswith("connectors-core: tested as in HEAD, without uncommitted")
@@ -398,7 +398,7 @@ def test_a_program_is_followed_line_by_line(tmp_path: Path):
     assert (code, lines, log.read_text()) == (3, ["one\n", "two\n"], "one\ntwo\n")
 
 
-def test_an_interrupted_run_ends_the_program_and_what_it_has_started(tmp_path: Path):
+def test_an_interrupted_run_ends_the_program_and_its_children(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -427,6 +427,6 @@ def test_an_interrupted_run_ends_the_program_and_what_it_has_started(tmp_path: P
     os.close(reader)
 
 
-def test_a_program_that_is_not_there_is_named(tmp_path: Path):
+def test_a_missing_program_is_reported(tmp_path: Path):
     with pytest.raises(ProgramError, match="the program nobody-has-this was not found"):
         follow(("nobody-has-this",), folder=tmp_path, env={}, log=tmp_path / "log", on_line=print)

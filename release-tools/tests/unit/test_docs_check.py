@@ -39,7 +39,7 @@ def findings(tmp_path):
         "a%20file.txt",
     ],
 )
-def test_links_that_lead_somewhere(findings, link):
+def test_valid_links_are_accepted(findings, link):
     assert findings(f"# Top\n\n[it]({link})\n", **{"a file.txt": ""}) == []
 
 
@@ -55,7 +55,7 @@ def test_links_that_lead_somewhere(findings, link):
         ("/docs/other.md", "leads nowhere"),
     ],
 )
-def test_links_that_lead_nowhere(findings, link, why):
+def test_broken_links_are_reported(findings, link, why):
     said = findings(f"# Top\n\nSee ![this]({link}).\n", **{"a.txt": ""})
     assert said == [f"README.md:3: the link {link} {why}"]
 
@@ -66,7 +66,7 @@ def test_a_link_through_a_reference_is_found(findings):
     ]
 
 
-def test_what_looks_like_a_link_in_code_is_none(findings):
+def test_link_syntax_in_code_is_ignored(findings):
     assert findings(f"`[a](b.md)`\n\n{FENCE}\n[a](b.md)\n{FENCE}\n") == []
 
 
@@ -79,7 +79,7 @@ def test_the_documents_of_a_connector_stay_in_its_folder(findings):
     ]
 
 
-def test_templates_and_fragments_are_no_documents(findings):
+def test_templates_and_fragments_are_not_checked(findings):
     template = "connector-template/connector-{{cookiecutter.name}}/README.md"
     others = {template: "[x](none)", "connectors-core/changelog.d/1.feature.md": "[x](none)"}
     assert findings("", **others) == []
@@ -113,11 +113,11 @@ def test_code_is_not_run(findings, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_headings_of_the_same_name_are_told_apart():
+def test_headings_with_the_same_name_get_different_anchors():
     assert parse("# A\n\n## B\n\n## B\n").anchors == {"a", "b", "b-1"}
 
 
-def test_the_command_counts_and_names_what_it_found(tree: Tree):
+def test_the_command_counts_and_lists_its_findings(tree: Tree):
     tree.commit(
         {
             "good.md": f"[x](bad.md)\n\n{FENCE}json\n[]\n{FENCE}\n\n{FENCE}\nx\n{FENCE}\n",

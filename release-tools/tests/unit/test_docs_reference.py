@@ -115,7 +115,7 @@ def reference(tmp_path):
     return Reference(tmp_path)
 
 
-def test_what_is_exported_is_described_under_the_name_of_the_module(reference):
+def test_exported_names_are_documented_under_the_name_of_the_module(reference):
     page = reference.page("one")
     assert page.startswith("# one\n\n:::{py:module} one\n")
     assert "::::{py:class} Part\n\n*Experimental.*\n\nA part." in page
@@ -139,7 +139,7 @@ def test_the_keywords_of_a_class_are_its_declared_settings(reference):
     assert ":param servers: Where they are.\n:param rows: Most rows.\n:param schema: \n" in page
 
 
-def test_what_is_private_or_says_nothing_is_left_out(reference):
+def test_private_and_undocumented_names_are_omitted(reference):
     page = reference.page("one")
     for name in ("Base", "_private", "untold"):
         assert name not in page
@@ -190,7 +190,7 @@ def test_a_private_base_is_not_shown_but_its_members_are(reference):
     assert "Derives from `enum.IntFlag`." in page
 
 
-def test_a_thing_is_described_once(reference):
+def test_each_name_is_documented_once(reference):
     assert "A part." in reference.page("one")
     assert "A part." not in (page := reference.page("one.again"))
     assert "described elsewhere: `Part`" in page
@@ -212,6 +212,6 @@ def test_only_one_version_is_linked(reference):
         ("one.wrong", "one.wrong.__all__ lists gone, which does not exist"),
     ],
 )
-def test_what_cannot_be_described_is_an_error(reference, name, what):
+def test_a_name_that_cannot_be_documented_is_an_error(reference, name, what):
     with pytest.raises(DocsError, match=what):
         reference.page(name)

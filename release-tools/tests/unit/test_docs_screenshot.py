@@ -70,14 +70,14 @@ def test_a_page_that_is_not_shown_is_an_error(installed, tree, tmp_path, last_li
     assert run(tree, tmp_path).exit_code == 2
 
 
-def test_without_a_browser_it_says_that_nothing_was_run(installed, tree, tmp_path):
+def test_a_missing_browser_is_reported(installed, tree, tmp_path):
     installed(None)
     said = run(tree, tmp_path)
     assert said.exit_code == 0
     assert "not run, no browser found" in said.output
 
 
-def test_without_a_site_it_says_what_to_do(installed, tree, tmp_path):
+def test_a_missing_site_is_an_error_with_a_hint(installed, tree, tmp_path):
     installed(PAINTS)
     for page in (tmp_path / "site").rglob("*.html"):
         page.unlink()

@@ -168,7 +168,7 @@ def test_proposals_are_not_in_the_sidebar_but_on_the_page_of_the_process(reposit
     assert 'href="flips/0001-a.html"' in (site / "FLIP-PROCESS.html").read_text()
 
 
-def test_a_built_in_type_is_no_link_to_what_has_its_name(repository):
+def test_a_built_in_type_does_not_link_to_a_name_that_matches(repository):
     assert run(repository).exit_code == 0
     page = (repository / "build/site/connector-one/api/connector_one.html").read_text()
     signature = page.partition('id="connector_one.Thing"')[2].partition("</dt>")[0]
@@ -176,7 +176,7 @@ def test_a_built_in_type_is_no_link_to_what_has_its_name(repository):
     assert "Thing.type" not in signature
 
 
-def test_what_is_wrong_stops_the_build_and_leaves_the_old_site(repository):
+def test_an_error_stops_the_build_and_keeps_the_old_site(repository):
     old = repository / "build" / "site"
     write(old, {".buildinfo": "", "index.html": "old"})
     write(repository, {"docs/deploy.md": "# Deploy\n\n[x](gone.md)\n[y](../README.md#gone)\n"})
@@ -196,7 +196,7 @@ def test_a_folder_with_something_else_is_not_replaced(repository, tmp_path):
     assert (tmp_path / "mine" / "letter.txt").exists()
 
 
-def test_a_pinned_tree_that_is_not_there_is_named(repository):
+def test_a_missing_pinned_tree_is_reported(repository):
     path = repository / "compatibility-matrix.yaml"
     lines = [
         line if "tree:" not in line else f'        tree: "{"0" * 40}"'

@@ -21,7 +21,7 @@ def votes(tree, number=1):
     return tree.root / f"flips/{number:04}.votes.yaml"
 
 
-def test_the_proposals_of_this_repository_are_by_the_rules():
+def test_the_proposals_of_this_repository_follow_the_rules():
     result = CliRunner().invoke(app, ["flip", "check", "--root", str(ROOT)])
     assert result.exit_code == 0, result.output
     proposals = len(list(ROOT.glob("flips/[0-9]*.md")))
@@ -43,13 +43,13 @@ def test_the_process_names_every_status_and_every_rule():
         assert words in said
 
 
-def test_what_is_final_but_accepted_leads_nowhere():
+def test_final_statuses_except_accepted_have_no_transitions():
     assert {status for status in Status if not NEXT[status]} == {
         "rejected", "withdrawn", "expired", "superseded"
     }  # fmt: skip
 
 
-def test_all_findings_are_told_at_once(flips):
+def test_all_findings_are_reported_at_once(flips):
     for title in ("One", "Two", "Three"):
         flips.propose(title)
     flips.discuss(1)
@@ -86,7 +86,7 @@ def test_all_findings_are_told_at_once(flips):
         ("at: 2026-03-11T12:03:00Z", "at: 2036-03-11T12:03:00Z", "2036-03-11 12:03:00 UTC is in"),
     ],
 )
-def test_a_history_that_was_written_by_hand_is_held_against_the_rules(flips, old, new, message):
+def test_a_handwritten_history_is_checked_against_the_rules(flips, old, new, message):
     flips.propose("One")
     flips.accept(1)
     flips.replace(1, old, new)
@@ -103,7 +103,7 @@ def test_a_history_that_was_written_by_hand_is_held_against_the_rules(flips, old
         ("2026-03-08T12:03:00Z", "2026-03-11T12:30:00Z", "carol voted at 2026-03-11 12:30:00 UTC"),
     ],
 )
-def test_votes_that_were_written_by_hand_are_counted_again(flips, old, new, message):
+def test_handwritten_votes_are_counted(flips, old, new, message):
     flips.propose("One")
     flips.accept(1)
     flips.later(hours=1)
@@ -113,7 +113,7 @@ def test_votes_that_were_written_by_hand_are_counted_again(flips, old, new, mess
     assert message in flips.flip("check", code=1)
 
 
-def test_a_number_is_given_once(flips):
+def test_a_number_is_assigned_once(flips):
     flips.propose("One")
     text = flips.path(1).read_text()
     (flips.root / "flips/0001-other.md").write_text(text)
@@ -124,7 +124,7 @@ def compared(tree, code=1, base=None):
     return tree.flip("check", "--base", base or tree.base, code=code)
 
 
-def test_a_pull_request_that_goes_on_is_fine(decided):
+def test_a_pull_request_that_follows_the_rules_is_accepted(decided):
     decided.vote(2, bob="-1")
     decided.replace(3, "It is done.", "It is done in another way.")
     decided.propose("Four")
@@ -132,24 +132,24 @@ def test_a_pull_request_that_goes_on_is_fine(decided):
     assert "4 proposals follow the rules" in compared(decided, code=0)
 
 
-def test_what_was_accepted_stays_as_it_is(decided):
+def test_an_accepted_proposal_cannot_be_changed(decided):
     decided.replace(1, "It is done.", "It is done differently.")
     assert "0001-one.md: was changed, but is accepted; write a new one" in compared(decided)
 
 
-def test_what_is_voted_on_stays_as_it_is_but_may_go_back(decided):
+def test_a_proposal_in_a_vote_cannot_be_changed_but_may_return_to_discussion(decided):
     decided.replace(2, "It is done.", "It is done differently.")
     assert "0002-two.md: was changed while a vote is open; return it to" in compared(decided)
     decided.flip("open-discussion", "2", "--by", "eve")
     assert "follow the rules" in compared(decided, code=0)
 
 
-def test_a_number_stays_given(decided):
+def test_a_number_stays_assigned(decided):
     decided.path(3).unlink()
     assert "0003-three.md: was removed; numbers are never reused" in compared(decided)
 
 
-def test_history_author_and_votes_are_only_added_to(decided):
+def test_history_authors_and_votes_are_append_only(decided):
     text = votes(decided, 2).read_text()
     votes(decided, 2).write_text(text.replace('"+1"', '"-1"'))
     decided.replace(3, "by: eve", "by: mallory")
@@ -172,7 +172,7 @@ def test_a_sponsor_may_be_found_after_acceptance(decided):
     assert "its sponsor was changed; it was bob" in compared(decided, base=base)
 
 
-def test_a_pull_request_makes_nobody_binding_for_itself(decided):
+def test_a_pull_request_cannot_make_its_own_votes_binding(decided):
     decided.vote(2, bob="+1", mallory="+1")
     people = (decided.root / "MAINTAINERS.yaml").read_text()
     (decided.root / "MAINTAINERS.yaml").write_text(
@@ -192,7 +192,7 @@ def test_commits_that_change_proposals_are_signed_off_by_their_author(decided):
     assert "'a change' has no line `Signed-off-by: ... <tester@example.org>`" in said
 
 
-def test_the_base_is_where_the_branch_began(decided):
+def test_the_base_is_the_start_of_the_branch(decided):
     begin = decided.base
     decided.propose("Four")
     newer = decided.commit()
@@ -207,7 +207,7 @@ def test_an_unknown_base_is_an_error(decided, revision):
     assert "is not a commit of this clone" in decided.flip("check", f"--base={revision}", code=2)
 
 
-def test_what_could_not_be_read_before_is_told(decided):
+def test_an_unreadable_proposal_in_the_base_is_reported(decided):
     decided.replace(3, "author: eve", "author: a b")
     decided.base = decided.commit()
     decided.replace(3, "author: a b", "author: eve")
@@ -215,7 +215,7 @@ def test_what_could_not_be_read_before_is_told(decided):
     assert "so it is not compared: 0003-three.md: author: String should match" in said
 
 
-def test_a_tree_without_proposals_before_is_fine(flips):
+def test_a_base_without_proposals_is_accepted(flips):
     base = flips.commit({"flips/rules.yaml": (flips.root / "flips/rules.yaml").read_text()})
     flips.propose("One")
     flips.commit()

@@ -69,7 +69,7 @@ def test_comments_survive_and_times_are_readable(flips):
         ),
     ],
 )
-def test_what_the_rules_forbid_is_refused_and_changes_nothing(flips, command, message):
+def test_a_forbidden_transition_is_refused_and_changes_nothing(flips, command, message):
     number = flips.propose("One")
     before = {path.name: path.read_bytes() for path in (flips.root / "flips").iterdir()}
     assert message in flips.flip(*command, code=2)
@@ -93,7 +93,7 @@ def test_a_short_discussion_needs_a_reason(flips):
     assert flips.read(number).header.history[-1].reason == "a release waits for it"
 
 
-def test_no_vote_is_opened_while_too_few_could_accept(flips):
+def test_a_vote_cannot_open_with_too_few_binding_voters(flips):
     flips.propose("One")
     flips.discuss(1)
     flips.later(days=8)
@@ -176,7 +176,7 @@ def test_a_vote_without_a_result_expires(flips):
     assert "record it" not in flips.flip("list")
 
 
-def test_a_discussion_that_nobody_takes_to_a_vote_expires(flips):
+def test_a_discussion_without_a_vote_expires(flips):
     flips.propose("One")
     flips.discuss(1)
     flips.later(days=181)
@@ -195,7 +195,7 @@ def test_three_binding_objections_reject(flips):
     assert flips.read(1).header.status is Status.REJECTED
 
 
-def test_an_accepted_proposal_gives_way_to_an_accepted_one(flips):
+def test_an_accepted_proposal_can_be_superseded_by_an_accepted_one(flips):
     flips.propose("One")
     flips.accept(1)
     flips.propose("Two", "--supersedes", "1")
@@ -218,7 +218,7 @@ def test_the_list_is_for_people_and_for_programs(flips):
     assert [(each["number"], each["status"]) for each in said] == [(1, "accepted"), (2, "draft")]
 
 
-def test_rules_that_change_leave_what_was_decided(flips):
+def test_changed_rules_keep_earlier_decisions(flips):
     flips.propose("One")
     flips.accept(1)
     rules = (flips.root / "flips/rules.yaml").read_text()

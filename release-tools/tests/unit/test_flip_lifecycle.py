@@ -68,7 +68,7 @@ def ballots(opened):
 
 @settings(max_examples=300)
 @given(proposals())
-def test_what_is_by_the_rules_ended_once_and_was_decided_by_its_votes(flip):
+def test_a_valid_history_ends_once_and_its_votes_decide_the_result(flip):
     if JUDGE.breaches(flip):
         return
     statuses = [it.status for it in flip.header.history]
@@ -87,7 +87,7 @@ def test_what_is_by_the_rules_ended_once_and_was_decided_by_its_votes(flip):
 
 
 @given(proposals(), st.sampled_from(list(Status)))
-def test_nothing_but_the_table_says_what_may_follow(flip, status):
+def test_only_the_table_defines_allowed_transitions(flip, status):
     last = flip.header.history[-1]
     if status in NEXT[last.status] or status is Status.SUPERSEDED:
         return

@@ -44,7 +44,7 @@ def changed(tree):
     return {name for name in names if not name.startswith("connector-pulsar/")}
 
 
-def test_the_connector_is_made_and_registered_everywhere(accepted):
+def test_the_connector_is_created_and_registered_everywhere(accepted):
     said = accepted.flip("scaffold", "1", "--sponsor", "bob")
     assert "connector-pulsar/ was created from the template" in said
     assert text(accepted, "connector-pulsar/README.md") == "# pulsar of \n"
@@ -95,7 +95,7 @@ def test_a_second_run_has_nothing_to_do(accepted):
     assert changed(accepted) == set()
 
 
-def test_runs_that_are_cut_off_are_finished_by_the_next(accepted, monkeypatch):
+def test_the_next_run_completes_an_interrupted_run(accepted, monkeypatch):
     def run_with_room_for_one_file():
         room = iter([scaffold.write])
 
@@ -114,7 +114,7 @@ def test_runs_that_are_cut_off_are_finished_by_the_next(accepted, monkeypatch):
     assert "completely registered" in accepted.flip("scaffold", "1")
 
 
-def test_a_folder_that_was_cut_off_is_made_anew(accepted):
+def test_an_incomplete_folder_is_created_again(accepted):
     folder = accepted.root / "connector-pulsar"
     accepted.flip("scaffold", "1", "--sponsor", "bob")
     (folder / ".cruft.json").unlink()
@@ -124,7 +124,7 @@ def test_a_folder_that_was_cut_off_is_made_anew(accepted):
     assert (folder / "tox.ini").exists()
 
 
-def test_a_folder_of_somebody_else_is_left_alone(accepted):
+def test_a_foreign_folder_is_not_changed(accepted):
     accepted.commit({"connector-pulsar/README.md": "# Mine\n"})
     said = accepted.flip("scaffold", "1", "--sponsor", "bob", code=2)
     assert "connector-pulsar exists, and was not created for this proposal" in said
@@ -142,7 +142,7 @@ def test_a_sponsor_who_is_a_maintainer_is_needed(accepted, options, message):
     assert message in accepted.flip("scaffold", "1", *options, code=2)
 
 
-def test_a_proposal_that_asks_for_no_connector_makes_none(decided):
+def test_a_proposal_without_a_connector_creates_none(decided):
     said = decided.flip("scaffold", "1", "--sponsor", "bob", code=2)
     assert "FLIP 0001 does not ask for a connector" in said
 
@@ -185,7 +185,7 @@ def test_known_requirements_are_not_added_again():
     assert in_requirements(texts, texts[0], "connector-x", project) == texts[0]
 
 
-def test_the_scaffold_of_this_repository_is_as_its_own_checks_want_it(tmp_path):
+def test_the_scaffold_of_this_repository_passes_its_own_checks(tmp_path):
     git(tmp_path, "clone", "--quiet", str(ROOT), "tree")
     tree = FlipTree(tmp_path / "tree", datetime.datetime.now(datetime.UTC))
     term = "  - {handle: NAME, since: 2026-01-01}\n"

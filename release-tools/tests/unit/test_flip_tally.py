@@ -60,7 +60,7 @@ leaning = histories.map(lambda votes: FAVOURABLE + votes)
 
 
 @given(histories, moments, st.randoms())
-def test_the_order_in_the_file_says_nothing(votes, now, random):
+def test_the_order_of_votes_in_the_file_does_not_matter(votes, now, random):
     shuffled = votes[:]
     random.shuffle(shuffled)
     one, other = count(*votes, now=now), count(*shuffled, now=now)
@@ -69,7 +69,7 @@ def test_the_order_in_the_file_says_nothing(votes, now, random):
 
 
 @given(leaning, moments)
-def test_one_more_binding_approval_never_does_harm(votes, now):
+def test_another_binding_approval_never_worsens_the_result(votes, now):
     before = count(*votes, now=now).outcome
     for name in [it for it in BINDING if it not in {vote.voter for vote in votes}]:
         after = count(*votes, ballot(name, "+1"), now=now).outcome
@@ -79,7 +79,7 @@ def test_one_more_binding_approval_never_does_harm(votes, now):
 
 
 @given(leaning, moments)
-def test_acceptance_has_what_the_rules_ask_for(votes, now):
+def test_acceptance_meets_the_rules(votes, now):
     counted = count(*votes, now=now)
     binding = [vote.vote for vote in counted.binding]
     approvals = binding.count(Choice.FOR)
@@ -99,13 +99,13 @@ def test_votes_that_do_not_bind_change_no_result(votes, now, more):
 
 
 @given(leaning, moments)
-def test_what_comes_after_the_end_does_not_count(votes, now):
+def test_votes_after_the_end_do_not_count(votes, now):
     inside = [vote for vote in votes if OPENED <= vote.at <= min(now, at(days=30))]
     assert count(*votes, now=now) == count(*inside, now=now)
 
 
 @given(leaning, moments)
-def test_a_standing_veto_accepts_nothing(votes, now):
+def test_a_standing_veto_prevents_acceptance(votes, now):
     veto = ballot("frank", "veto", min(now, at(days=30)))
     others = [vote for vote in votes if vote.voter != "frank" and vote.at <= now]
     now = min(now, at(days=30))
@@ -160,13 +160,13 @@ def test_nothing_is_decided_before_the_vote_was_open_long_enough():
         ),
     ],
 )
-def test_what_votes_come_to(votes, within, afterwards):
+def test_votes_determine_the_result(votes, within, afterwards):
     cast = [ballot(voter, choice) for voter, choice in votes.items()]
     assert count(*cast, now=at(days=30)).outcome is within
     assert count(*cast, now=at(days=30, seconds=1)).outcome is afterwards
 
 
-def test_what_is_missing_is_said():
+def test_missing_requirements_are_reported():
     counted = count(ballot("alice", "+1"), ballot("bob", "veto"))
     assert counted.missing == (
         "1 of 3 required binding +1",

@@ -84,7 +84,7 @@ def test_a_page_names_each_file_with_its_hashes(index, wheel):
     assert 'data-requires-python="&gt;=3.11"' in html
 
 
-def test_a_file_that_is_there_is_not_added_again(index, wheel):
+def test_an_existing_file_is_not_added_again(index, wheel):
     assert not index.add(Distribution.of(wheel))
 
 
@@ -95,27 +95,27 @@ def test_a_file_is_never_replaced_by_another(index, wheel, other):
     assert index.find(WHEEL).sha256 == Distribution.of(wheel).sha256
 
 
-def test_an_index_in_between_takes_another_one(index, other):
+def test_a_staging_index_accepts_a_replacement(index, other):
     assert index.add(Distribution.of(other), replace=True)
     (file,) = page(index)["files"]
     assert file["hashes"]["sha256"] == Distribution.of(other).sha256
 
 
-def test_what_is_removed_is_gone_from_the_pages(index):
+def test_a_removed_file_disappears_from_the_pages(index):
     assert index.remove(WHEEL)
     assert index.projects() == []
     assert json.loads((index.simple / "index.json").read_text())["projects"] == []
     assert not index.remove(WHEEL)
 
 
-def test_a_file_whose_name_says_another_version_is_refused(index, wheel, tmp_path):
+def test_a_file_named_for_another_version_is_refused(index, wheel, tmp_path):
     renamed = tmp_path / WHEEL.replace("2.0.0", "3.0.0")
     renamed.write_bytes(wheel.read_bytes())
     with pytest.raises(DistributionError, match="which differs from its file name"):
         index.add(Distribution.of(renamed))
 
 
-def test_a_file_that_is_no_distribution_is_refused(tmp_path):
+def test_a_file_that_is_not_a_distribution_is_refused(tmp_path):
     (tmp_path / "one.zip").touch()
     with pytest.raises(DistributionError, match="neither a wheel nor"):
         Distribution.of(tmp_path / "one.zip")
@@ -133,14 +133,14 @@ def test_a_file_that_is_no_distribution_is_refused(tmp_path):
         ("text/html;q=0, */*;q=0.1", HTML),
     ],
 )
-def test_a_client_gets_the_page_it_wants_most(address, accept, kind):
+def test_a_client_gets_the_format_it_prefers(address, accept, kind):
     status, headers, content = get(address, "/simple/connector-one/", Accept=accept)
     assert (status, headers["Content-Type"]) == (200, kind)
     assert headers["Vary"] == "Accept"
     assert content.startswith(b"{" if kind == JSON else b"<!DOCTYPE html>")
 
 
-def test_a_client_that_wants_something_else_is_told(address):
+def test_an_unsupported_format_is_an_error(address):
     assert get(address, "/simple/", Accept="image/png")[0] == 406
 
 

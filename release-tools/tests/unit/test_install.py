@@ -33,7 +33,7 @@ names = st.from_regex(r"connector-[a-z0-9]{1,9}", fullmatch=True)
 
 
 @given(names, versions, st.none() | spark_lines)
-def test_what_is_asked_for_is_read_from_the_names_of_releases(name, version, spark_line):
+def test_the_requested_release_is_parsed_from_its_name(name, version, spark_line):
     suffix = "" if spark_line is None else f"-{spark_line}"
     assert Request.parse(f"{name}=={version}{suffix}") == Request(name, version, spark_line)
 
@@ -64,7 +64,7 @@ def planned(text: str, into: Target, **options: object) -> Installation:
 
 
 @given(names, versions, spark_lines, numbers)
-def test_the_requirement_is_always_beside_the_pin_of_the_installed_spark(
+def test_the_requirement_comes_with_the_pin_of_the_installed_spark(
     name, version, spark_line, patch
 ):
     pyspark = f"{spark_line}.{patch}"
@@ -73,7 +73,7 @@ def test_the_requirement_is_always_beside_the_pin_of_the_installed_spark(
     assert made.command[-2:] == (f"{name}=={version}.{spark_line}", f"pyspark=={pyspark}")
 
 
-def test_where_there_is_no_spark_its_line_is_named_and_pinned():
+def test_without_an_installed_spark_its_line_is_required_and_pinned():
     made = planned("connector-kafka==3.1.2-3.5", target(None, packaged=False))
     assert made.command[-2:] == ("connector-kafka==3.1.2.3.5", "pyspark==3.5.*")
 
@@ -101,7 +101,7 @@ def test_where_there_is_no_spark_its_line_is_named_and_pinned():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(text, into, message, hint):
+def test_an_incompatible_request_is_refused_in_one_sentence(text, into, message, hint):
     with pytest.raises(InstallError) as caught:
         planned(text, into)
     assert message in str(caught.value)
@@ -114,7 +114,7 @@ def test_beside_the_spark_of_a_platform_nothing_else_is_installed():
 
 
 @pytest.mark.parametrize("installer", Installer)
-def test_the_password_of_an_index_is_neither_shown_nor_an_argument(installer: Installer):
+def test_the_password_of_an_index_is_neither_printed_nor_passed_as_an_argument(installer: Installer):
     url = "https://me:canary@index.example/simple"
     made = plan(
         Request.parse("connector-kafka==3.1.2"), target(), installer=installer, index_url=url

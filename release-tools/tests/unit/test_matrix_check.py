@@ -17,7 +17,7 @@ DOCTOR = "connectors-core/src/connectors_core/cli/doctor.py"
 MATRIX = "compatibility-matrix.yaml"
 
 
-def test_this_repository_is_as_its_matrix_says():
+def test_this_repository_matches_its_matrix():
     repository = Repository.around(Path(__file__).parent)
     assert list(findings(repository, MatrixFile.of(repository).matrix())) == []
 
@@ -26,7 +26,7 @@ def test_the_schema_is_that_of_the_classes():
     assert SCHEMA.read_text("utf-8") == schema(), "run `release-tools matrix schema`"
 
 
-def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
+def test_a_tree_without_drift_passes(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("check")
     assert (result.exit_code, result.output) == (
         0,
@@ -153,14 +153,14 @@ def test_a_tree_without_drift_is_green(matrix_tree: MatrixTree):
         ),
     ],
 )
-def test_drift_is_named(matrix_tree: MatrixTree, name, old, new, message):
+def test_drift_is_reported(matrix_tree: MatrixTree, name, old, new, message):
     matrix_tree.change(name, old, new)
     result = matrix_tree.matrix("check")
     assert result.exit_code == 1
     assert message in result.output
 
 
-def test_all_findings_come_at_once(matrix_tree: MatrixTree):
+def test_all_findings_are_reported_at_once(matrix_tree: MatrixTree):
     matrix_tree.change("Makefile", "35 43", "43")
     matrix_tree.change(f"{ONE}/tox.ini", "spark35", "spark34")
     output = matrix_tree.matrix("check").output
@@ -168,7 +168,7 @@ def test_all_findings_come_at_once(matrix_tree: MatrixTree):
     assert f"{ONE}/tox.ini: " in output
 
 
-def test_what_follows_from_the_matrix_is_written_by_fix_and_nothing_else(matrix_tree: MatrixTree):
+def test_fix_writes_only_content_derived_from_the_matrix(matrix_tree: MatrixTree):
     for name in ("README.md", f"{ONE}/README.md"):
         matrix_tree.change(name, "one 7, 8", "one 9")
     matrix_tree.change(f"{ONE}/pyproject.toml", '"3.5", "4.3"', '"4.3"')
@@ -182,24 +182,24 @@ def test_what_follows_from_the_matrix_is_written_by_fix_and_nothing_else(matrix_
     assert matrix_tree.matrix("check").exit_code == 0
 
 
-def test_a_folder_of_the_template_must_stand_in_the_matrix(matrix_tree: MatrixTree):
+def test_a_folder_created_from_the_template_must_be_in_the_matrix(matrix_tree: MatrixTree):
     shutil.copytree(matrix_tree.root / ONE, matrix_tree.root / "connector-two")
     output = matrix_tree.matrix("check").output
     assert f"{MATRIX}: connector-two, which was created from the template, is not listed" in output
 
 
-def test_a_tree_without_a_core_is_said_to_have_none(matrix_tree: MatrixTree):
+def test_a_missing_core_is_reported(matrix_tree: MatrixTree):
     shutil.rmtree(matrix_tree.root / "connectors-core")
     output = matrix_tree.matrix("check").output
     assert "connectors-core/pyproject.toml: it does not exist, or has no version" in output
 
 
-def test_a_connector_without_a_folder_is_named(matrix_tree: MatrixTree):
+def test_a_connector_without_a_folder_is_reported(matrix_tree: MatrixTree):
     shutil.rmtree(matrix_tree.root / ONE)
     assert f"{MATRIX}: {ONE} has no folder with a pyproject" in matrix_tree.matrix("check").output
 
 
-def test_a_release_that_stands_in_the_history_is_green(matrix_tree: MatrixTree):
+def test_a_release_in_the_history_passes(matrix_tree: MatrixTree):
     matrix_tree.release()
     assert (
         matrix_tree.matrix("check").output == "everything agrees with compatibility-matrix.yaml\n"
@@ -207,7 +207,7 @@ def test_a_release_that_stands_in_the_history_is_green(matrix_tree: MatrixTree):
     assert "features |" in matrix_tree.text("README.md")
 
 
-def test_main_may_go_on_within_the_released_major_only(matrix_tree: MatrixTree):
+def test_main_may_advance_only_within_the_released_major(matrix_tree: MatrixTree):
     matrix_tree.release()
     matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.0.0"', 'version = "2.1.0"')
     assert matrix_tree.matrix("check").exit_code == 0
@@ -218,7 +218,7 @@ def test_main_may_go_on_within_the_released_major_only(matrix_tree: MatrixTree):
     )
 
 
-def test_a_pin_is_held_against_its_commit(matrix_tree: MatrixTree):
+def test_a_pin_is_checked_against_its_commit(matrix_tree: MatrixTree):
     matrix_tree.change(f"{ONE}/pyproject.toml", "# What it is.", "# What it was.")
     commit = matrix_tree.release()
     other = git(matrix_tree.root, "rev-list", "--max-parents=0", "HEAD")
@@ -229,7 +229,7 @@ def test_a_pin_is_held_against_its_commit(matrix_tree: MatrixTree):
     assert f"contains {ONE} as tree {tree[:10]}, but the matrix pins {other[:10]}" in output
 
 
-def test_what_was_released_says_what_the_matrix_says(matrix_tree: MatrixTree):
+def test_a_released_commit_must_match_the_matrix(matrix_tree: MatrixTree):
     matrix_tree.release()
     matrix_tree.change(MATRIX, 'version: "2.0.0"', 'version: "2.0.1"')
     matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.0.0"', 'version = "2.1.0"')
@@ -237,7 +237,7 @@ def test_what_was_released_says_what_the_matrix_says(matrix_tree: MatrixTree):
     assert "its version is 2.0.0, the matrix has 2.0.1" in output
 
 
-def test_a_commit_that_no_branch_holds_is_refused(matrix_tree: MatrixTree):
+def test_a_commit_on_no_branch_is_refused(matrix_tree: MatrixTree):
     git(matrix_tree.root, "switch", "--quiet", "--create", "side")
     commit = matrix_tree.commit({f"{ONE}/fix": "a fix"})
     git(matrix_tree.root, "switch", "--quiet", "main")
@@ -247,7 +247,7 @@ def test_a_commit_that_no_branch_holds_is_refused(matrix_tree: MatrixTree):
     assert f"merge it with `git merge -s ours {commit[:10]}`" in output
 
 
-def test_a_commit_that_a_cut_clone_lacks_is_said_to_be_cut_off(matrix_tree: MatrixTree, tmp_path):
+def test_a_commit_missing_from_a_shallow_clone_is_reported_as_such(matrix_tree: MatrixTree, tmp_path):
     matrix_tree.release()
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{matrix_tree.root}", str(clone))

@@ -60,7 +60,7 @@ def test_comments_and_quotes_survive_an_edit(file):
     assert file.path.read_text() == MATRIX_TEXT.replace("2.1.0", "2.1.1")
 
 
-def test_an_edit_that_says_nothing_valid_is_not_written(file):
+def test_an_invalid_edit_is_not_written(file):
     file.document["spark"]["3.5"]["pyspark"] = "4.3.0"
     with pytest.raises(MatrixError, match=r"spark 3\.5: pyspark 4\.3\.0 belongs to another line"):
         file.write()
@@ -90,7 +90,7 @@ def test_an_edit_that_says_nothing_valid_is_not_written(file):
         ("connectors:\n", "connectors: {\n", "compatibility-matrix.yaml is not valid YAML"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(file, old, new, message):
+def test_a_mistake_is_reported_with_its_location(file, old, new, message):
     assert old in MATRIX_TEXT
     file.path.write_text(MATRIX_TEXT.replace(old, new))
     with pytest.raises(MatrixError) as caught:
@@ -98,6 +98,6 @@ def test_a_mistake_is_named_with_its_place(file, old, new, message):
     assert message in str(caught.value)
 
 
-def test_a_repository_without_a_matrix_is_said_to_have_none(tmp_path):
+def test_a_missing_matrix_is_reported(tmp_path):
     with pytest.raises(MatrixError, match="does not exist"):
         MatrixFile.read(tmp_path / MATRIX)

@@ -41,7 +41,7 @@ def test_a_new_spark_line_ends_the_oldest(matrix_tree: MatrixTree):
     assert "End of life:\n  Spark 3.5\n" in output
 
 
-def test_a_new_spark_line_is_written_wherever_lines_stand(matrix_tree: MatrixTree):
+def test_a_new_spark_line_is_added_to_every_list_of_lines(matrix_tree: MatrixTree):
     matrix_tree.matrix("rotate", "--spark", "5.0")
     text = matrix_tree.text
     assert text("Makefile") == "# Oldest first.\nLINES := 43 50\n"
@@ -63,7 +63,7 @@ def test_a_new_spark_line_is_written_wherever_lines_stand(matrix_tree: MatrixTre
     assert 'spark = ["pandas<3", "pyspark>=4.3,<5.1"]' in core
 
 
-def test_what_nobody_can_derive_is_left_with_its_reason(matrix_tree: MatrixTree):
+def test_manual_steps_are_listed_with_a_reason(matrix_tree: MatrixTree):
     output = matrix_tree.matrix("rotate", "--spark", "5.0").output
     left = output.partition("Manual steps:\n")[2]
     assert "requirements/pyspark50.txt: it pins pyspark not at all, the matrix has 5.0.0" in left
@@ -140,7 +140,7 @@ def test_a_new_major_is_for_the_lines_that_main_is_built_for(matrix_tree: Matrix
     assert read(matrix_tree).connectors[ONE].majors["3"].spark == ("4.3",)
 
 
-def test_nothing_follows_a_major_that_is_not_released(matrix_tree: MatrixTree):
+def test_an_unreleased_major_cannot_be_rotated(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("rotate", "--major", ONE)
     assert result.exit_code == 2
     assert (
@@ -152,7 +152,7 @@ def test_nothing_follows_a_major_that_is_not_released(matrix_tree: MatrixTree):
     "arguments",
     [(), ("--spark", "5.0", "--major", ONE), ("--major", ONE, "--java", "21")],
 )
-def test_a_rotation_is_of_one_thing(matrix_tree: MatrixTree, arguments):
+def test_a_rotation_changes_one_dimension(matrix_tree: MatrixTree, arguments):
     assert matrix_tree.matrix("rotate", *arguments).exit_code == 2
 
 
@@ -175,7 +175,7 @@ def test_a_workflow_gets_every_cell_on_one_line(matrix_tree: MatrixTree):
     assert oldest["pyspark"] == "3.5.9"
 
 
-def test_programs_get_all_that_the_matrix_says(matrix_tree: MatrixTree):
+def test_programs_get_the_whole_matrix(matrix_tree: MatrixTree):
     said = json.loads(matrix_tree.matrix("show", "--format", "json").stdout)
     assert said["connectors"][ONE]["majors"]["2"]["servers"] == {"one": ["7", "8"]}
     assert [cell["name"] for cell in said["cells"]] == [

@@ -21,7 +21,7 @@ def tree(release_tree):
     return release_tree
 
 
-def test_a_line_begins_at_the_last_release(release_tree):
+def test_a_maintenance_branch_starts_at_the_last_release(release_tree):
     release_tree.released()
     said = release_tree.run("branch", CONNECTOR, "--major", "2").output
     pin = release_tree.matrix.connectors[CONNECTOR].majors["2"].commit
@@ -29,7 +29,7 @@ def test_a_line_begins_at_the_last_release(release_tree):
     assert f"undo: git branch -D {BRANCH}" in said
 
 
-def test_a_line_that_is_there_stays(tree):
+def test_an_existing_maintenance_branch_is_kept(tree):
     before = git(tree.root, "rev-parse", BRANCH)
     assert "exists, with" in tree.run("branch", CONNECTOR, "--major", "2").output
     assert git(tree.root, "rev-parse", BRANCH) == before
@@ -42,7 +42,7 @@ def test_a_branch_of_the_name_without_the_release_is_refused(release_tree):
     assert f"branch {BRANCH} does not contain the last release" in said
 
 
-def test_a_major_without_a_release_has_no_line(release_tree):
+def test_a_major_without_a_release_has_no_maintenance_branch(release_tree):
     said = release_tree.error("branch", CONNECTOR, "--major", "2")
     assert "connector-one 2.0.0 is not released yet" in said
 
@@ -66,7 +66,7 @@ def test_its_releases_are_in_a_clone_of_main_alone(tree, tmp_path):
     git(tmp_path / "clone", "cat-file", "-e", f"{commit}:{CONNECTOR}")
 
 
-def test_a_dry_run_makes_nothing(release_tree):
+def test_a_dry_run_changes_nothing(release_tree):
     release_tree.released()
     before = git(release_tree.root, "show-ref")
     release_tree.run("branch", CONNECTOR, "--major", "2", "--dry-run")
@@ -76,13 +76,13 @@ def test_a_dry_run_makes_nothing(release_tree):
     assert git(release_tree.root, "show-ref") == before
 
 
-def test_a_line_is_not_merged_into_itself(tree):
+def test_a_maintenance_branch_is_not_merged_into_itself(tree):
     git(tree.root, "switch", "--quiet", BRANCH)
     said = tree.error("branch", CONNECTOR, "--major", "2", "--merge")
     assert f"{BRANCH} is checked out" in said
 
 
-def test_a_major_that_is_nowhere_is_named_with_what_makes_its_line(release_tree):
+def test_an_unknown_major_is_an_error_with_a_hint(release_tree):
     release_tree.released()
     release_tree.replace(f"{CONNECTOR}/pyproject.toml", "2.0.0", "3.0.0")
     said = release_tree.error("build", CONNECTOR, "--major", "2")
@@ -90,7 +90,7 @@ def test_a_major_that_is_nowhere_is_named_with_what_makes_its_line(release_tree)
     assert "release-tools release branch connector-one --major 2" in said
 
 
-def test_a_patch_is_released_from_its_line(tree, tmp_path):
+def test_a_patch_is_released_from_its_maintenance_branch(tree, tmp_path):
     folders = str(tmp_path / "staging"), str(tmp_path / "index")
     tree.run("check", CONNECTOR, "--major", "2")
     record = tree.verified(BRANCH)
@@ -104,7 +104,7 @@ def test_a_patch_is_released_from_its_line(tree, tmp_path):
     assert "already" not in tree.run("branch", CONNECTOR, "--major", "2").output
 
 
-def test_a_plain_merge_is_refused_and_said_how_to_undo(tree, tmp_path):
+def test_a_plain_merge_is_refused_with_a_hint_to_undo_it(tree, tmp_path):
     folders = str(tmp_path / "staging"), str(tmp_path / "index")
     tree.verified(BRANCH)
     tree.run("stage", NAME, folders[0])

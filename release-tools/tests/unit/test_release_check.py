@@ -28,7 +28,7 @@ def found(tree, revision="HEAD"):
     return [each.what for each in check(tree.repository, tree.matrix, tree.candidate(revision))]
 
 
-def test_nothing_stands_in_the_way(patch_tree):
+def test_a_ready_release_passes(patch_tree):
     assert found(patch_tree) == []
     assert (
         "next: release-tools release build connector-one"
@@ -42,7 +42,7 @@ def test_a_commit_elsewhere_is_the_same_candidate(release_tree):
     assert release_tree.candidate() == before
 
 
-def test_everything_is_said_at_once_with_what_to_do(release_tree):
+def test_all_problems_are_reported_at_once_with_hints(release_tree):
     release_tree.fragment("+more.misc.md")
     release_tree.replace(MATRIX, '["4.3", "3.5"]', '["4.3"]')
     release_tree.replace(MATRIX, '">=1.0,<2"', '">=1.1,<2"')
@@ -98,12 +98,12 @@ def test_a_breaking_change_needs_a_new_major(patch_tree, name, old, new, change)
     ],
     ids=["not exported", "experimental", "the value of a constant", "a new parameter"],
 )
-def test_what_breaks_nobody_is_no_breaking_change(patch_tree, name, old, new):
+def test_a_compatible_change_is_not_a_breaking_change(patch_tree, name, old, new):
     patch_tree.replace(name, old, new)
     assert found(patch_tree) == []
 
 
-def test_a_feature_is_no_patch(patch_tree):
+def test_a_feature_needs_more_than_a_patch_release(patch_tree):
     patch_tree.fragment("12.feature.md")
     said = "2.0.1 is a patch of 2.0.0, but has fragments of other kinds: 12.feature.md"
     assert said in found(patch_tree)
@@ -138,7 +138,7 @@ def test_a_patch_on_its_line_is_sent_to_where_the_matrix_knows_the_release(relea
     release_tree.run("check", CONNECTOR, "--major", "2")
 
 
-def test_what_is_not_committed_does_not_count_and_that_is_said(release_tree):
+def test_uncommitted_changes_do_not_count_and_are_reported(release_tree):
     (release_tree.root / API).write_text("broken")
     said = release_tree.run("check", CONNECTOR).output
     assert "connector-one has uncommitted changes" in said
@@ -151,7 +151,7 @@ def test_a_shallow_clone_is_told_to_fetch_its_history(release_tree, tmp_path):
     assert caught.value.hint == "run git fetch --unshallow"
 
 
-def test_a_pin_that_is_not_in_the_clone_is_named(patch_tree):
+def test_a_pin_missing_from_the_clone_is_reported(patch_tree):
     commit = patch_tree.matrix.connectors[CONNECTOR].majors["2"].commit
     patch_tree.replace(MATRIX, commit, "a" * 40)
     with pytest.raises(HistoryError, match=f"commit {'a' * 10} of connector-one 2.0.0 is not in"):
@@ -173,13 +173,13 @@ def test_a_connector_that_declares_too_little_is_refused(release_tree, old, new,
         release_tree.candidate()
 
 
-def test_a_folder_that_is_no_connector_is_named(release_tree):
+def test_a_folder_that_is_not_a_connector_is_reported(release_tree):
     assert "HEAD:connector-two/pyproject.toml does not exist" in release_tree.error(
         "check", "connector-two"
     )
 
 
-def test_a_major_that_the_matrix_does_not_know_is_named(release_tree):
+def test_a_major_missing_from_the_matrix_is_reported(release_tree):
     release_tree.replace(f"{CONNECTOR}/pyproject.toml", "2.0.0", "3.0.0")
     said = release_tree.error("check", CONNECTOR)
     assert "connector-one 3 is not in the compatibility matrix" in said

@@ -65,7 +65,7 @@ def files(folder):
     return {each.path.name: each.sha256 for each in index.files(CONNECTOR)}
 
 
-def test_what_was_verified_is_staged_and_promoted(staged, folders, tmp_path):
+def test_verified_files_are_staged_and_promoted(staged, folders, tmp_path):
     said = staged.run("promote", NAME, *folders, "--commit").output
     record = Record.read(staged.root / RECORD)
     assert files(tmp_path / "staging") == files(tmp_path / "index") == dict(record.artefacts)
@@ -83,7 +83,7 @@ def test_comments_of_the_matrix_survive(staged, folders):
     assert staged.text(MATRIX).startswith("# A remark.\n")
 
 
-def test_every_step_may_be_done_again(staged, folders):
+def test_every_step_can_be_repeated(staged, folders):
     assert staged.run("stage", NAME, folders[0]).output.count("staged already") == 4
     staged.run("promote", NAME, *folders)
     before = git(staged.root, "status", "--porcelain", "--untracked-files=all")
@@ -93,7 +93,7 @@ def test_every_step_may_be_done_again(staged, folders):
     assert git(staged.root, "status", "--porcelain", "--untracked-files=all") == before
 
 
-def test_a_promotion_that_ended_half_way_goes_on(staged, folders, tmp_path):
+def test_an_interrupted_promotion_resumes(staged, folders, tmp_path):
     index = DirectoryIndex(tmp_path / "index")
     index.add(DirectoryIndex(tmp_path / "staging").find(WHEEL))
     said = staged.run("promote", NAME, *folders).output
@@ -130,7 +130,7 @@ def test_a_file_that_changed_after_it_was_staged_is_not_promoted(staged, folders
     assert not (tmp_path / "index").exists()
 
 
-def test_what_was_not_staged_is_not_promoted(tree, folders):
+def test_an_unstaged_release_is_not_promoted(tree, folders):
     assert f"of {NAME} is not in {folders[0]}" in tree.error("promote", NAME, *folders)
 
 
@@ -155,7 +155,7 @@ def test_the_record_of_a_release_never_changes(staged, folders, tmp_path):
     assert not (tmp_path / "another").exists()
 
 
-def test_a_commit_that_main_does_not_hold_is_not_promoted(staged, folders):
+def test_a_commit_missing_from_main_is_not_promoted(staged, folders):
     git(staged.root, "reset", "--quiet", "--hard", "HEAD~1")
     said = staged.error("promote", NAME, *folders)
     assert "is not in the history of HEAD" in said
@@ -170,7 +170,7 @@ def test_an_older_release_does_not_take_the_pin(staged, folders):
     )
 
 
-def test_files_are_uploaded_only_when_told(staged, folders, monkeypatch):
+def test_files_are_uploaded_only_on_request(staged, folders, monkeypatch):
     monkeypatch.setenv("TWINE_USERNAME", "somebody")
     monkeypatch.setenv("TWINE_PASSWORD", "not to be shown")
     with repository_for_uploads(200) as (url, names):

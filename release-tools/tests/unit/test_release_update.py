@@ -32,7 +32,7 @@ def test_version_notes_and_matrix_are_written_in_one_step(tree):
     ]  # fmt: skip
 
 
-def test_it_may_be_done_again(tree):
+def test_an_update_can_be_repeated(tree):
     tree.run("update", CONNECTOR)
     before = status(tree)
     said = tree.run("update", CONNECTOR).output
@@ -40,7 +40,7 @@ def test_it_may_be_done_again(tree):
     assert status(tree) == before
 
 
-def test_what_it_says_undoes_it(tree):
+def test_the_printed_command_undoes_the_update(tree):
     said = tree.run("update", CONNECTOR).output
     (undo,) = [line for line in said.splitlines() if line.startswith("undo: git restore ")]
     git(tree.root, *undo.split()[2:])
@@ -53,7 +53,7 @@ def test_a_dry_run_shows_the_changes_and_makes_none(tree):
     assert status(tree) == []
 
 
-def test_a_commit_holds_what_was_changed_and_nothing_else(tree):
+def test_a_commit_contains_only_the_changed_files(tree):
     (tree.root / "notes.txt").write_text("of mine")
     git(tree.root, "add", "notes.txt")
     said = tree.update()
@@ -91,7 +91,7 @@ def test_a_fragment_that_came_too_late_is_named(tree):
 
 
 @pytest.mark.parametrize("name", ["connector-two", "../tree/connector-one", "."])
-def test_a_folder_that_is_no_connector_of_the_tree_is_refused(tree, name):
+def test_a_folder_that_is_not_a_connector_of_the_tree_is_refused(tree, name):
     assert f"does not contain the connector {name}" in tree.error("update", name)
 
 
@@ -108,7 +108,7 @@ def test_a_version_in_another_spelling_is_refused(tree):
 @pytest.mark.parametrize(
     "name", [PROJECT, CHANGELOG, f"{CONNECTOR}/changelog.d/+new.misc.md", MATRIX]
 )
-def test_what_git_does_not_have_is_not_written_over(tree, name):
+def test_uncommitted_work_is_not_overwritten(tree, name):
     tree.replace(MATRIX, '"2.0.0"', '"2.9.9"')
     path = tree.root / name
     path.write_text((path.read_text() if path.exists() else "words") + "\n")

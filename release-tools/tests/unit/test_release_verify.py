@@ -59,7 +59,7 @@ def test_a_release_is_verified_as_a_whole(built_tree, nothing_but_here):
     assert set(record.artefacts) == {each.name for each in built_tree.dist.iterdir()}
 
 
-def test_what_is_not_well_is_said_and_is_no_longer_verified(release_tree, tmp_path):
+def test_a_faulty_release_is_reported_and_is_no_longer_verified(release_tree, tmp_path):
     release_tree.verified()  # written by hand, not built from the commit
     release_tree.fragment("+late.bugfix.md")
     sdist, wheel = (
@@ -75,7 +75,7 @@ def test_what_is_not_well_is_said_and_is_no_longer_verified(release_tree, tmp_pa
     assert "connector-one-2.0.0 was not verified here" in said
 
 
-def test_a_good_artefact_has_no_findings(tmp_path, candidate):
+def test_a_valid_artifact_has_no_findings(tmp_path, candidate):
     assert found(wheel(tmp_path, *GOOD, **LICENCE), candidate) == []
 
 
@@ -97,7 +97,7 @@ def test_a_good_artefact_has_no_findings(tmp_path, candidate):
         (GOOD[3], "Unheard-Of: yes", "has unknown metadata fields: unheard-of"),
     ],
 )
-def test_metadata_that_are_not_as_they_must_be_are_named(tmp_path, candidate, old, new, message):
+def test_invalid_metadata_is_reported(tmp_path, candidate, old, new, message):
     metadata = [new if each == old else each for each in GOOD]
     (said,) = found(wheel(tmp_path, *filter(None, metadata), **LICENCE), candidate)
     assert said.startswith(f"connector_one-{VERSION}-py3-none-any.whl")
@@ -118,13 +118,13 @@ def test_a_fix_of_a_major_that_brings_spark_may_bring_it(tmp_path, candidate):
     assert inspect(old, candidate, spark_line=SPARK_LINE, pythons={"3.11"}, brings_spark=True) == []
 
 
-def test_an_artefact_of_another_version_is_named(tmp_path, candidate):
+def test_an_artifact_of_another_version_is_reported(tmp_path, candidate):
     other = dataclasses.replace(candidate, version=dataclasses.replace(candidate.version, patch=1))
     (said,) = found(wheel(tmp_path, *GOOD, **LICENCE), other)
     assert "it is connector-one 2.0.0.3.5, not connector-one 2.0.1.3.5" in said
 
 
-def test_a_secret_is_named_by_its_place_and_not_repeated(tmp_path):
+def test_a_secret_is_reported_by_its_location_only(tmp_path):
     secret = "AKIA" + "ABCDEFGHIJKLMNOP"  # split, so that the secret check does not find it here
     text = f"# words\nkey = '{secret}'\n"
     held = wheel(tmp_path, *GOOD, **{"connector_one/keys.py": text})
@@ -137,12 +137,12 @@ def test_a_secret_is_named_by_its_place_and_not_repeated(tmp_path):
     assert secret not in repr(said)
 
 
-def test_what_is_marked_as_none_is_no_secret(tmp_path):
+def test_a_value_marked_as_harmless_is_not_a_secret(tmp_path):
     text = f"key = '{'AKIA' + 'ABCDEFGHIJKLMNOP'}'  # pragma: allowlist secret\n"
     assert secrets([wheel(tmp_path, *GOOD, **{"connector_one/keys.py": text})]) == []
 
 
-def test_a_description_that_does_not_render_is_named(tmp_path):
+def test_a_description_that_does_not_render_is_reported(tmp_path):
     description = "Description-Content-Type: text/x-rst\n\n.. nothing::\n\n|"
     (said,) = twine_check([wheel(tmp_path, *GOOD, description)])
     assert "long_description" in said.what
@@ -159,7 +159,7 @@ def installed(tmp_path, *metadata, licences=("Apache-2.0",), **files):
     ]  # fmt: skip
 
 
-def test_a_licence_that_is_not_allowed_is_named(tmp_path, nothing_but_here):
+def test_a_forbidden_license_is_reported(tmp_path, nothing_but_here):
     said = installed(tmp_path, "Requires-Dist: copyleft", GOOD[3])
     assert said == [
         f"connector_one-{VERSION}-py3-none-any.whl installs copyleft 1.0 with the license "
@@ -167,13 +167,13 @@ def test_a_licence_that_is_not_allowed_is_named(tmp_path, nothing_but_here):
     ]
 
 
-def test_every_licence_of_an_expression_must_be_allowed(tmp_path, nothing_but_here):
+def test_every_license_of_an_expression_must_be_allowed(tmp_path, nothing_but_here):
     two = ("Requires-Dist: copyleft", "License-Expression: MIT AND (Zlib OR Apache-2.0)")
     (said,) = installed(tmp_path, *two, licences=["MIT", "Apache-2.0", "GPL-3.0-only"])
     assert "installs connector-one" in said
 
 
-def test_every_licence_of_several_classifiers_must_be_allowed(tmp_path, nothing_but_here):
+def test_every_license_of_several_classifiers_must_be_allowed(tmp_path, nothing_but_here):
     both = [
         f"Classifier: License :: OSI Approved :: {name}"
         for name in ("MIT License", "Apache Software License")
@@ -198,7 +198,7 @@ def test_a_wheel_whose_requirements_no_index_has_is_named(tmp_path, nothing_but_
     assert "nobody-has-this" in said
 
 
-def test_a_tree_that_allows_no_licences_is_told_how(tmp_path):
+def test_a_tree_without_allowed_licenses_gets_a_hint(tmp_path):
     with pytest.raises(ReleaseError, match="does not list the allowed licenses") as caught:
         allowed_licences(tmp_path)
     assert "[tool.release-tools]" in caught.value.hint

@@ -88,13 +88,13 @@ def test_the_last_review_of_a_person_counts_in_any_order():
     assert against(*reversed(reviews)) == []
 
 
-def test_nobody_approves_their_own_change():
+def test_authors_cannot_approve_their_own_changes():
     assert against(review("bob"), review("carol"), author="Bob") == []
     (said,) = against(review("bob"), author="Bob", files=("connector-one/a",))
     assert "its only maintainer is the author, bob; add a second maintainer" in said
 
 
-def test_a_team_alone_is_nobody_who_can_be_seen_to_approve():
+def test_a_team_alone_cannot_approve():
     people = PEOPLE.replace("{handle: alice, since: 2026-01-01}, ", "")
     (said,) = against(review("alice"), files=("README.md",), people=people)
     assert said == "/: maintained only by org/owners; add people to MAINTAINERS.yaml"
@@ -187,7 +187,7 @@ def test_the_maintainers_of_the_base_decide(repository):
         ("no json", "pull-request.json is not valid JSON"),
     ],
 )
-def test_what_cannot_be_judged_is_an_error(repository, document, message):
+def test_invalid_input_is_an_error(repository, document, message):
     result = checked(repository, document)
     assert result.exit_code == 2
     assert message in result.output
@@ -243,7 +243,7 @@ def test_code_owners_are_those_whose_term_has_no_end():
         ("folders: [", "MAINTAINERS.yaml is not valid YAML"),
     ],
 )
-def test_a_wrong_list_of_maintainers_names_the_place(text, message):
+def test_an_invalid_list_of_maintainers_is_reported_with_its_location(text, message):
     with pytest.raises(MaintainersError) as raised:
         Maintainers.parse(text)
     assert message in str(raised.value)

@@ -20,12 +20,12 @@ def test_a_new_connector_is_up_to_date(tree: Tree) -> None:
     assert tree.check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_commit_beside_the_template_changes_nothing(tree: Tree) -> None:
+def test_a_commit_outside_the_template_changes_nothing(tree: Tree) -> None:
     tree.commit({"notes.md": "unrelated\n", "connector-one/src/more.py": "pass\n"})
     assert tree.check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_change_of_the_template_is_seen(tree: Tree) -> None:
+def test_a_template_change_is_detected(tree: Tree) -> None:
     tree.commit(
         {
             **tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"),
@@ -44,7 +44,7 @@ def test_a_change_of_the_template_is_seen(tree: Tree) -> None:
     }
 
 
-def test_a_change_of_the_template_that_does_not_reach_a_connector_is_none(tree: Tree) -> None:
+def test_a_template_change_that_does_not_affect_a_connector_is_ignored(tree: Tree) -> None:
     tree.commit(
         {
             SINK_PAGE: "# Sinks\n",
@@ -55,7 +55,7 @@ def test_a_change_of_the_template_that_does_not_reach_a_connector_is_none(tree: 
     assert states == {"connector-one": "older than the template", "connector-two": "up to date"}
 
 
-def test_own_work_in_the_authors_files_and_pyproject_is_no_difference(tree: Tree) -> None:
+def test_own_work_in_the_authors_files_and_pyproject_is_ignored(tree: Tree) -> None:
     tree.commit(
         {
             "connector-one/src/connector_one/__init__.py": None,
@@ -78,7 +78,7 @@ def test_a_file_of_the_template_is_not_edited_in_a_connector(tree: Tree, change:
     assert files(verdict) == {("tox.ini", "connector", found)}
 
 
-def test_an_edit_is_seen_beside_a_change_of_the_template(tree: Tree) -> None:
+def test_an_edit_is_detected_next_to_a_template_change(tree: Tree) -> None:
     tree.commit(
         {
             **tree.replaced(SINK_PAGE, "sink", "sinks"),
@@ -127,7 +127,7 @@ def test_another_clone_of_the_repository_is_checked_alike(tree: Tree, tmp_path: 
     assert clone.check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_cut_history_says_what_to_do(tree: Tree, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_an_error_with_a_hint(tree: Tree, tmp_path: Path) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     git(tmp_path, "clone", "--quiet", "--depth=1", tree.root.as_uri(), "shallow")
     verdict = Tree(tmp_path / "shallow").check()["connector-one"]
@@ -135,7 +135,7 @@ def test_a_cut_history_says_what_to_do(tree: Tree, tmp_path: Path) -> None:
     assert "is not in this clone" in verdict["error"]["message"]
 
 
-def test_a_cut_history_does_not_matter_while_the_template_is_the_same(
+def test_a_shallow_clone_works_while_the_template_is_unchanged(
     tree: Tree, tmp_path: Path
 ) -> None:
     tree.commit({"notes.md": "unrelated\n"})
@@ -152,7 +152,7 @@ def test_a_commit_that_was_squashed_away_is_found_by_its_tree(tree: Tree, tmp_pa
     assert files(verdict) == {("tox.ini", "template", "changed")}
 
 
-def test_a_commit_that_is_nowhere_says_what_to_do(tree: Tree) -> None:
+def test_a_missing_commit_is_an_error_with_a_hint(tree: Tree) -> None:
     link = json.loads(tree.text("connector-one/.cruft.json"))
     link |= {"commit": "0" * 40, "_template_tree": "1" * 40}
     tree.commit({"connector-one/.cruft.json": json.dumps(link)})
@@ -185,7 +185,7 @@ def test_a_commit_that_is_nowhere_says_what_to_do(tree: Tree) -> None:
         ("pyproject.toml", None, "connector-one has no pyproject.toml"),
     ],
 )
-def test_what_cannot_be_read_is_named_and_the_others_are_checked(
+def test_an_unreadable_connector_is_reported_and_the_others_are_checked(
     tree: Tree, name: str, text: str | None, message: str
 ) -> None:
     tree.commit({f"connector-one/{name}": text})
@@ -228,7 +228,7 @@ def test_nothing_is_left_in_the_home(tree: Tree, home: Path) -> None:
     assert os.listdir(home) == []
 
 
-def test_settings_of_the_user_have_no_say(
+def test_user_settings_are_ignored(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = tmp_path / "settings.yaml"

@@ -6,7 +6,7 @@ from template_tree import Tree
 ANSWERS = ("--description", "In memory", "--owner", "somebody", "--source", "--no-sink")
 
 
-def test_a_connector_is_made_with_its_answers(tree: Tree) -> None:
+def test_a_connector_is_created_with_its_answers(tree: Tree) -> None:
     result = tree.run("create", "memory", *ANSWERS)
     assert result.exit_code == 0, result.output
     assert tree.text("connector-memory/README.md") == "# memory of somebody\n"
@@ -24,21 +24,21 @@ def test_a_connector_is_made_with_its_answers(tree: Tree) -> None:
     assert tree.check("connector-memory")["connector-memory"]["state"] == "up to date"
 
 
-def test_answers_that_are_not_given_are_asked_for(tree: Tree) -> None:
+def test_missing_answers_are_prompted_for(tree: Tree) -> None:
     result = tree.run("create", "memory", "--owner", "somebody", input="In memory\ny\nn\n")
     assert result.exit_code == 0, result.output
     said = json.loads(tree.text("connector-memory/.cruft.json"))["context"]["cookiecutter"]
     assert (said["description"], said["source"], said["sink"]) == ("In memory", True, False)
 
 
-def test_a_connector_that_is_there_is_not_overwritten(tree: Tree) -> None:
+def test_an_existing_connector_is_not_overwritten(tree: Tree) -> None:
     result = tree.run("create", "connector-one", *ANSWERS)
     assert result.exit_code == 2
     assert "connector-one already exists" in result.output
     assert tree.text("connector-one/README.md") == "# one of somebody\n"
 
 
-def test_a_name_that_the_template_refuses_is_an_error_and_makes_nothing(tree: Tree) -> None:
+def test_an_invalid_name_is_an_error_and_creates_nothing(tree: Tree) -> None:
     hook = "import sys\nsys.exit('{{ cookiecutter.name }}' != '{{ cookiecutter.name|lower }}')\n"
     tree.commit({"connector-template/hooks/pre_gen_project.py": hook})
     result = tree.run("create", "Memory", *ANSWERS)
@@ -47,7 +47,7 @@ def test_a_name_that_the_template_refuses_is_an_error_and_makes_nothing(tree: Tr
     assert not (tree.root / "connector-Memory").exists()
 
 
-def test_an_existing_connector_is_linked_and_then_brought_to_the_template(tree: Tree) -> None:
+def test_an_existing_connector_is_linked_and_then_updated(tree: Tree) -> None:
     tree.commit({"connector-old/pyproject.toml": "[project]\n"})
     unready = tree.run("link", "connector-old", *ANSWERS)
     assert unready.exit_code == 2

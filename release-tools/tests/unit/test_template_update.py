@@ -48,7 +48,7 @@ def test_a_change_of_the_template_reaches_every_connector_and_own_work_stays(tre
     assert link(tree)["_template_tree"] == git(tree.root, "rev-parse", "HEAD:connector-template")
 
 
-def test_new_files_of_the_template_come_and_removed_ones_go(tree: Tree) -> None:
+def test_an_update_adds_new_template_files_and_deletes_removed_ones(tree: Tree) -> None:
     tree.commit(
         {
             f"{PROJECT}/.ci/run": "#!/bin/sh\n",
@@ -63,7 +63,7 @@ def test_new_files_of_the_template_come_and_removed_ones_go(tree: Tree) -> None:
     assert tree.check("connector-one")["connector-one"]["state"] == "up to date"
 
 
-def test_a_change_next_to_the_authors_is_a_conflict_that_is_told(tree: Tree) -> None:
+def test_a_change_next_to_the_authors_edit_is_reported_as_a_conflict(tree: Tree) -> None:
     tree.commit(tree.replaced(PYPROJECT, '">=3.11"', '">=3.11,<4"'))
     tree.commit(tree.replaced(f"{PROJECT}/pyproject.toml", '">=3.11"', '">=3.12"'))
     said = tree.update(exit_code=1)
@@ -81,7 +81,7 @@ def test_a_change_next_to_the_authors_is_a_conflict_that_is_told(tree: Tree) -> 
     assert tree.check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_merge_that_is_no_toml_any_more_is_a_conflict_that_is_told(tree: Tree) -> None:
+def test_a_merge_that_is_not_valid_toml_is_reported_as_a_conflict(tree: Tree) -> None:
     tree.commit({PYPROJECT: "[tool.more]\na = 1\n\n" + tree.text(PYPROJECT)})
     template = f"{PROJECT}/pyproject.toml"
     tree.commit({template: tree.text(template) + "\n[tool.more]\na = 1\n"})
@@ -91,7 +91,7 @@ def test_a_merge_that_is_no_toml_any_more_is_a_conflict_that_is_told(tree: Tree)
     assert "cannot be read" in tree.check()["connector-one"]["error"]["message"]
 
 
-def test_an_edited_file_of_the_template_is_kept_and_told(tree: Tree) -> None:
+def test_an_edited_template_file_is_kept_and_reported(tree: Tree) -> None:
     tree.commit(tree.replaced("connector-one/tox.ini", "commands", "set_env = A=1\ncommands"))
     assert "nothing to update" in tree.update(exit_code=1)
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "[tox]", "[tox]\nrequires = tox-uv"))
@@ -124,7 +124,7 @@ def test_restore_takes_the_files_of_the_template(tree: Tree) -> None:
         ("\0mine", "theirs\n", "both changed it, and it is not text"),
     ],
 )
-def test_what_cannot_be_merged_is_left_and_told(
+def test_a_file_that_cannot_be_merged_is_kept_and_reported(
     tree: Tree, here: str | None, there: str | None, message: str
 ) -> None:
     tree.commit({"connector-one/tox.ini": here, f"{PROJECT}/tox.ini": there})
@@ -139,7 +139,7 @@ def test_a_new_file_of_the_template_does_not_overwrite_one_of_the_author(tree: T
     assert "mine\n" in tree.text("connector-one/notes.md")
 
 
-def test_a_folder_in_the_way_of_a_new_file_is_told(tree: Tree) -> None:
+def test_a_folder_with_the_name_of_a_new_file_is_reported(tree: Tree) -> None:
     tree.commit({"connector-one/notes/a.md": "mine\n", f"{PROJECT}/notes": "theirs\n"})
     said = tree.update(exit_code=2)
     assert "connector-one was only partially updated" in said

@@ -51,7 +51,7 @@ def test_the_requirement_of_a_line_takes_its_releases_and_no_other(spark_line, p
 
 
 @given(st.text(max_size=12))
-def test_what_is_read_is_written_the_same_way(text):
+def test_a_release_name_survives_a_round_trip(text):
     for parse in (Version.parse, SparkLine.parse, ReleaseVersion.parse):
         try:
             parsed = parse(text)
@@ -74,7 +74,7 @@ def test_what_is_read_is_written_the_same_way(text):
         ("03.1.2-3.5", "3.1.2-3.5"),
     ],
 )
-def test_a_near_miss_is_refused_with_the_right_spelling(written, meant):
+def test_a_misspelling_is_refused_with_the_right_spelling(written, meant):
     with pytest.raises(VersionError) as caught:
         ReleaseVersion.parse(written)
     assert (str(caught.value), caught.value.hint) == (
@@ -86,7 +86,7 @@ def test_a_near_miss_is_refused_with_the_right_spelling(written, meant):
 @pytest.mark.parametrize(
     "written", ["", "3.1.2", "3.5", "newest", "3.1.2-", "3.1.2-3.5.9", "٣.1.2-3.5"]
 )
-def test_what_stands_for_no_release_is_refused_with_an_example(written):
+def test_an_invalid_release_name_is_refused_with_an_example(written):
     with pytest.raises(VersionError) as caught:
         ReleaseVersion.parse(written)
     assert caught.value.hint == "write MAJOR.MINOR.PATCH-SPARK, as in 3.1.2-3.5"

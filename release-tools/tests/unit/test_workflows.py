@@ -72,7 +72,7 @@ def test_scripts_are_shell_without_expressions(name: str) -> None:
         assert problem(Block(1, "bash", script)) is None
 
 
-def test_actions_of_others_are_pinned_by_commit_and_everywhere_alike() -> None:
+def test_third_party_actions_are_pinned_by_the_same_commit_everywhere() -> None:
     pins = defaultdict(set)
     for path in FILES:
         for action, pin in re.findall(r"uses: (actions/[\w-]+)@(.*)", path.read_text()):
@@ -123,7 +123,7 @@ def test_the_same_state_is_laid_in_twice(house):
     assert lay_in(house, "connector-x").returncode == 0
 
 
-def test_another_folder_is_not_replaced(house):
+def test_a_foreign_folder_is_not_replaced(house):
     done = lay_in(house, "../own")
     assert done.returncode == 2
     assert "expected the name of a connector" in done.stderr
