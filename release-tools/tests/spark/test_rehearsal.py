@@ -195,7 +195,7 @@ def test_uv_chooses_the_build_for_the_spark(rehearsal, installed):
     assert found["pyspark"].startswith(f"{spark_line}.")
 
 
-def test_pip_chooses_the_same_and_leaves_spark_alone(rehearsal, installed):
+def test_pip_chooses_the_same_build_and_keeps_spark(rehearsal, installed):
     environment, spark_line = installed
     before = environment.versions()
     output(

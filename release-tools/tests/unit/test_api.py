@@ -134,7 +134,7 @@ def test_a_file_that_no_longer_needs_its_permission_is_reported(tree):
     ]
 
 
-def test_a_public_name_is_described_and_there(tmp_path):
+def test_a_public_name_exists_and_has_a_description(tmp_path):
     package = tmp_path / "one"
     package.mkdir()
     (package / "__init__.py").write_text('__all__ = ["A"]\n\n\nclass A:\n    pass\n')
@@ -145,7 +145,7 @@ def test_a_public_name_is_described_and_there(tmp_path):
         list(public_names([tmp_path], ["one"]))
 
 
-def test_an_all_that_is_made_is_refused():
+def test_a_computed_all_is_refused():
     with pytest.raises(ApiError, match="has no __all__ that is a list of names"):
         exports("__all__ = sorted(dir())", "one")
 

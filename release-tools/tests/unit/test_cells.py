@@ -73,7 +73,7 @@ def test_the_default_cells_pair_the_newest_with_the_oldest():
     connector=st.sampled_from([None, ONE, "connector-two"]),
     lines=st.lists(st.sampled_from(["4.3", "3.5"]), min_size=1, max_size=2, unique=True),
 )
-def test_corners_are_of_every_connector_and_at_most_two(connector, lines):
+def test_every_connector_has_at_most_two_corner_cells(connector, lines):
     cells = [cell for line in lines for cell in TWO_MAJORS.cells() if str(cell.spark) == line]
     cells = [cell for cell in TWO_MAJORS.cells() if cell in cells]
     if connector:
@@ -146,7 +146,7 @@ def test_uncommitted_changes_count_only_on_request(matrix_tree: MatrixTree):
     assert digest(matrix_tree, working_tree=True) != before
 
 
-def test_a_release_is_tested_as_it_was_whatever_main_has(matrix_tree: MatrixTree):
+def test_a_release_is_tested_from_its_pin_regardless_of_main(matrix_tree: MatrixTree):
     matrix_tree.release()
     before = digest(matrix_tree)
     matrix_tree.commit({f"{ONE}/new.py": "1"})
@@ -246,7 +246,7 @@ def test_a_result_holds_for_the_same_inputs_and_no_more_tests(stored, tests, hol
     assert result(**stored).holds_for("a", tests) is holds
 
 
-def test_results_survive_and_stand_in_a_table(tmp_path: Path):
+def test_results_are_stored_and_shown_in_a_table(tmp_path: Path):
     path = tmp_path / "results.json"
     assert Results.read(path).cells == {}
     results = Results(cells={"connector-one 2.0.0-3.5": result()})

@@ -168,7 +168,7 @@ def test_proposals_are_not_in_the_sidebar_but_on_the_page_of_the_process(reposit
     assert 'href="flips/0001-a.html"' in (site / "FLIP-PROCESS.html").read_text()
 
 
-def test_a_built_in_type_does_not_link_to_a_name_that_matches(repository):
+def test_a_built_in_type_does_not_link_to_a_member_of_the_same_name(repository):
     assert run(repository).exit_code == 0
     page = (repository / "build/site/connector-one/api/connector_one.html").read_text()
     signature = page.partition('id="connector_one.Thing"')[2].partition("</dt>")[0]

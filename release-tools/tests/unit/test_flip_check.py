@@ -207,7 +207,7 @@ def test_an_unknown_base_is_an_error(decided, revision):
     assert "is not a commit of this clone" in decided.flip("check", f"--base={revision}", code=2)
 
 
-def test_an_unreadable_proposal_in_the_base_is_reported(decided):
+def test_an_invalid_proposal_in_the_base_is_reported(decided):
     decided.replace(3, "author: eve", "author: a b")
     decided.base = decided.commit()
     decided.replace(3, "author: a b", "author: eve")

@@ -93,7 +93,7 @@ def test_a_short_discussion_needs_a_reason(flips):
     assert flips.read(number).header.history[-1].reason == "a release waits for it"
 
 
-def test_a_vote_cannot_open_with_too_few_binding_voters(flips):
+def test_a_vote_cannot_open_with_too_few_maintainers(flips):
     flips.propose("One")
     flips.discuss(1)
     flips.later(days=8)

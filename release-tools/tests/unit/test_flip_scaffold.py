@@ -138,7 +138,7 @@ def test_a_foreign_folder_is_not_changed(accepted):
         (("--sponsor", "carol"), "carol is not a maintainer in MAINTAINERS.yaml"),
     ],
 )
-def test_a_sponsor_who_is_a_maintainer_is_needed(accepted, options, message):
+def test_the_sponsor_must_be_a_maintainer(accepted, options, message):
     assert message in accepted.flip("scaffold", "1", *options, code=2)
 
 

@@ -153,7 +153,7 @@ def test_files_and_their_metadata_are_served(address, wheel):
 
 
 @pytest.mark.parametrize("asked", ["Connector_One/", "connector-one", "connector.one"])
-def test_other_spellings_of_a_project_lead_to_it(address, asked):
+def test_other_spellings_of_a_project_redirect_to_it(address, asked):
     status, headers, _ = get(address, f"/simple/{asked}")
     assert (status, headers["Location"]) == (301, "/simple/connector-one/")
 

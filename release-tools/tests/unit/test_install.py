@@ -108,13 +108,13 @@ def test_an_incompatible_request_is_refused_in_one_sentence(text, into, message,
     assert hint in caught.value.hint
 
 
-def test_beside_the_spark_of_a_platform_nothing_else_is_installed():
+def test_with_the_spark_of_a_platform_only_the_connector_is_installed():
     made = planned("connector-kafka==3.1.2", target("3.5.2", packaged=False), no_deps=True)
     assert made.command[-2:] == ("--no-deps", "connector-kafka==3.1.2.3.5")
 
 
 @pytest.mark.parametrize("installer", Installer)
-def test_the_password_of_an_index_is_neither_printed_nor_passed_as_an_argument(installer: Installer):
+def test_the_password_of_an_index_is_neither_printed_nor_an_argument(installer: Installer):
     url = "https://me:canary@index.example/simple"
     made = plan(
         Request.parse("connector-kafka==3.1.2"), target(), installer=installer, index_url=url

@@ -247,7 +247,7 @@ def test_a_commit_on_no_branch_is_refused(matrix_tree: MatrixTree):
     assert f"merge it with `git merge -s ours {commit[:10]}`" in output
 
 
-def test_a_commit_missing_from_a_shallow_clone_is_reported_as_such(matrix_tree: MatrixTree, tmp_path):
+def test_a_commit_missing_from_a_shallow_clone_is_reported(matrix_tree: MatrixTree, tmp_path):
     matrix_tree.release()
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{matrix_tree.root}", str(clone))

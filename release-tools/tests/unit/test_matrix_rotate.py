@@ -140,7 +140,7 @@ def test_a_new_major_is_for_the_lines_that_main_is_built_for(matrix_tree: Matrix
     assert read(matrix_tree).connectors[ONE].majors["3"].spark == ("4.3",)
 
 
-def test_an_unreleased_major_cannot_be_rotated(matrix_tree: MatrixTree):
+def test_a_major_cannot_start_before_its_predecessor_is_released(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("rotate", "--major", ONE)
     assert result.exit_code == 2
     assert (
@@ -152,7 +152,7 @@ def test_an_unreleased_major_cannot_be_rotated(matrix_tree: MatrixTree):
     "arguments",
     [(), ("--spark", "5.0", "--major", ONE), ("--major", ONE, "--java", "21")],
 )
-def test_a_rotation_changes_one_dimension(matrix_tree: MatrixTree, arguments):
+def test_a_rotation_needs_exactly_one_target(matrix_tree: MatrixTree, arguments):
     assert matrix_tree.matrix("rotate", *arguments).exit_code == 2
 
 

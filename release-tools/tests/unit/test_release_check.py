@@ -124,7 +124,7 @@ def test_a_feature_on_the_older_major_is_refused_even_when_it_was_gathered(relea
     ]
 
 
-def test_a_patch_on_its_line_is_sent_to_where_the_matrix_knows_the_release(release_tree):
+def test_a_patch_needs_a_branch_on_which_the_matrix_has_the_release(release_tree):
     release_tree.released()
     release_tree.run("branch", CONNECTOR, "--major", "2")
     git(release_tree.root, "switch", "--quiet", "connector-one-2.x")

@@ -135,9 +135,7 @@ def test_a_shallow_clone_is_an_error_with_a_hint(tree: Tree, tmp_path: Path) -> 
     assert "is not in this clone" in verdict["error"]["message"]
 
 
-def test_a_shallow_clone_works_while_the_template_is_unchanged(
-    tree: Tree, tmp_path: Path
-) -> None:
+def test_a_shallow_clone_works_while_the_template_is_unchanged(tree: Tree, tmp_path: Path) -> None:
     tree.commit({"notes.md": "unrelated\n"})
     git(tmp_path, "clone", "--quiet", "--depth=1", tree.root.as_uri(), "shallow")
     assert Tree(tmp_path / "shallow").check()["connector-one"]["state"] == "up to date"
@@ -220,7 +218,7 @@ def test_a_folder_outside_a_repository_or_without_a_template_is_an_error(tmp_pat
     assert "does not contain the folder connector-template" in result.output
 
 
-def test_nothing_is_left_in_the_home(tree: Tree, home: Path) -> None:
+def test_no_files_remain_in_the_home_folder(tree: Tree, home: Path) -> None:
     # A separate process, because cookiecutter reads the home folder on import.
     command = [sys.executable, "-m", "connector_release_tools", "template", "check"]
     done = subprocess.run(command, cwd=tree.root, capture_output=True, text=True, check=False)

@@ -81,7 +81,7 @@ def test_a_change_next_to_the_authors_edit_is_reported_as_a_conflict(tree: Tree)
     assert tree.check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_merge_that_is_not_valid_toml_is_reported_as_a_conflict(tree: Tree) -> None:
+def test_a_merge_with_invalid_toml_is_reported_as_a_conflict(tree: Tree) -> None:
     tree.commit({PYPROJECT: "[tool.more]\na = 1\n\n" + tree.text(PYPROJECT)})
     template = f"{PROJECT}/pyproject.toml"
     tree.commit({template: tree.text(template) + "\n[tool.more]\na = 1\n"})
@@ -160,7 +160,7 @@ def test_files_that_the_template_gives_to_the_author_or_takes_back(tree: Tree) -
     assert {each["state"] for each in tree.check().values()} == {"up to date"}
 
 
-def test_a_folder_with_changes_is_refused_the_others_are_updated_and_it_can_go_on(
+def test_a_folder_with_changes_is_refused_and_the_others_are_updated(
     tree: Tree,
 ) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))

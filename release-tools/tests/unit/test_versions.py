@@ -51,7 +51,7 @@ def test_the_requirement_of_a_line_takes_its_releases_and_no_other(spark_line, p
 
 
 @given(st.text(max_size=12))
-def test_a_release_name_survives_a_round_trip(text):
+def test_parsed_versions_survive_a_round_trip(text):
     for parse in (Version.parse, SparkLine.parse, ReleaseVersion.parse):
         try:
             parsed = parse(text)
@@ -95,6 +95,6 @@ def test_an_invalid_release_name_is_refused_with_an_example(written):
 @pytest.mark.parametrize(
     "written", ["connector-kafka", "connector-kafka==", "==3.1.2-3.5", "a b c"]
 )
-def test_what_names_no_release_is_refused(written):
+def test_an_invalid_version_is_refused(written):
     with pytest.raises(VersionError):
         Release.parse(written)
