@@ -29,7 +29,7 @@ __all__ = ["OutsideMatrixWarning", "check_spark"]
 # --fix` writes it.
 LINES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "3.5": {"spark": ["3.5"], "python": ["3.11"]},
-    "4.3": {"spark": ["4.3", "4.2", "4.1", "4.0"], "python": ["3.11", "3.13"]},
+    "4.3": {"spark": ["4.3", "4.2", "4.1", "4.0"], "python": ["3.11", "3.13", "3.12"]},
 }
 # 3.1.2.3.5 is version 3.1.2 for Spark 3.5; a checkout has only the version.
 _BUILD: Final = re.compile(r"(\d+\.\d+\.\d+)\.(\d+\.\d+)")
