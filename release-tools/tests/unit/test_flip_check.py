@@ -144,7 +144,7 @@ def test_a_proposal_in_a_vote_cannot_be_changed_but_may_return_to_discussion(dec
     assert "follow the rules" in compared(decided, code=0)
 
 
-def test_a_number_stays_assigned(decided):
+def test_a_number_cannot_be_reassigned(decided):
     decided.path(3).unlink()
     assert "0003-three.md: was removed; numbers are never reused" in compared(decided)
 

@@ -8,7 +8,7 @@ import pytest
 from connector_release_tools.flips.model import Status
 
 
-def test_a_proposal_goes_from_a_draft_to_acceptance(flips):
+def test_a_draft_advances_to_acceptance(flips):
     number = flips.propose("Plans & reports")
     assert flips.path(number).name == "0001-plans-reports.md"
     assert flips.read(number).title == "Plans & reports"
@@ -26,7 +26,7 @@ def test_numbers_follow_the_highest(flips):
     assert flips.path(18).name == "0018-next.md"
 
 
-def test_a_dry_run_shows_the_change_and_makes_none(flips):
+def test_a_dry_run_shows_the_change_and_writes_nothing(flips):
     said = flips.flip("new", "One", "--author", "eve", "--dry-run")
     assert "+# FLIP 0001: One" in said
     assert not list((flips.root / "flips").glob("*.md"))

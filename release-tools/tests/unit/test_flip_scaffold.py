@@ -87,7 +87,7 @@ def test_a_dry_run_changes_nothing(accepted):
     assert changed(accepted) == set()
 
 
-def test_a_second_run_has_nothing_to_do(accepted):
+def test_a_second_run_changes_nothing(accepted):
     accepted.flip("scaffold", "1", "--sponsor", "bob")
     accepted.commit()
     said = accepted.flip("scaffold", "1")

@@ -180,11 +180,11 @@ def test_nothing_else_is_served(address, path):
 @given(st.lists(st.sampled_from(
     ["simple", "connector-one", "linked", "link", "..", ".", "", "%2e%2e", "..%2f..", "secret",
      "index", "%00"]), max_size=6))  # fmt: skip
-def test_no_path_leads_out_of_the_index(address, parts):
+def test_no_path_escapes_the_index(address, parts):
     assert b"nobody's" not in get(address, "/" + "/".join(parts))[2]
 
 
-def test_only_this_machine_is_served(index):
+def test_only_local_clients_are_served(index):
     with IndexServer(index) as server:
         assert server.server_address[0] == "127.0.0.1"
 

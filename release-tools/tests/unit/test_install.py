@@ -49,7 +49,7 @@ def test_the_requested_release_is_parsed_from_its_name(name, version, spark_line
         ("==3.1.2", "write NAME==VERSION-SPARK, as in connector-kafka==3.1.2-3.5"),
     ],
 )
-def test_another_spelling_is_refused_with_the_right_one(text, hint):
+def test_another_spelling_is_refused_with_the_correct_one(text, hint):
     with pytest.raises(VersionError) as caught:
         Request.parse(text)
     assert caught.value.hint == hint

@@ -79,7 +79,7 @@ def test_comments_survive(matrix_tree: MatrixTree):
     assert f"    end_of_life: {TODAY}\n    pins" in text
 
 
-def test_a_dry_run_shows_the_change_and_makes_none(matrix_tree: MatrixTree):
+def test_a_dry_run_shows_the_change_and_writes_nothing(matrix_tree: MatrixTree):
     output = matrix_tree.matrix("rotate", "--spark", "5.0", "--dry-run").output
     assert '+  "5.0":\n' in output
     assert "-LINES := 35 43\n+LINES := 43 50\n" in output

@@ -53,7 +53,7 @@ def test_the_source_distribution_gives_the_same_wheel(built, release_tree, tmp_p
     assert made.read_bytes() == built[wheel].read_bytes()
 
 
-def test_one_line_may_be_built(release_tree):
+def test_a_single_line_can_be_built(release_tree):
     said = release_tree.run("build", CONNECTOR, "--spark", "4.3", "--dry-run").output
     assert [line.split()[2] for line in said.splitlines()] == [
         "build/dist/connector_one-2.0.0.4.3.tar.gz",
@@ -61,7 +61,7 @@ def test_one_line_may_be_built(release_tree):
     ]
 
 
-def test_a_line_that_it_is_not_for_is_refused(release_tree):
+def test_an_unsupported_line_is_refused(release_tree):
     said = release_tree.error("build", CONNECTOR, "--spark", "4.0")
     assert "connector-one-2.0.0 is not for Spark 4.0" in said
 

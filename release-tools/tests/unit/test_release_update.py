@@ -47,7 +47,7 @@ def test_the_printed_command_undoes_the_update(tree):
     assert status(tree) == []
 
 
-def test_a_dry_run_shows_the_changes_and_makes_none(tree):
+def test_a_dry_run_shows_the_changes_and_writes_nothing(tree):
     said = tree.run("update", CONNECTOR, "--version", "2.0.0", "--dry-run").output
     assert "+- All of it." in said
     assert status(tree) == []
@@ -83,7 +83,7 @@ def test_notes_without_a_fragment_are_an_error(tree):
     assert "contains no fragment for 2.0.0" in tree.error("notes", CONNECTOR)
 
 
-def test_a_fragment_that_came_too_late_is_named(tree):
+def test_a_late_fragment_is_reported(tree):
     tree.update()
     tree.fragment("+late.bugfix.md")
     said = tree.error("update", CONNECTOR)

@@ -185,14 +185,14 @@ def test_every_license_of_several_classifiers_must_be_allowed(tmp_path, nothing_
     assert installed(tmp_path, *copyleft, licences=[*allowed, "Apache Software License"]) == []
 
 
-def test_a_wheel_that_cannot_be_imported_is_named(tmp_path, nothing_but_here):
+def test_a_wheel_that_cannot_be_imported_is_reported(tmp_path, nothing_but_here):
     broken = {"connector_one/__init__.py": "import nothing_of_this_name\n"}
     (said,) = installed(tmp_path, **broken)
     assert "cannot be used on Spark 3.5" in said
     assert "No module named 'nothing_of_this_name'" in said
 
 
-def test_a_wheel_whose_requirements_no_index_has_is_named(tmp_path, nothing_but_here):
+def test_a_wheel_with_unavailable_requirements_is_reported(tmp_path, nothing_but_here):
     (said,) = installed(tmp_path, "Requires-Dist: nobody-has-this")
     assert "cannot be used on Spark 3.5" in said
     assert "nobody-has-this" in said

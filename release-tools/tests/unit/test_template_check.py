@@ -121,7 +121,7 @@ def test_the_named_connectors_are_checked(tree: Tree) -> None:
     assert "connector-one, connector-two" in result.output
 
 
-def test_another_clone_of_the_repository_is_checked_alike(tree: Tree, tmp_path: Path) -> None:
+def test_another_clone_of_the_repository_gives_the_same_result(tree: Tree, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", str(tree.root), "elsewhere")
     clone = Tree(tmp_path / "elsewhere")
     assert clone.check()["connector-one"]["state"] == "up to date"

@@ -54,7 +54,7 @@ PATTERNS = st.lists(
 
 
 @given(paths=st.sets(PATHS, max_size=6), patterns=st.lists(PATTERNS, max_size=3))
-def test_skip_means_what_it_means_to_cruft(paths: set[str], patterns: list[str]) -> None:
+def test_skip_has_the_same_meaning_as_in_cruft(paths: set[str], patterns: list[str]) -> None:
     assume(not any(path.startswith(f"{other}/") for path in paths for other in paths))
     with tempfile.TemporaryDirectory() as folder:
         project, rendering = Path(folder) / "pyproject.toml", Path(folder) / "rendering"

@@ -108,7 +108,7 @@ def lay_in(house: Path, connector: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("connector", ["connector-x", "connector-new"])
-def test_a_connector_is_laid_into_the_house(house, connector):
+def test_a_connector_is_copied_into_the_main_repository(house, connector):
     done = lay_in(house, connector)
     assert done.returncode == 0, done.stderr
     own = git(house.parent / "own", "rev-parse", "HEAD^{tree}")
@@ -118,7 +118,7 @@ def test_a_connector_is_laid_into_the_house(house, connector):
     assert git(house, "show", "HEAD:core.py") == ""
 
 
-def test_the_same_state_is_laid_in_twice(house):
+def test_copying_a_connector_twice_gives_the_same_state(house):
     assert lay_in(house, "connector-x").returncode == 0
     assert lay_in(house, "connector-x").returncode == 0
 
