@@ -61,7 +61,7 @@ class LeaseView:
     claimed_at: float
     seen_at: float
     released: bool
-    running: bool | None = None
+    running: bool | None
 
 
 @dataclass(kw_only=True)

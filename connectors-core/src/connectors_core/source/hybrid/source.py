@@ -133,7 +133,7 @@ class HybridSourceBuilder:
         self,
         source: AnySource | SourceFactory,
         *,
-        boundedness: (Boundedness | Literal["bounded", "continuous unbounded"] | None) = None,
+        boundedness: Boundedness | Literal["bounded", "continuous unbounded"] | None = None,
         traits: SplitTraits | None = None,
         starts_at: datetime | None = None,
         allow_gap: bool = False,
