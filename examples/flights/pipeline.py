@@ -84,9 +84,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
     flights = pipeline.from_source(
         flights_of_files_then_kafka(places, servers.kafka),
         uid="flights",
-        watermark_strategy=aligned(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(days=1))
-        ),
+        watermark_strategy=aligned(WatermarkStrategy.for_bounded_out_of_orderness("1 d")),
     )
     # One file per airport, which exists from the start.
     weather = pipeline.from_source(
@@ -173,7 +171,7 @@ def flights_of_files_then_kafka(places: Places, bootstrap_servers: str) -> Hybri
 def aligned(strategy: WatermarkStrategy) -> WatermarkStrategy:
     """Event times by hour. No file is read further ahead of the slowest one than this."""
     return strategy.with_timestamp_assigner("time_hour").with_watermark_alignment(
-        "calendar", max_drift=timedelta(days=21)
+        "calendar", max_drift="21 d"
     )
 
 

@@ -38,6 +38,7 @@ from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
     FatalError,
+    InvalidOptionError,
     LeaseError,
     UnsupportedError,
 )
@@ -569,6 +570,16 @@ def test_an_invalid_pipeline_is_refused(
         build(pipeline, spark)
     new_pipeline(spark, tmp_path)  # the refused pipeline holds no lease
     assert not (tmp_path / "checkpoint" / "query-0").exists()
+
+
+@pytest.mark.parametrize("keyword", ["trigger_interval", "lease_expiry", "connection_timeout"])
+def test_the_durations_of_a_pipeline_are_checked(
+    spark: SparkSession, tmp_path: Path, keyword: str
+) -> None:
+    new_pipeline(spark, tmp_path, **{keyword: "90 s"})
+    with pytest.raises(InvalidOptionError, match="a duration with a unit") as refused:
+        new_pipeline(spark, tmp_path, **{keyword: 5})
+    assert refused.value.option == keyword
 
 
 def test_batch_and_streaming_sources_cannot_be_mixed(spark: SparkSession, tmp_path: Path) -> None:

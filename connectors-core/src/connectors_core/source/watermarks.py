@@ -17,12 +17,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.options import DURATION, Bound, Option, format_duration
 from connectors_core.source.event_time import (
     END_OF_TIME,
     EVENT_TIME_DELAY,
@@ -64,6 +65,40 @@ __all__ = [
 ]
 
 
+_LIMIT: Final = f"below {format_duration(EVENT_TIME_DELAY)}"
+_NOT_NEGATIVE: Final = Bound(
+    f"at least 0 s and {_LIMIT}", lambda value: timedelta(0) <= value < EVENT_TIME_DELAY
+)
+_POSITIVE: Final = Bound(
+    f"above 0 s and {_LIMIT}", lambda value: timedelta(0) < value < EVENT_TIME_DELAY
+)
+
+_MAX_OUT_OF_ORDERNESS: Final = Option(
+    "max_out_of_orderness",
+    DURATION,
+    validator=_NOT_NEGATIVE,
+    doc="How much older a row may be than the newest previous row of its split.",
+)
+_IDLE_TIMEOUT: Final = Option(
+    "timeout",
+    DURATION,
+    validator=_POSITIVE,
+    doc="Time without rows after which a split does not hold back the watermark.",
+)
+_MAX_DRIFT: Final = Option(
+    "max_drift",
+    DURATION,
+    validator=_NOT_NEGATIVE,
+    doc="How far a split may be ahead of the slowest one.",
+)
+_UPDATE_INTERVAL: Final = Option(
+    "update_interval",
+    DURATION,
+    validator=_NOT_NEGATIVE,
+    doc="Minimum time between two increases of the maximum.",
+)
+
+
 @dataclass(frozen=True)
 class WatermarkAlignment:
     """Sources that advance together (Flink's FLIP-182; per split: FLIP-217).
@@ -86,9 +121,11 @@ class WatermarkStrategy:
     Start with one of the ``for_...`` methods and continue with the ``with_...`` methods, each of
     which returns a new strategy::
 
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
+        WatermarkStrategy.for_bounded_out_of_orderness("5 s")
             .with_timestamp_assigner("time_hour")
-            .with_idleness(timedelta(minutes=1))
+            .with_idleness("1 min")
+
+    These methods take a duration as a `timedelta` or as text.
 
     Immutable and sent to executors. A task reports its watermark once per plan, which corresponds
     to an auto-watermark interval in Flink.
@@ -110,9 +147,13 @@ class WatermarkStrategy:
     alignment: WatermarkAlignment | None = None
 
     @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: timedelta) -> WatermarkStrategy:
-        """Expect rows at most this much older than the newest previous row of their split."""
-        bound = _duration(max_out_of_orderness, "max_out_of_orderness")
+    def for_bounded_out_of_orderness(max_out_of_orderness: timedelta | str) -> WatermarkStrategy:
+        """Expect rows at most this much older than the newest previous row of their split.
+
+        Raises:
+            ConfigurationError: The duration is negative or invalid.
+        """
+        bound = _MAX_OUT_OF_ORDERNESS.accept(max_out_of_orderness)
         return WatermarkStrategy(out_of_orderness=bound)
 
     @staticmethod
@@ -193,7 +234,7 @@ class WatermarkStrategy:
         assigner = TimestampAssigner(column, name, epoch_unit)
         return dataclasses.replace(self, timestamp_assigner=assigner)
 
-    def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
+    def with_idleness(self, timeout: timedelta | str) -> WatermarkStrategy:
         """Do not let a split that had no rows for this long hold back the watermark.
 
         Only the time in which the split was polled without rows counts. A split that alignment or a
@@ -206,12 +247,15 @@ class WatermarkStrategy:
             timeout: Time without rows, by the driver's clock. A restart resets it.
 
         Raises:
-            ConfigurationError: The time is not positive.
+            ConfigurationError: The time is not positive or invalid.
         """
-        return dataclasses.replace(self, idleness=_duration(timeout, "timeout", positive=True))
+        return dataclasses.replace(self, idleness=_IDLE_TIMEOUT.accept(timeout))
 
     def with_watermark_alignment(
-        self, group: str, max_drift: timedelta, update_interval: timedelta = timedelta(0)
+        self,
+        group: str,
+        max_drift: timedelta | str,
+        update_interval: timedelta | str = timedelta(0),
     ) -> WatermarkStrategy:
         """Advance with all splits of all sources of a group (Flink's FLIP-182 and FLIP-217).
 
@@ -237,8 +281,8 @@ class WatermarkStrategy:
             )
         alignment = WatermarkAlignment(
             group=group,
-            max_drift=_duration(max_drift, "max_drift"),
-            update_interval=_duration(update_interval, "update_interval"),
+            max_drift=_MAX_DRIFT.accept(max_drift),
+            update_interval=_UPDATE_INTERVAL.accept(update_interval),
         )
         return dataclasses.replace(self, alignment=alignment)
 
@@ -352,16 +396,3 @@ class WatermarkStrategy:
             per_record=self.per_record,
             state=state or {},
         )
-
-
-def _duration(value: timedelta, option: str, *, positive: bool = False) -> timedelta:
-    lowest = timedelta(microseconds=1) if positive else timedelta(0)
-    if not isinstance(value, timedelta) or not lowest <= value < EVENT_TIME_DELAY:
-        raise InvalidOptionError(
-            f"{option} is not a valid duration",
-            expected=f"a timedelta, {'more than' if positive else 'not less than'} 0 and below "
-            f"{EVENT_TIME_DELAY.days} days",
-            found=value,
-            option=option,
-        )
-    return value

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
@@ -42,6 +43,8 @@ class Pipeline:
     ``from_source`` returns DataFrames, and ``sink_to`` registers the output. ``run`` or ``start``
     builds one Spark query for all connected sources and sinks.
 
+    A duration is a `timedelta`, or a text such as "10 s" or "5 min".
+
     Args:
         spark: A classic session.
         name: The pipeline's name; stays the same for its checkpoint location.
@@ -72,7 +75,7 @@ class Pipeline:
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
-        InvalidOptionError: An argument has another type.
+        InvalidOptionError: A duration is invalid.
     """
 
     def __init__(
@@ -85,11 +88,11 @@ class Pipeline:
         storage_options: Mapping[str, Any] | None = None,
         streaming: bool | None = None,
         parallelism: int | None = None,
-        trigger_interval: timedelta = timedelta(0),
+        trigger_interval: timedelta | str = timedelta(0),
         commit_retries: CommitRetries | None = None,
-        lease_expiry: timedelta = LEASE_EXPIRY,
+        lease_expiry: timedelta | str = LEASE_EXPIRY,
         on_changed_query: Literal["refuse", "new-generation"] = "refuse",
-        connection_timeout: timedelta | None = timedelta(seconds=10),
+        connection_timeout: timedelta | str | None = timedelta(seconds=10),
         stop_on_sigterm: bool = True,
         progress: ShowProgress = False,
     ) -> None:
@@ -99,12 +102,8 @@ class Pipeline:
                 found=type(spark).__module__,
                 hint="create the session with SparkSession.builder.master(...)",
             )
-        for argument, value in {
-            "trigger_interval": trigger_interval,
-            "lease_expiry": lease_expiry,
-            "connection_timeout": connection_timeout,
-        }.items():
-            check_type(argument, value, timedelta, example="timedelta(seconds=10)")
+        trigger_interval = durations.TRIGGER_INTERVAL.accept(trigger_interval)
+        lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)
         location = os.fspath(checkpoint_location)
         checkpoint = location.removeprefix("file://")
         root = StateStore(os.fspath(state_location or _state_location(location)), storage_options)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Never, Self
 
 from connectors_core.engine._faults import FaultInjected
+from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.registrations import Registrations
@@ -75,6 +76,7 @@ class LocalPipeline:
 
     Raises:
         UnsupportedError: An argument has a value that needs Spark.
+        InvalidOptionError: A duration is invalid.
     """
 
     def __init__(
@@ -86,11 +88,11 @@ class LocalPipeline:
         storage_options: Mapping[str, Any] | None = None,
         streaming: bool | None = None,
         parallelism: int = 2,
-        trigger_interval: timedelta = timedelta(0),
+        trigger_interval: timedelta | str = timedelta(0),
         commit_retries: CommitRetries | None = None,
-        lease_expiry: timedelta = LEASE_EXPIRY,
+        lease_expiry: timedelta | str = LEASE_EXPIRY,
         on_changed_query: Literal["refuse", "new-generation"] = "refuse",
-        connection_timeout: timedelta | None = None,
+        connection_timeout: timedelta | str | None = None,
         stop_on_sigterm: bool = False,
         progress: bool | Literal["auto"] = False,
     ) -> None:
@@ -103,10 +105,11 @@ class LocalPipeline:
         _refuse_others("stop_on_sigterm", stop_on_sigterm, False)
         _refuse_others("progress", progress, False)
         self._name = name
-        self._lease_expiry = lease_expiry
+        self._lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)
         self._root = StateStore(location, storage_options)
         self._parallelism = parallelism
-        self._trigger_interval = trigger_interval.total_seconds()
+        interval = durations.TRIGGER_INTERVAL.accept(trigger_interval)
+        self._trigger_interval = interval.total_seconds()
         self._commit_retries = commit_retries or CommitRetries()
         self._registered = Registrations(name, connection_timeout=connection_timeout)
         self._rows: list[LocalRows] = []

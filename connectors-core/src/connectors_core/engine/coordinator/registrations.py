@@ -10,6 +10,7 @@ from connectors_core.engine.coordinator.connection_checks import (
     check_connections,
     check_state_location,
 )
+from connectors_core.engine.coordinator.durations import CONNECTION_TIMEOUT
 from connectors_core.engine.coordinator.identity import check_uid
 from connectors_core.engine.coordinator.pipeline_checks import (
     check_ends,
@@ -38,15 +39,19 @@ class Registrations:
     Args:
         name: Name of the pipeline.
         connection_timeout: Time in which their systems must respond; None skips the check.
+
+    Raises:
+        InvalidOptionError: The timeout is not a positive duration.
     """
 
-    def __init__(self, name: str, *, connection_timeout: timedelta | None) -> None:
+    def __init__(self, name: str, *, connection_timeout: timedelta | str | None) -> None:
         self.started = False
         self.sources: dict[str, SourceSettings] = {}
         self.tables: dict[str, LookupTableSource] = {}
         self.sinks: dict[str, SinkSettings] = {}
         self._name = name
-        self._timeout = None if connection_timeout is None else connection_timeout.total_seconds()
+        timeout = CONNECTION_TIMEOUT.accept(connection_timeout)
+        self._timeout = None if timeout is None else timeout.total_seconds()
 
     def check_open(self, method: str, uid: str | None = None) -> None:
         """Refuse a call after the start, or a uid that is already used.
