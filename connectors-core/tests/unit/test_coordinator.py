@@ -40,6 +40,7 @@ from connectors_core.source import (
     SupportsAvailableNow,
 )
 from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.source.rate_limiter import RateLimiter
 from connectors_core.source.watermarks import END_OF_TIME, MAX_WATERMARK, WatermarkGenerator
 
 LIVE = SplitTraits(end=False)
@@ -270,6 +271,23 @@ def test_a_rate_limit_spreads_rows_over_time_and_a_restart_owes_nothing():
     driver.run()
     # A full burst is read at once, and the rest at the rate. The restart owes no earlier rows.
     assert driver.clock() - again <= (60 - read) / 10 + 0.2
+    driver.assert_exactly_once()
+
+
+def test_a_rate_limiter_in_debt_reads_nothing_until_it_is_paid():
+    class Debt(RateLimiter):
+        def __init__(self):
+            self.tokens = [5, -3, -1, 5]
+
+        def permits(self, now):
+            return self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
+
+    class Owing(RateLimiterStrategy):
+        def create(self):
+            return Debt()
+
+    driver = driver_of(source_of(10), rate_limiter=Owing()).start(1).run()
+    assert [rows for rows in rows_per_plan(driver) if rows] == [5, 5]
     driver.assert_exactly_once()
 
 

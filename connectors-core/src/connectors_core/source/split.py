@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import UnionType
 from typing import Generic, Self, TypeAlias, TypeVar
+
+from connectors_core.errors import InvalidOptionError
 
 
 class SourceSplit:
@@ -69,17 +72,41 @@ class SplitTraits:
 class ReadLimits:
     """The maximum that one plan (micro-batch) may read; ``None`` is no limit.
 
+    A limit of 0 pauses a reader. A source as a whole needs limits above 0.
+
     Attributes:
         rows: Rows.
         bytes: Bytes of Arrow buffers.
         splits: Splits that are being read.
         seconds: Time spent reading.
+
+    Raises:
+        InvalidOptionError: A limit is negative or not a number.
     """
 
     rows: int | None = None
     bytes: int | None = None
     splits: int | None = None
     seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, limit in vars(self).items():
+            if limit is None:
+                continue
+            if isinstance(limit, bool) or not isinstance(limit, _number(name)):
+                raise _refusal(name, f"{limit!r} ({type(limit).__name__})")
+            if not limit >= 0:  # also refuses NaN
+                raise _refusal(name, limit)
+
+    def check_positive(self) -> None:
+        """Refuse a limit of 0, with which a source never reads a row.
+
+        Raises:
+            InvalidOptionError: A limit is 0.
+        """
+        for name, limit in vars(self).items():
+            if limit == 0:
+                raise _refusal(name, limit)
 
     def per_reader(self, subtask: int, parallelism: int) -> ReadLimits:
         """Return the share of one of ``parallelism`` readers; the shares add up to this limit."""
@@ -113,6 +140,21 @@ PlanLimits: TypeAlias = ReadLimits
 """Deprecated since 1.0.0, removed in 2.0.0: the former name of `ReadLimits`."""
 
 NumberT = TypeVar("NumberT", int, float)
+
+
+def _number(name: str) -> type[int] | UnionType:
+    """Return the type of a limit."""
+    return int | float if name == "seconds" else int
+
+
+def _refusal(name: str, found: object) -> InvalidOptionError:
+    number = "an integer" if _number(name) is int else "a number"
+    return InvalidOptionError(
+        f"the limit of {name} is invalid",
+        expected=f"{number} above 0, or None for no limit",
+        found=found,
+        option=f"limits.{name}",
+    )
 
 
 def _stricter(left: NumberT | None, right: NumberT | None) -> NumberT | None:

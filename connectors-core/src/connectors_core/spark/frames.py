@@ -13,7 +13,6 @@ from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.plan_log import StoredPlans
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
-from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
@@ -173,7 +172,6 @@ class PipelineFrames:
 
     def sink_to(self, sink: RegisteredSink) -> None:
         """Register a sink."""
-        check_topologies(sink.sink, sink.uid)
         sink.sink.validate(arrow_schema(sink.df.schema))
         self._registered.add_sink(sink)
         self.sinks.append(sink)

@@ -23,10 +23,9 @@ from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
-from connectors_core.source.source import AnySource, Source
+from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
-from connectors_core.spark.arguments import check_limits, check_type
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
@@ -176,19 +175,10 @@ class Pipeline:
             record_policy: Handles records that cannot be read.
 
         Raises:
-            ConfigurationError: The uid is invalid or already used, or options are incompatible.
+            ConfigurationError: The uid is invalid or already used, an argument has another type, or
+                options are incompatible.
         """
         self._registered.check_open("from_source", uid)
-        check_type("source", source, Source, example="FileSource('data/flights')")
-        check_type(
-            "watermark_strategy",
-            watermark_strategy,
-            WatermarkStrategy,
-            example="WatermarkStrategy.for_monotonous_timestamps()",
-        )
-        check_type("record_policy", record_policy, RecordPolicy, example="RecordPolicy.skip()")
-        check_limits(limits)
-        self._registered.check_connections({f"source {uid!r}": source})
         settings = SourceSettings.of(
             source,
             uid=uid,
@@ -201,6 +191,7 @@ class Pipeline:
             record_evaluator=record_evaluator,
             record_policy=record_policy,
         )
+        self._registered.check_connections({f"source {uid!r}": source})
         return self._frames.from_source(settings)
 
     @spelled_as_made
@@ -235,14 +226,12 @@ class Pipeline:
                 part of a job then runs again, rows may be lost or duplicated.
 
         Raises:
-            ConfigurationError: The uid is already used, or rows and table are incompatible.
+            ConfigurationError: The uid is already used, the table has another type, or rows and
+                table are incompatible.
             UnsupportedError: The type of the key cannot be compared exactly.
         """
         uid = uid or "-".join(["lookup", *on])
-        self._registered.check_open("lookup_join", uid)
-        check_type(
-            "table", table, LookupTableSource, example="FileTable(FileSource('data/airports'))"
-        )
+        self._registered.check_table(table, uid)
         self._registered.check_connections({f"lookup {uid!r}": table})
         return self._frames.lookup_join(
             df, table, uid=uid, on=on, how=how, columns=columns, allow_unstable=allow_unstable
@@ -273,11 +262,10 @@ class Pipeline:
             record_policy: Handles rows that cannot be written.
 
         Raises:
-            ConfigurationError: The uid is already used, or sink and rows are incompatible.
+            ConfigurationError: The uid is already used, an argument has another type, or sink and
+                rows are incompatible.
         """
-        self._registered.check_open("sink_to", uid)
-        check_type("sink", sink, Sink, example="FileSink('data/late')")
-        check_type("record_policy", record_policy, RecordPolicy, example="RecordPolicy.skip()")
+        self._registered.check_sink(sink, uid, record_policy)
         self._frames.sink_to(
             RegisteredSink(
                 uid=uid,

@@ -21,7 +21,6 @@ from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
-from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import UnsupportedError
@@ -132,7 +131,7 @@ class LocalPipeline:
     ) -> LocalRows:
         """Return the rows of a source; see `Pipeline.from_source`."""
         self._registered.check_open("from_source", uid)
-        self._registered.sources[uid] = SourceSettings.of(
+        settings = SourceSettings.of(
             source,
             uid=uid,
             parallelism=parallelism or self._parallelism,
@@ -142,6 +141,8 @@ class LocalPipeline:
             record_evaluator=record_evaluator,
             record_policy=record_policy,
         )
+        self._registered.check_connections({f"source {uid!r}": source})
+        self._registered.sources[uid] = settings
         self._rows.append(rows := LocalRows(uid))
         return rows
 
@@ -176,9 +177,8 @@ class LocalPipeline:
             UnsupportedError: The sink has a pre-write topology, which needs a DataFrame, or the
                 mode is for aggregates.
         """
-        self._registered.check_open("sink_to", uid)
+        self._registered.check_sink(sink, uid, record_policy)
         _refuse_others("output_mode", output_mode, "append")
-        check_topologies(sink, uid)
         if isinstance(sink, SupportsPreWriteTopology):
             raise UnsupportedError(
                 f"sink {uid!r} has a pre-write topology, a step over a DataFrame, and this "

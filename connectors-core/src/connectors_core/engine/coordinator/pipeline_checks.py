@@ -7,12 +7,46 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.records import RecordPolicy, RecordPolicyMode
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource, Boundedness
 
 _LOGGER: Final = logging.getLogger(__name__)
+
+
+def check_type(
+    argument: str, value: object, kind: type, *, example: str, optional: bool = False
+) -> None:
+    """Refuse an argument of another type. The error names no value, which may be a secret.
+
+    Args:
+        argument: Its name.
+        value: Its value.
+        kind: The type that it must have.
+        example: A valid value, as code.
+        optional: Whether it may be None, which stands for the default.
+
+    Raises:
+        InvalidOptionError: The value has another type.
+    """
+    if not isinstance(value, kind) and not (optional and value is None):
+        raise InvalidOptionError(
+            f"the type of {argument!r} is wrong",
+            expected=f"{kind.__name__}, such as {example}",
+            found=type(value).__name__,
+            option=argument,
+        )
+
+
+def check_record_policy(policy: object) -> None:
+    """Refuse a record policy of another type.
+
+    Raises:
+        InvalidOptionError: It is neither None nor a `RecordPolicy`.
+    """
+    example = "RecordPolicy.skip()"
+    check_type("record_policy", policy, RecordPolicy, example=example, optional=True)
 
 
 def check_not_started(method: str, *, started: bool) -> None:

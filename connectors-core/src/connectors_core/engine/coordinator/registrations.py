@@ -17,13 +17,17 @@ from connectors_core.engine.coordinator.pipeline_checks import (
     check_has_sinks,
     check_not_started,
     check_policies,
+    check_record_policy,
+    check_type,
     warn_of_unread,
 )
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.coordinator.writer_states import check_stateful
 from connectors_core.engine.state import StateStore
 from connectors_core.records import RecordPolicy
+from connectors_core.sink.sink import Sink
 from connectors_core.table.lookup_table_source import LookupTableSource
 
 
@@ -63,6 +67,29 @@ class Registrations:
         if uid is not None:
             taken = self.sources.keys() | self.tables.keys() | self.sinks.keys()
             check_uid(uid, taken, self._name)
+
+    def check_table(self, table: LookupTableSource, uid: str) -> None:
+        """Refuse arguments of ``lookup_join`` that the pipeline cannot use.
+
+        Raises:
+            ConfigurationError: The pipeline was started, the uid cannot be used, or the table has
+                another type.
+        """
+        self.check_open("lookup_join", uid)
+        example = "FileTable(FileSource('data/airports'))"
+        check_type("table", table, LookupTableSource, example=example)
+
+    def check_sink(self, sink: Sink, uid: str, record_policy: RecordPolicy | None) -> None:
+        """Refuse arguments of ``sink_to`` that the pipeline cannot use.
+
+        Raises:
+            ConfigurationError: The pipeline was started, the uid cannot be used, an argument has
+                another type, or the sink has incompatible abilities.
+        """
+        self.check_open("sink_to", uid)
+        check_type("sink", sink, Sink, example="FileSink('data/late')")
+        check_record_policy(record_policy)
+        check_topologies(sink, uid)
 
     def add_sink(self, settings: SinkSettings) -> None:
         """Add a sink.

@@ -163,7 +163,8 @@ class SourcePlanner:
     def _total(self) -> ReadLimits:
         """Return the limits of the next plan."""
         permits = self._rate_limiter.permits(self._clock())
-        return self._settings.limits.tightened_by(ReadLimits(rows=permits))
+        rows = None if permits is None else max(0, permits)  # a custom limiter may be in debt
+        return self._settings.limits.tightened_by(ReadLimits(rows=rows))
 
     def _queues(self) -> dict[int, tuple[list[PlannedSplit], ReadLimits]]:
         """Return the splits and limits of each reader in the next plan."""

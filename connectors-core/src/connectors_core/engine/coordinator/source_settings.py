@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
+from connectors_core.engine.coordinator.pipeline_checks import check_record_policy, check_type
 from connectors_core.records import RecordPolicy
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
-from connectors_core.source.source import AnySource
+from connectors_core.source.source import AnySource, Source
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
 
@@ -51,7 +52,24 @@ class SourceSettings:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
     ) -> Self:
-        """Return the settings from the arguments of ``from_source``, with the source's defaults."""
+        """Return the settings from the arguments of ``from_source``, with the source's defaults.
+
+        Raises:
+            InvalidOptionError: An argument has another type, or a limit is 0.
+        """
+        check_type("source", source, Source, example="FileSource('data/flights')")
+        check_type(
+            "watermark_strategy",
+            watermark_strategy,
+            WatermarkStrategy,
+            example="WatermarkStrategy.for_monotonous_timestamps()",
+            optional=True,
+        )
+        check_record_policy(record_policy)
+        example = "ReadLimits(rows=100_000)"
+        check_type("limits", limits, ReadLimits, example=example, optional=True)
+        if limits is not None:
+            limits.check_positive()
         return cls(
             uid=uid,
             source=source,
