@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transfor
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.options.declaration import Option, option
+from connectors_core.options.keywords import unexpected_keyword
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
@@ -254,11 +255,8 @@ class Configured:
         stranger = next((name for name in keywords if name not in known), None)
         if stranger is not None:
             meant = (cls.keyword_of(key) for key in cls.OPTIONS.suggest(stranger))
-            hint = " or ".join(dict.fromkeys(repr(each) for each in meant if each))
-            raise TypeError(
-                f"{cls.__name__}() got an unexpected keyword argument {stranger!r}"
-                + (f"; did you mean {hint}?" if hint else "")
-            )
+            suggestions = dict.fromkeys(each for each in meant if each)
+            raise unexpected_keyword(cls.__name__, stranger, suggestions)
         try:
             return dict(cls.__signature__.bind(*positional, **keywords).arguments)
         except TypeError as exc:

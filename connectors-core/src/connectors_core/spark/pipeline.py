@@ -19,6 +19,7 @@ from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lookup.join import JoinType
+from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.source.evaluator import RecordEvaluator
@@ -77,6 +78,7 @@ class Pipeline:
         InvalidOptionError: A duration is invalid.
     """
 
+    @suggesting_keywords
     def __init__(
         self,
         spark: SparkSession,
@@ -144,6 +146,7 @@ class Pipeline:
 
     # --- building -------------------------------------------------------------------------------
 
+    @suggesting_keywords
     @spelled_as_made
     def from_source(
         self,
@@ -194,6 +197,7 @@ class Pipeline:
         self._registered.check_connections({f"source {uid!r}": source})
         return self._frames.from_source(settings)
 
+    @suggesting_keywords
     @spelled_as_made
     def lookup_join(
         self,
@@ -237,6 +241,7 @@ class Pipeline:
             df, table, uid=uid, on=on, how=how, columns=columns, allow_unstable=allow_unstable
         )
 
+    @suggesting_keywords
     @spelled_as_made
     def sink_to(
         self,

@@ -24,6 +24,7 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import UnsupportedError
+from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.records import RecordPolicy
 from connectors_core.sink import Sink
 from connectors_core.sink.topology import SupportsPreWriteTopology
@@ -78,6 +79,7 @@ class LocalPipeline:
         InvalidOptionError: A duration is invalid.
     """
 
+    @suggesting_keywords
     def __init__(
         self,
         name: str,
@@ -116,6 +118,7 @@ class LocalPipeline:
         self._run: LocalRun | None = None
         self._error: BaseException | None = None
 
+    @suggesting_keywords
     @spelled_as_made
     def from_source(
         self,
@@ -159,6 +162,7 @@ class LocalPipeline:
             hint=_HINT_ON_SPARK,
         )
 
+    @suggesting_keywords
     @spelled_as_made
     def sink_to(
         self,
