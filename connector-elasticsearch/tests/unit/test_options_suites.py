@@ -134,6 +134,17 @@ def test_an_unsupported_flink_option_is_refused_with_the_reason(key: str) -> Non
     assert refused.value.hint
 
 
+def test_a_buffer_that_holds_no_request_is_refused_by_the_keys_of_the_sink() -> None:
+    few = {"sink.bulk-flush.max-actions": "100", "sink.bulk-flush.max-buffered-actions": "99"}
+    with pytest.raises(InvalidOptionError) as refused:
+        ElasticsearchSink.from_options({**VALID, **few})
+    assert refused.value.option == "sink.bulk-flush.max-buffered-actions"
+    assert refused.value.expected == "at least 100"
+    assert "'sink.bulk-flush.max-actions'" in refused.value.message
+    assert "sink.requests" not in str(refused.value)
+    assert "sink.batch" not in str(refused.value)
+
+
 @pytest.mark.parametrize("guarantee", ["exactly-once", "none"])
 def test_guarantees_other_than_at_least_once_are_refused_with_the_reason(guarantee: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:

@@ -104,12 +104,21 @@ class ConnectorError(Exception):
             if value is not None:
                 parts.append(f"  {label}: {value}")
         shown = "\n".join(parts)
-        if self.keyword is None:
-            return shown
-        key = re.escape(str(self.option))
-        if key.isidentifier():  # otherwise it may be a word of the sentence
-            key = f"(?<=')(?:{key})(?=')|(?<=\n  option: ){key}"
-        return re.sub(rf"(?<![\w.-])(?:{key})(?![\w-]|\.\w)", self.keyword, shown)
+        return (
+            shown if self.keyword is None else _respelled(shown, {str(self.option): self.keyword})
+        )
+
+    def rename_options(self, keys: Mapping[str, str]) -> None:
+        """Name options by other keys, also in the texts.
+
+        Args:
+            keys: The new keys by the current ones. Other options keep their keys.
+        """
+        self.option = keys.get(self.option or "", self.option)
+        self.message = _respelled(self.message, keys)
+        self.args = (self.message, *self.args[1:])
+        self.expected = self.expected and _respelled(self.expected, keys)
+        self.hint = self.hint and _respelled(self.hint, keys)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
@@ -594,6 +603,26 @@ class _Link:
         self.kind = kind
         self.args = args
         self.state = state
+
+
+def _respelled(text: str, names: Mapping[str, str]) -> str:
+    """Return the text with options under other names.
+
+    Args:
+        text: Any text.
+        names: The new names by key.
+    """
+
+    def pattern(key: str) -> str:
+        if not key.isidentifier():
+            return re.escape(key)
+        # Otherwise it may be a word of the sentence.
+        return f"(?<=')(?:{key})(?=')|(?<=\n  option: ){key}"
+
+    keys = "|".join(f"(?:{pattern(key)})" for key in names)
+    if not keys:
+        return text
+    return re.sub(rf"(?<![\w.-])(?:{keys})(?![\w-]|\.\w)", lambda at: names[at[0]], text)
 
 
 def _rebuild(

@@ -609,6 +609,34 @@ def test_inconsistent_limits_are_refused(changes: dict[str, Any], option: str) -
     assert caught.value.keyword == option
 
 
+@pytest.mark.parametrize(
+    ("make", "smaller", "larger"),
+    [
+        (
+            lambda: configuration(max_batch_size=8, max_buffered_requests=4),
+            "max_buffered_requests",
+            "max_batch_size",
+        ),
+        (
+            lambda: AsyncSinkWriterConfiguration.from_options(
+                {"sink.requests.max-buffered": "4", "sink.batch.max-size": "8"}
+            ),
+            "sink.requests.max-buffered",
+            "sink.batch.max-size",
+        ),
+    ],
+)
+def test_contradicting_limits_are_both_named_as_the_caller_does(
+    make: Callable[[], object], smaller: str, larger: str
+) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        make()
+    text = str(caught.value)
+    assert f"{smaller!r} is less than {larger!r}" in text
+    assert f"increase {smaller!r} or decrease {larger!r}" in text
+    assert ("." in text.partition("hint: ")[2]) is ("." in smaller), "one spelling"
+
+
 def test_a_sink_cannot_be_both_asynchronous_and_two_phase() -> None:
     with pytest.raises(UnsupportedError, match="Both is both an AsyncSink"):
 

@@ -255,3 +255,51 @@ def test_an_option_is_declared_once_and_reused_with_changes() -> None:
         Sluice.from_options({"rolling.rows": 1})
     with pytest.raises(InvalidOptionError):
         Sluice(rows=0)
+
+
+class Gate(Configured, scope="gate"):
+    """Two limits that may contradict each other."""
+
+    least: Setting[int] = option("gate.least", int, default=0, doc="Minimum.")
+    most: Setting[int] = option("gate.most", int, default=9, validator=positive, doc="Maximum.")
+
+    def __post_init__(self) -> None:
+        if self.most < self.least:
+            raise InvalidOptionError(
+                "'gate.most' is less than 'gate.least'", option="gate.most", hint="set gate.most"
+            )
+
+
+_LEAST = option_like(Gate.least, "lock.from", aliases=("begin",))
+_MOST = option_like(Gate.most, "lock.to", validator=None)
+
+
+class Lock(Configured, scope="lock"):
+    """Sets the limits of `Gate` under other keys."""
+
+    gate: Setting[Gate] = part(
+        Gate,
+        _LEAST,
+        _MOST,
+        build=lambda parsed: Gate(least=parsed[_LEAST], most=parsed[_MOST]),
+        default=Gate(),
+        doc="The limits.",
+    )
+
+
+@pytest.mark.parametrize("most", [3, 0])
+def test_errors_of_a_part_name_the_keys_under_which_its_options_are_reused(most: int) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        Lock.from_options({"lock.from": 5, "lock.to": most})
+    error: InvalidOptionError = pickle.loads(pickle.dumps(refused.value))
+    assert error.option == "lock.to"
+    assert "'lock.to'" in error.message
+    assert "gate" not in str(error)
+    assert error.args == (error.message,)
+
+
+def test_errors_of_a_part_that_was_created_by_keyword_name_its_keywords() -> None:
+    with pytest.raises(InvalidOptionError, match="'most' is less than") as refused:
+        Lock(gate=Gate(least=5, most=3))
+    assert refused.value.option == "gate.most"
+    assert refused.value.keyword == "most"

@@ -12,7 +12,7 @@ from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.documents import ConnectedOptions
 from connector_elasticsearch.sink.operations import VersionType, WriteOperation
 from connector_elasticsearch.sink.writer import Refresh
-from connectors_core.errors import InvalidOptionError, UnsupportedError
+from connectors_core.errors import UnsupportedError
 from connectors_core.options import (
     Option,
     Options,
@@ -142,21 +142,13 @@ def _bulk_flush(parsed: Options) -> AsyncSinkWriterConfiguration:
         ConfigurationError: The limits contradict each other.
     """
     most, size, delay = parsed[_MAX_ACTIONS], parsed[_MAX_SIZE], parsed[_BACKOFF_DELAY]
-    buffered = parsed.get(_MAX_BUFFERED) or 4 * most
-    if buffered < most:
-        raise InvalidOptionError(
-            f"{_MAX_BUFFERED.key} is less than {_MAX_ACTIONS.key}",
-            expected=f"at least {most}",
-            found=buffered,
-            option=_MAX_BUFFERED.key,
-        )
     longest = delay
     if parsed[_BACKOFF_STRATEGY] is BackoffStrategy.EXPONENTIAL:
         longest = max(delay, parsed[_BACKOFF_MAX_DELAY])
     return BULK_FLUSH.replaced(
         max_batch_size=most,
         max_in_flight_requests=parsed[_MAX_IN_FLIGHT],
-        max_buffered_requests=buffered,
+        max_buffered_requests=parsed.get(_MAX_BUFFERED) or 4 * most,
         max_batch_size_in_bytes=size,
         max_record_size_in_bytes=size,
         max_time_in_buffer=parsed[_INTERVAL],

@@ -15,7 +15,7 @@ from connectors_core.options.keywords import unexpected_keyword
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
-from connectors_core.spelling import by_key, is_by_key, named_by
+from connectors_core.spelling import by_key, is_by_key, named_by, renamed
 
 T = TypeVar("T")
 
@@ -87,9 +87,22 @@ class Part(Setting[T, Any]):
         return cast(T, value)
 
     def of(self, options: Options) -> T:
-        """Return its value from parsed options."""
-        built = self._build(options) if self._build is not None else None
+        """Return its value from parsed options. Errors name the keys of these options."""
+        with renamed(self._redeclared()):
+            built = self._build(options) if self._build is not None else None
         return self.fallback if built is None else built
+
+    def _redeclared(self) -> dict[str, str]:
+        """Return the keys of its options by their keys in the class of its values."""
+        if not isinstance(self._kind, type) or not issubclass(self._kind, Configured):
+            return {}
+        own = {each.key for each in self._options}
+        return {
+            alias: each.key
+            for each in self._options
+            for alias in each.aliases
+            if alias in self._kind.OPTIONS.keys and alias not in own
+        }
 
 
 def part(

@@ -118,13 +118,14 @@ class AsyncSinkWriterConfiguration(Configured, scope="asynchronous sink"):
         ):
             found, smallest = getattr(self, limit.attribute), getattr(self, least.attribute)
             if found < smallest:
-                [key] = limit.keywords
+                [key], [least_key] = limit.keywords, least.keywords
+                other = self.name_of_option(least_key)
                 raise InvalidOptionError(
-                    f"{key!r} is too small",
+                    f"{key!r} is less than {other!r}",
                     expected=f"at least {smallest}",
                     found=found,
                     option=key,
-                    hint=f"{smallest} is the other limit: {least.doc}",
+                    hint=f"increase {key!r} or decrease {other!r}",
                 )
 
 
