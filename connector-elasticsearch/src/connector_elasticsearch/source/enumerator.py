@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Final
 
 from connector_elasticsearch.source.errors import PointInTimeLostError
@@ -48,6 +48,7 @@ class SliceEnumeratorState:
     unread: tuple[str, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class SliceEnumerator(
     SplitEnumerator[SliceSplit, SliceEnumeratorState], SupportsCommittedPositions[SliceSplit]
 ):
@@ -64,19 +65,14 @@ class SliceEnumerator(
         state: The state to resume from.
     """
 
-    def __init__(
-        self,
-        context: SplitEnumeratorContext[SliceSplit],
-        settings: SearchSettings,
-        *,
-        slices: int | None,
-        limit: int | None,
-        state: SliceEnumeratorState,
-    ) -> None:
-        self._context = context
-        self._settings = settings
-        self._slices = slices
-        self._limit = limit
+    context: SplitEnumeratorContext[SliceSplit]
+    settings: SearchSettings
+    _: KW_ONLY
+    slices: int | None
+    limit: int | None
+    state: InitVar[SliceEnumeratorState]
+
+    def __post_init__(self, state: SliceEnumeratorState) -> None:
         self._point_in_time = state.point_in_time
         self._waiting = list(state.waiting)
         self._unread = set(state.unread)
@@ -85,7 +81,7 @@ class SliceEnumerator(
     def start(self) -> None:
         """Open the point in time, or keep the existing one."""
         if self._point_in_time is None:
-            self._context.call_async(self._open, self._take)
+            self.context.call_async(self._open, self._take)
         else:
             self._keep()
 
@@ -122,20 +118,20 @@ class SliceEnumerator(
         if name is None or self._unread or self._waiting:
             return
         try:
-            with_point_in_time(self._settings, lambda searcher: searcher.close_point_in_time(name))
+            with_point_in_time(self.settings, lambda searcher: searcher.close_point_in_time(name))
         except ConnectorError as error:  # it expires by itself
             _logger.warning("the point in time could not be closed", exc_info=error)
 
     def _open(self) -> PointInTime:
-        return with_point_in_time(self._settings, Searcher.open)
+        return with_point_in_time(self.settings, Searcher.open)
 
     def _take(self, opened: PointInTime | None, error: BaseException | None) -> None:
         if error is not None:
             raise error
         assert opened is not None
         self._point_in_time = opened.id
-        number = self._slices or self._context.current_parallelism * _SLICES_PER_READER
-        if self._limit is not None or self._settings.sort_field != self._settings.slice_field:
+        number = self.slices or self.context.current_parallelism * _SLICES_PER_READER
+        if self.limit is not None or self.settings.sort_field != self.settings.slice_field:
             number = 1
         self._waiting = [
             SliceSplit(
@@ -144,7 +140,7 @@ class SliceEnumerator(
                 slice=slice_number,
                 slices=number,
                 documents=opened.documents // number,
-                limit=self._limit,
+                limit=self.limit,
             )
             for slice_number in range(number)
         ]
@@ -156,17 +152,17 @@ class SliceEnumerator(
         """Extend the point in time at intervals, because readers only extend it while they read."""
         name = self._point_in_time
         assert name is not None
-        self._context.call_async(
-            lambda: with_point_in_time(self._settings, lambda searcher: searcher.keep(name)),
+        self.context.call_async(
+            lambda: with_point_in_time(self.settings, lambda searcher: searcher.keep(name)),
             self._kept,
-            initial_delay=self._settings.keep_alive / _KEEPING_PER_LIFE,
-            period=self._settings.keep_alive / _KEEPING_PER_LIFE,
+            initial_delay=self.settings.keep_alive / _KEEPING_PER_LIFE,
+            period=self.settings.keep_alive / _KEEPING_PER_LIFE,
         )
 
     def _kept(self, _: None, error: BaseException | None) -> None:
         if error is None or not self._unread:
             return
-        if isinstance(error, PointInTimeLostError) and self._settings.sort_field is None:
+        if isinstance(error, PointInTimeLostError) and self.settings.sort_field is None:
             raise error
         _logger.warning("the point in time could not be kept", exc_info=error)
 
@@ -176,9 +172,9 @@ class SliceEnumerator(
         asking, self._asking = self._asking, []
         for subtask in asking:
             if self._waiting:
-                self._context.assign_split(self._waiting.pop(0), subtask)
+                self.context.assign_split(self._waiting.pop(0), subtask)
             else:
-                self._context.signal_no_more_splits(subtask)
+                self.context.signal_no_more_splits(subtask)
 
 
 def state_serializer() -> JsonDataclassSerializer[SliceEnumeratorState]:

@@ -9,6 +9,7 @@ import os
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -120,11 +121,12 @@ def _sync_folder(path: str) -> None:
             os.close(descriptor)
 
 
+@dataclass(frozen=True)
 class EncoderConfig:
     """How rows become bytes: format, compression, and dialect. Immutable.
 
     Args:
-        file_format: The format.
+        format: The format.
         compression: The compression of the whole file, for text formats.
         csv: The dialect of CSV.
         json: The dialect of JSON lines.
@@ -132,22 +134,13 @@ class EncoderConfig:
         schema: The schema of the written rows.
     """
 
-    def __init__(
-        self,
-        file_format: Format,
-        compression: Compression,
-        *,
-        csv: CsvOptions,
-        json: JsonOptions,
-        parquet: ParquetOptions,
-        schema: pa.Schema,
-    ) -> None:
-        self.format = file_format
-        self.compression = compression
-        self.csv = csv
-        self.json = json
-        self.parquet = parquet
-        self.schema = schema
+    format: Format
+    compression: Compression
+    _: KW_ONLY
+    csv: CsvOptions
+    json: JsonOptions
+    parquet: ParquetOptions
+    schema: pa.Schema
 
     def encoder(self, output: _StagedOutput) -> _Encoder:
         """Start a file on an open output."""
@@ -336,6 +329,7 @@ class _StagedOutput:
         self._file = open(handle, "ab", buffering=_BUFFER_BYTES)  # noqa: SIM115
 
 
+@dataclass(eq=False, repr=False)
 class PartFile:
     """The file of one folder, which buffers rows and stages them in larger pieces.
 
@@ -350,28 +344,21 @@ class PartFile:
         opened_at: The reading of the clock when the file was opened.
     """
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        location: FileLocation,
-        *,
-        bucket: str,
-        staged_path: str,
-        number: int,
-        opened_at: float,
-    ) -> None:
-        self.bucket = bucket
-        self.staged_path = staged_path
-        self.number = number
-        self.opened_at = opened_at
+    config: EncoderConfig
+    location: FileLocation
+    _: KW_ONLY
+    bucket: str
+    staged_path: str
+    number: int
+    opened_at: float
+
+    def __post_init__(self) -> None:
         self.rows = 0
         self.buffered_rows = 0
         self.held_bytes = 0
         self._buffered_bytes = 0
         self._written_from = 0
         self._buffer: list[pa.RecordBatch] = []
-        self._config = config
-        self._location = location
         self._encoder: _Encoder | None = None
         self._output: _StagedOutput | None = None
 
@@ -385,7 +372,7 @@ class PartFile:
     @property
     def can_be_parked(self) -> bool:
         """Whether the file can release its handle between writes and then needs little memory."""
-        return self._location.is_local and self._config.compression is Compression.NONE
+        return self.location.is_local and self.config.compression is Compression.NONE
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Buffer rows, which `held_bytes` counts."""
@@ -399,8 +386,8 @@ class PartFile:
         """Encode the buffered rows. The first call creates the staged file."""
         batches, self._buffer = self._buffer, []
         if self._encoder is None:
-            self._output = _StagedOutput(self._location, self.staged_path)
-            self._encoder = self._config.encoder(self._output)
+            self._output = _StagedOutput(self.location, self.staged_path)
+            self._encoder = self.config.encoder(self._output)
         if not batches:
             return
         self._written_from += self._buffered_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from connector_kafka.client.transactions import ProducerIdentity, TransactionClient
@@ -35,6 +35,7 @@ class TransactionLease:
     identities: tuple[tuple[ProducerIdentity, ...], ...]
 
 
+@dataclass(eq=False, repr=False)
 class TransactionPool:
     """Leases the IDs of a sink's writers. Driver, one thread.
 
@@ -55,22 +56,15 @@ class TransactionPool:
         clock: Seconds of a monotonic clock.
     """
 
-    def __init__(
-        self,
-        names: SinkTransactions,
-        *,
-        incarnation: int,
-        size: int,
-        client: TransactionClient,
-        timeout_ms: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._names = names
-        self._incarnation = incarnation
-        self._size = size
-        self._client = client
-        self._timeout_ms = timeout_ms
-        self._clock = clock
+    names: SinkTransactions
+    _: KW_ONLY
+    incarnation: int
+    size: int
+    client: TransactionClient
+    timeout_ms: int
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._fresh: dict[str, tuple[ProducerIdentity, float]] = {}
         self._handed_out: set[str] = set()
         self._discovered = False
@@ -83,21 +77,21 @@ class TransactionPool:
             ConfigurationError: The coordinators reject the IDs.
         """
         ids = [
-            self._names.transactional_id(subtask, self._incarnation, slot)
+            self.names.transactional_id(subtask, self.incarnation, slot)
             for subtask in range(number_of_writers)
-            for slot in range(self._size)
+            for slot in range(self.size)
         ]
         self.renew()
-        oldest = self._clock() - _FRESH_SECONDS
+        oldest = self.clock() - _FRESH_SECONDS
         self._initialise([i for i in ids if i not in self._fresh or self._fresh[i][1] < oldest])
         self._handed_out.update(ids)
         identities = [self._fresh.pop(each)[0] for each in ids]
         return TransactionLease(
             checkpoint_id=checkpoint_id,
-            incarnation=self._incarnation,
+            incarnation=self.incarnation,
             identities=tuple(
-                tuple(identities[first : first + self._size])
-                for first in range(0, len(ids), self._size)
+                tuple(identities[first : first + self.size])
+                for first in range(0, len(ids), self.size)
             ),
         )
 
@@ -111,7 +105,7 @@ class TransactionPool:
             # The others' IDs first: an ID of a driver shows that it has fenced the drivers before
             # it.
             self._fence(self._left_by_others())
-            self._handed_out.add(self._names.transactional_id(0, self._incarnation, 0))
+            self._handed_out.add(self.names.transactional_id(0, self.incarnation, 0))
             self._discovered = True
         self._initialise(sorted(self._handed_out))
 
@@ -123,18 +117,18 @@ class TransactionPool:
         """
         found = [
             (parsed, each.state)
-            for each in self._client.list_transactions()
-            if (parsed := self._names.own(each.transactional_id)) is not None
-            and parsed.incarnation <= self._incarnation
+            for each in self.client.list_transactions()
+            if (parsed := self.names.own(each.transactional_id)) is not None
+            and parsed.incarnation <= self.incarnation
         ]
-        earlier = {each.incarnation for each, _ in found} - {self._incarnation}
-        last = max(earlier, default=self._incarnation)
+        earlier = {each.incarnation for each, _ in found} - {self.incarnation}
+        last = max(earlier, default=self.incarnation)
         return sorted(
             each.name for each, state in found if each.incarnation >= last or state not in _OVER
         )
 
     def _fence(self, ids: list[str]) -> None:
-        self._client.init_producer_ids(ids, timeout_ms=self._timeout_ms)
+        self.client.init_producer_ids(ids, timeout_ms=self.timeout_ms)
 
     def renew_writer(self, transactional_id: TransactionalId) -> None:
         """Revoke all IDs of one writer, whether this driver leased them or not.
@@ -145,25 +139,25 @@ class TransactionPool:
         """
         name = transactional_id
         stem = name.name.removesuffix(str(name.slot))
-        ids = {f"{stem}{slot}" for slot in range(max(self._size, name.slot + 1))}
-        for each in self._client.list_transactions():
+        ids = {f"{stem}{slot}" for slot in range(max(self.size, name.slot + 1))}
+        for each in self.client.list_transactions():
             parsed = TransactionalId.parse(each.transactional_id)
             if parsed is None or parsed.writer != name.writer or each.state in _OVER:
                 continue
-            if parsed.incarnation <= self._incarnation:
+            if parsed.incarnation <= self.incarnation:
                 ids.add(parsed.name)
         own = {each for each in ids if self._is_own(each)}
         self._fence(sorted(ids - own))
         self._initialise(sorted(own))
 
     def _is_own(self, name: str) -> bool:
-        parsed = self._names.own(name)
-        return parsed is not None and name == self._names.transactional_id(
-            parsed.subtask_id, self._incarnation, parsed.slot
+        parsed = self.names.own(name)
+        return parsed is not None and name == self.names.transactional_id(
+            parsed.subtask_id, self.incarnation, parsed.slot
         )
 
     def _initialise(self, ids: list[str]) -> None:
-        now = self._clock()
-        given = self._client.init_producer_ids(ids, timeout_ms=self._timeout_ms)
+        now = self.clock()
+        given = self.client.init_producer_ids(ids, timeout_ms=self.timeout_ms)
         self._fresh.update({each: (identity, now) for each, identity in given.items()})
         self._handed_out.difference_update(ids)

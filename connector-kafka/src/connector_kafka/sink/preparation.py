@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import numpy as np
@@ -48,6 +48,7 @@ class PreparedRecords:
     records: pa.RecordBatch
 
 
+@dataclass(eq=False, repr=False)
 class RecordPreparation:
     """Converts the rows of one writer to records, and reports bad ones to the record policy.
 
@@ -62,23 +63,14 @@ class RecordPreparation:
         context: The context of the writer.
     """
 
-    def __init__(
-        self,
-        schema: KafkaRecordSerializationSchema,
-        *,
-        upsert: UpsertMode | None,
-        max_request_size: int,
-        assigner: PartitionAssigner,
-        partitions_of: Callable[[Iterable[str]], Mapping[str, int]],
-        context: WriterInitContext,
-    ) -> None:
-        self._schema = schema
-        self._upsert = upsert
-        self._max_request_size = max_request_size
-        self._assigner = assigner
-        self._partitions_of = partitions_of
-        self._context = context
-        self._rows_seen = 0
+    schema: KafkaRecordSerializationSchema
+    _: KW_ONLY
+    upsert: UpsertMode | None
+    max_request_size: int
+    assigner: PartitionAssigner
+    partitions_of: Callable[[Iterable[str]], Mapping[str, int]]
+    context: WriterInitContext
+    _rows_seen: int = field(default=0, init=False)
 
     def prepare(self, batch: pa.RecordBatch) -> Iterator[PreparedRecords]:
         """Convert a batch of rows to records, topic by topic.
@@ -87,18 +79,18 @@ class RecordPreparation:
             BadRecordError: The record policy is `fail` and a row cannot become a record.
             ConfigurationError: The topic does not exist.
         """
-        serialized = self._schema.serialize(batch)
+        serialized = self.schema.serialize(batch)
         numbers = np.arange(self._rows_seen, self._rows_seen + batch.num_rows)
         self._rows_seen += batch.num_rows
         records = measured(serialized.records).append_column(_ROW, pa.array(numbers))
         good = np.ones(batch.num_rows, np.bool_)
-        refused = refused_rows(records, max_request_size=self._max_request_size)
+        refused = refused_rows(records, max_request_size=self.max_request_size)
         bad = {each.at: (each.reason, each.cause) for each in serialized.bad}
         bad |= {at: (reason, None) for at, reason in refused.items()}
         for at, (reason, cause) in sorted(bad.items()):
             good[at] = False
             self._refuse_row(records, at, reason, cause)
-        if self._upsert is not None:
+        if self.upsert is not None:
             no_key = _mask(records.column("key").is_null())
             self._refuse(records, good, no_key, "the record of an upsert has no key")
             if ROW_KIND_COLUMN in batch.schema.names:
@@ -107,16 +99,16 @@ class RecordPreparation:
                 records = apply_row_kinds(records, kinds)
                 good &= ~_mask(is_update_before(kinds))
         records = _filtered(records, good)
-        if self._upsert is UpsertMode.LAST_OF_EACH_KEY:
+        if self.upsert is UpsertMode.LAST_OF_EACH_KEY:
             records = last_of_each_key(records)
         yield from self._by_topic(records)
 
     def _by_topic(self, records: pa.RecordBatch) -> Iterator[PreparedRecords]:
-        fixed = self._schema.topic
+        fixed = self.schema.topic
         if not records.num_rows:
             return
         if fixed is not None:
-            counts = self._partitions_of([fixed])
+            counts = self.partitions_of([fixed])
             if fixed not in counts:
                 raise KafkaRequestError(
                     f"the topic {fixed!r} does not exist",
@@ -127,7 +119,7 @@ class RecordPreparation:
             return
         topics = records.column("topic").dictionary_encode()
         names = topics.dictionary.to_pylist()
-        counts = self._partitions_of([name for name in names if _is_topic_name(name)])
+        counts = self.partitions_of([name for name in names if _is_topic_name(name)])
         codes = topics.indices.fill_null(len(names)).to_numpy()
         good = np.ones(len(codes), np.bool_)
         exists = np.array([*(name in counts for name in names), False])
@@ -149,7 +141,7 @@ class RecordPreparation:
         if records.num_rows:
             yield PreparedRecords(
                 topic=topic,
-                partitions=self._assigner.assign(topic, records, count),
+                partitions=self.assigner.assign(topic, records, count),
                 records=records,
             )
 
@@ -165,13 +157,13 @@ class RecordPreparation:
         self, records: pa.RecordBatch, at: int, reason: str, cause: Exception | None = None
     ) -> None:
         row = records.column(_ROW)[at].as_py()
-        self._context.metric_group.inc("numRecordsSendErrors")
-        self._context.record_errors.handle(
+        self.context.metric_group.inc("numRecordsSendErrors")
+        self.context.record_errors.handle(
             BadRecord(
                 reason=reason,
-                source_uid=self._context.sink_uid,
+                source_uid=self.context.sink_uid,
                 code="KAFKA_RECORD",
-                position=f"row {row} of subtask {self._context.subtask_id}",
+                position=f"row {row} of subtask {self.context.subtask_id}",
                 raw=records.column("value")[at].as_py(),
             ),
             cause=cause,

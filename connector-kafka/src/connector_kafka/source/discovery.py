@@ -72,6 +72,7 @@ class FoundPartitions:
     recreated: Mapping[TopicPartition, int]
 
 
+@dataclass(eq=False, repr=False)
 class Discovery:
     """Discovers the partitions of a subscription on worker threads.
 
@@ -81,16 +82,12 @@ class Discovery:
         cluster: The client of the cluster.
     """
 
-    def __init__(
-        self,
-        context: SplitEnumeratorContext[KafkaPartitionSplit],
-        settings: EnumerationSettings,
-        cluster: Cluster,
-    ) -> None:
-        self._context = context
-        self._settings = settings
-        self._cluster = cluster
-        self._group = settings.config.get(GROUP_ID)
+    context: SplitEnumeratorContext[KafkaPartitionSplit]
+    settings: EnumerationSettings
+    cluster: Cluster
+
+    def __post_init__(self) -> None:
+        self._group = self.settings.config.get(GROUP_ID)
 
     def look(self, known: Mapping[str, str], *, started: bool) -> FoundPartitions:
         """Discover partitions, and the offsets at which to read the new ones.
@@ -100,8 +97,8 @@ class Discovery:
             started: Whether the first partitions were found. New ones are then read from the
                 earliest offset.
         """
-        settings = self._settings
-        partitions = settings.subscription.find(self._cluster)
+        settings = self.settings
+        partitions = settings.subscription.find(self.cluster)
         if not started:
             settings.subscription.check_complete(partitions)
         new = [each for each in partitions if str(each) not in known]
@@ -138,11 +135,11 @@ class Discovery:
             The offsets at which reading starts. A group's offset beyond the end means that records
             are lost, and `on-data-loss` determines the reaction.
         """
-        settings = self._settings
+        settings = self.settings
         ended = settings.bounded and settings.stop is not None and settings.stop.is_given
         if not (settings.start.is_given or ended):
             return dict(starts)
-        ends = self._cluster.offsets(starts, LATEST)
+        ends = self.cluster.offsets(starts, LATEST)
         if ended:
             self._check_ends(stops, ends)
         beyond = {each: offset for each, offset in starts.items() if offset > ends[each]}
@@ -180,7 +177,7 @@ class Discovery:
         beyond = {each: offset for each, offset in stops.items() if offset > ends[each]}
         if not beyond:
             return
-        stop = self._settings.stop
+        stop = self.settings.stop
         assert stop is not None
         stated = any(stop.stated(each) for each in beyond)
         raise InvalidOptionError(
@@ -197,7 +194,7 @@ class Discovery:
         self, offsets: OffsetsInitializer, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
         return offsets.resolve(
-            self._cluster, partitions, group=self._group, isolation=self._settings.isolation
+            self.cluster, partitions, group=self._group, isolation=self.settings.isolation
         )
 
     def _splits_of(
@@ -211,14 +208,14 @@ class Discovery:
             partition=partition.partition,
             topic_id=topic_id,
             offset=start,
-            stop=stop if self._settings.bounded else None,
+            stop=stop if self.settings.bounded else None,
             last_stop=stop,
         )
-        if stop is None or not self._settings.bounded or self._context.event_time_order:
+        if stop is None or not self.settings.bounded or self.context.event_time_order:
             return [whole]
         most = max(
             _SMALLEST_RANGE,
-            -(-(stop - start) // (_RANGES_PER_READER * self._context.current_parallelism)),
+            -(-(stop - start) // (_RANGES_PER_READER * self.context.current_parallelism)),
         )
         if stop - start <= most:
             return [whole]

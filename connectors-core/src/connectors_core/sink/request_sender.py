@@ -7,6 +7,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -41,6 +42,7 @@ _BLOCKED_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class RequestSender(Generic[EntryT]):
     """Sends entries in requests. All methods except the constructor run on the event loop's thread.
 
@@ -51,20 +53,15 @@ class RequestSender(Generic[EntryT]):
         context: The context of the writer.
     """
 
-    def __init__(
-        self,
-        submit_entries: Callable[[Sequence[EntryT]], Coroutine[Any, Any, Sequence[EntryT]]],
-        configuration: AsyncSinkWriterConfiguration,
-        strategy: RateLimitingStrategy,
-        context: WriterInitContext,
-    ) -> None:
-        self._submit = submit_entries
-        self._configuration = configuration
-        self._strategy = strategy
-        self._context = context
+    submit_entries: Callable[[Sequence[EntryT]], Coroutine[Any, Any, Sequence[EntryT]]]
+    configuration: AsyncSinkWriterConfiguration
+    strategy: RateLimitingStrategy
+    context: WriterInitContext
+
+    def __post_init__(self) -> None:
         self._buffer = RequestBuffer[EntryT](
-            max_batch_bytes=configuration.max_batch_size_in_bytes,
-            max_seconds=configuration.max_time_in_buffer.total_seconds(),
+            max_batch_bytes=self.configuration.max_batch_size_in_bytes,
+            max_seconds=self.configuration.max_time_in_buffer.total_seconds(),
         )
         self._loop = event_loop()
         self._requests: set[asyncio.Task[None]] = set()
@@ -72,13 +69,13 @@ class RequestSender(Generic[EntryT]):
         self._blocked = False
         self._error: BaseException | None = None
         self._retries = RetryPolicy(
-            initial_backoff=configuration.initial_backoff.total_seconds(),
-            max_backoff=configuration.max_backoff.total_seconds(),
-            timeout=configuration.retry_timeout.total_seconds(),
+            initial_backoff=self.configuration.initial_backoff.total_seconds(),
+            max_backoff=self.configuration.max_backoff.total_seconds(),
+            timeout=self.configuration.retry_timeout.total_seconds(),
         )
         self._retry_reason: str | None = None
         # Temporary rejections are how a service signals its capacity.
-        self._retry_log = RetryLog(f"sending to sink {context.sink_uid!r}", after=1.0)
+        self._retry_log = RetryLog(f"sending to sink {self.context.sink_uid!r}", after=1.0)
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -115,17 +112,17 @@ class RequestSender(Generic[EntryT]):
 
     @property
     def _limit(self) -> int:
-        return self._configuration.max_buffered_requests
+        return self.configuration.max_buffered_requests
 
     @property
     def _max_batch_size(self) -> int:
-        return min(self._configuration.max_batch_size, self._strategy.max_batch_size)
+        return min(self.configuration.max_batch_size, self.strategy.max_batch_size)
 
     def _is_blocked(self) -> bool:
-        if len(self._requests) >= self._configuration.max_in_flight_requests:
+        if len(self._requests) >= self.configuration.max_in_flight_requests:
             return True
         size = min(self._buffer.ready, self._max_batch_size)
-        return self._strategy.should_block(RequestInfo(size))
+        return self.strategy.should_block(RequestInfo(size))
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while self._error is None and not condition():
@@ -150,7 +147,7 @@ class RequestSender(Generic[EntryT]):
         try:
             self._send_ready()
         except Exception as error:  # from the strategy: all other code here is our own
-            self._fail(error, f"the rate limiting strategy of sink {self._context.sink_uid!r}")
+            self._fail(error, f"the rate limiting strategy of sink {self.context.sink_uid!r}")
             self._changed.set()
 
     def _send_ready(self) -> None:
@@ -163,7 +160,7 @@ class RequestSender(Generic[EntryT]):
             parts = self._buffer.take(self._max_batch_size)
             if not parts:
                 continue  # all of it waits for requests in flight
-            self._strategy.register_in_flight_request(RequestInfo(_count(parts)))
+            self.strategy.register_in_flight_request(RequestInfo(_count(parts)))
             request = self._loop.create_task(self._request(parts))
             self._requests.add(request)  # a loop keeps no task alive
             request.add_done_callback(self._request_ended)
@@ -185,26 +182,26 @@ class RequestSender(Generic[EntryT]):
         try:
             failed = await self._answer(parts)
         finally:
-            self._strategy.register_completed_request(ResultInfo(_count(failed), _count(parts)))
+            self.strategy.register_completed_request(ResultInfo(_count(failed), _count(parts)))
 
     def _request_ended(self, request: asyncio.Task[None]) -> None:
         self._requests.discard(request)
         error = None if request.cancelled() else request.exception()
         if error is not None:
-            self._fail(error, f"a request of sink {self._context.sink_uid!r}")
+            self._fail(error, f"a request of sink {self.context.sink_uid!r}")
         self._changed.set()
         self._send()
 
     async def _answer(self, parts: list[Held[EntryT]]) -> list[Held[EntryT]]:
         """Send a request; return the entries to retry, which are back in the buffer."""
-        self._context.metric_group.inc(SinkMetric.NUM_REQUESTS)
-        timeout = self._configuration.request_timeout.total_seconds()
+        self.context.metric_group.inc(SinkMetric.NUM_REQUESTS)
+        timeout = self.configuration.request_timeout.total_seconds()
         error: RetryableError | None = None
         for held in parts:
             held.attempts += 1
         entries = _joined(parts)
         try:
-            returned = await _ended_within(timeout, self._submit(entries))
+            returned = await _ended_within(timeout, self.submit_entries(entries))
             failed = _chosen(parts, _numbers(entries, returned))
         except RetryableError as exc:
             error, failed = exc, parts
@@ -235,7 +232,7 @@ class RequestSender(Generic[EntryT]):
                 option="retry_timeout",
                 hint="find out why it rejects them; send less at a time, or raise the timeout",
             ) from error
-        self._context.metric_group.inc(SinkMetric.NUM_RETRIES, _count(failed))
+        self.context.metric_group.inc(SinkMetric.NUM_RETRIES, _count(failed))
         self._retry_log.failed(self._retry_reason or error or "entries were temporarily rejected")
         return now + self._retries.pause(tries, error, elapsed)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -45,6 +46,7 @@ from connectors_core.spark.writing_job import RegisteredSink, WritingJob
 from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 
 
+@dataclass(eq=False, repr=False)
 class PipelineFrames:
     """Builds the DataFrames of one pipeline. Driver.
 
@@ -62,24 +64,18 @@ class PipelineFrames:
         streaming: Whether bounded sources are also read as streams.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        *,
-        root: StateStore,
-        registered: Registrations,
-        identity: RecordedIdentity,
-        streaming: bool,
-    ) -> None:
+    spark: SparkSession
+    _: KW_ONLY
+    root: StateStore
+    registered: Registrations
+    identity: RecordedIdentity
+    streaming: bool
+
+    def __post_init__(self) -> None:
         self.streams: dict[str, StreamingSource] = {}
         self.batches: dict[str, BatchSource] = {}
         self.lookups: dict[str, RegisteredLookup] = {}
         self.sinks: list[RegisteredSink] = []
-        self._spark = spark
-        self._root = root
-        self._registered = registered
-        self._identity = identity
-        self._streaming = streaming
         self._direct: list[DirectFrame] = []
 
     # --- building -------------------------------------------------------------------------------
@@ -87,11 +83,11 @@ class PipelineFrames:
     def from_source(self, settings: SourceSettings) -> DataFrame:
         """Return the rows of a source."""
         source, strategy = settings.source, settings.strategy
-        streaming = self._streaming or source.boundedness() is not Boundedness.BOUNDED
+        streaming = self.streaming or source.boundedness() is not Boundedness.BOUNDED
         reader = ReaderTask(
             source=source,
             uid=settings.uid,
-            store=self._root,
+            store=self.root,
             schema=source.schema(),
             strategy=strategy,
             evaluator=settings.evaluator,
@@ -99,35 +95,35 @@ class PipelineFrames:
             attempt=_attempt_number,
         )
         df = self._stream(settings, reader) if streaming else self._batch(settings, reader)
-        self._registered.sources[settings.uid] = settings
+        self.registered.sources[settings.uid] = settings
         self._direct.append(DirectFrame(df, settings.uid))
         return df
 
     def _batch(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
-        pipeline_id = self._identity.pipeline_id  # first, since it determines the run
+        pipeline_id = self.identity.pipeline_id  # first, since it determines the run
         df, self.batches[settings.uid] = batch_dataframe(
-            self._spark,
+            self.spark,
             settings,
             reader,
             pipeline_id,
-            self._identity.run_id,
-            self._identity.unfinished_run,
+            self.identity.run_id,
+            self.identity.unfinished_run,
         )
         return df if settings.strategy is None else df.drop(HEARTBEAT_COLUMN)
 
     def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
         try:
-            carrier = choose_carrier(self._spark)(
-                self._spark,
-                pipeline_id=self._identity.pipeline_id,
+            carrier = choose_carrier(self.spark)(
+                self.spark,
+                pipeline_id=self.identity.pipeline_id,
                 uid=settings.uid,
                 schema=reader.output_schema(),
-                read_entry=OwnedReader(reader, self._identity.pipeline_id),
-                plans=StoredPlans(self._root, settings.uid),
+                read_entry=OwnedReader(reader, self.identity.pipeline_id),
+                plans=StoredPlans(self.root, settings.uid),
                 max_entries=settings.parallelism,
             )
         except PySparkException as error:  # Spark 4 opens a source in a Python process
-            raise workers_differ(self._spark) or translated(
+            raise workers_differ(self.spark) or translated(
                 error, f"source {settings.uid!r}"
             ) from short_cause(error)
         self.streams[settings.uid] = StreamingSource(
@@ -157,12 +153,12 @@ class PipelineFrames:
             join=join,
             provider=table.get_lookup_runtime_provider(context),
             allow_unstable=allow_unstable,
-            numbers=new_numbers(self._spark),
+            numbers=new_numbers(self.spark),
         )
-        stage = lookup_stage(lookup, pipeline_id=self._identity.pipeline_id, root=self._root)
+        stage = lookup_stage(lookup, pipeline_id=self.identity.pipeline_id, root=self.root)
         joined = lookup_dataframe(df, lookup, stage)
         self.lookups[uid] = lookup
-        self._registered.tables[uid] = table
+        self.registered.tables[uid] = table
         self._direct += [
             DirectFrame(joined, known.source, (*known.stages, stage))
             for known in self._direct
@@ -173,7 +169,7 @@ class PipelineFrames:
     def sink_to(self, sink: RegisteredSink) -> None:
         """Register a sink."""
         sink.sink.validate(arrow_schema(sink.df.schema))
-        self._registered.add_sink(sink)
+        self.registered.add_sink(sink)
         self.sinks.append(sink)
 
     # --- at the start ---------------------------------------------------------------------------
@@ -185,7 +181,7 @@ class PipelineFrames:
             ConfigurationError: The pipeline moves rows of unstable lookups, mixes streams and
                 batches, has no sink, or was started before.
         """
-        self._registered.check_complete()
+        self.registered.check_complete()
         check_stable(self.sinks, self.lookups.values())
         if self.streams and self.batches:
             raise ConfigurationError(
@@ -195,7 +191,7 @@ class PipelineFrames:
                 option="streaming",
                 hint="use Pipeline(..., streaming=True)",
             )
-        self._registered.check_policies()
+        self.registered.check_policies()
 
     def batches_read(self) -> dict[str, BatchSource]:
         """Return the batch sources that the sinks need.
@@ -243,7 +239,7 @@ class PipelineFrames:
         (frame,) = direct
         if frame.source in self.batches:
             batch = self.batches[frame.source]
-            entries, reader = entries_dataframe(self._spark, batch), batch.reader
+            entries, reader = entries_dataframe(self.spark, batch), batch.reader
         else:
             stream = self.streams[frame.source]
             entries, reader = stream.carrier.entries(), stream.reader

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -63,6 +63,7 @@ class RunSettings:
     progress: ShowProgress
 
 
+@dataclass(eq=False, repr=False)
 class PipelineRun:
     """Starts, monitors, and stops the queries of one pipeline, under its lease. Driver.
 
@@ -80,26 +81,18 @@ class PipelineRun:
         settings: The settings of the run.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        name: str,
-        *,
-        root: StateStore,
-        registered: Registrations,
-        frames: PipelineFrames,
-        identity: RecordedIdentity,
-        settings: RunSettings,
-    ) -> None:
+    spark: SparkSession
+    name: str
+    _: KW_ONLY
+    root: StateStore
+    registered: Registrations
+    frames: PipelineFrames
+    identity: RecordedIdentity
+    settings: RunSettings
+
+    def __post_init__(self) -> None:
         self.streams: list[StreamingRun] = []
         self.batch: BatchRun | None = None
-        self._spark = spark
-        self._name = name
-        self._root = root
-        self._registered = registered
-        self._frames = frames
-        self._identity = identity
-        self._settings = settings
         self._lookups: Lookups | None = None
         self._lease: Lease | None = None
         self._error: BaseException | None = None
@@ -119,23 +112,23 @@ class PipelineRun:
         Raises:
             ConnectorError: The pipeline cannot be started.
         """
-        self._frames.check_complete()
-        jobs = [self._frames.writing_job(sinks) for sinks in self._frames.queries()]
+        self.frames.check_complete()
+        jobs = [self.frames.writing_job(sinks) for sinks in self.frames.queries()]
         shapes = [
             QueryShape(tuple(sources_of(job.df)), tuple(sink.uid for sink in job.sinks))
             for job in jobs
         ]
         for job in jobs:
-            check_watermarks(job.df, self._registered.sources)
+            check_watermarks(job.df, self.registered.sources)
         read = {uid for shape in shapes for uid in shape.sources}
-        self._registered.warn_of_unread(read)
-        parts = self._registered.parts(read)
-        checkpoint = CheckpointLocation(self._spark, self._settings.checkpoint)
-        self._registered.check_connections({"the checkpoint location": checkpoint, **parts})
+        self.registered.warn_of_unread(read)
+        parts = self.registered.parts(read)
+        checkpoint = CheckpointLocation(self.spark, self.settings.checkpoint)
+        self.registered.check_connections({"the checkpoint location": checkpoint, **parts})
         self._claim()
         try:
-            identity = self._identity.identify(streaming=True, shapes=shapes)
-            probe_executors(self._spark, self._root)
+            identity = self.identity.identify(streaming=True, shapes=shapes)
+            probe_executors(self.spark, self.root)
             lookups = self._lookups_of(jobs, identity)
             runs = self._streaming_runs(
                 identity,
@@ -168,18 +161,18 @@ class PipelineRun:
         groups = CoordinatorStore()
         return [
             StreamingRun(
-                self._spark,
+                self.spark,
                 identity=query,
-                sources=[self._frames.streams[uid] for uid in dict.fromkeys(query.sources)],
+                sources=[self.frames.streams[uid] for uid in dict.fromkeys(query.sources)],
                 job=job,
-                root=self._root,
-                checkpoint=self._settings.checkpoint,
+                root=self.root,
+                checkpoint=self.settings.checkpoint,
                 pipeline_id=identity.pipeline_id,
                 lease=self._held(),
-                trigger_interval=self._settings.trigger_interval.total_seconds(),
+                trigger_interval=self.settings.trigger_interval.total_seconds(),
                 available_now=available_now,
                 drain=drain,
-                commit_retries=self._settings.commit_retries,
+                commit_retries=self.settings.commit_retries,
                 lookups=lookups.pinning(query.folder, job.sinks),
                 parts=parts,
                 groups=groups,
@@ -210,7 +203,7 @@ class PipelineRun:
                 return False
         except BaseException as error:
             if self._termination.asked:
-                _LOGGER.warning("pipeline %r failed while it was stopped: %s", self._name, error)
+                _LOGGER.warning("pipeline %r failed while it was stopped: %s", self.name, error)
             self._termination.end()
             self.stop()
             raise
@@ -245,39 +238,39 @@ class PipelineRun:
         try:
             return self._run_batch()
         finally:
-            for batch in self._frames.batches.values():
+            for batch in self.frames.batches.values():
                 batch.close()
             self._termination.end()
 
     def _run_batch(self) -> bool:
-        self._frames.check_complete()
-        read = self._frames.batches_read()
-        self._registered.warn_of_unread(read.keys())
-        job = self._frames.writing_job(self._frames.sinks)
-        parts = self._registered.parts(read.keys())
-        self._registered.check_connections(parts)
+        self.frames.check_complete()
+        read = self.frames.batches_read()
+        self.registered.warn_of_unread(read.keys())
+        job = self.frames.writing_job(self.frames.sinks)
+        parts = self.registered.parts(read.keys())
+        self.registered.check_connections(parts)
         self._claim()
         try:
-            shape = QueryShape(tuple(read), tuple(sink.uid for sink in self._frames.sinks))
-            identity = self._identity.identify(streaming=False, shapes=[shape])
-            probe_executors(self._spark, self._root)
+            shape = QueryShape(tuple(read), tuple(sink.uid for sink in self.frames.sinks))
+            identity = self.identity.identify(streaming=False, shapes=[shape])
+            probe_executors(self.spark, self.root)
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)
             batch_lookups = lookups.pinning(folder, job.sinks)
-            store = self._root.child(folder)
+            store = self.root.child(folder)
             verify_complete(store, pipeline_id=identity.pipeline_id)
             fence_decisions(store, self._held(), pipeline_id=identity.pipeline_id)
             lookups.start()
             self.batch = BatchRun(
-                self._spark,
-                run_id=self._identity.run_id,
+                self.spark,
+                run_id=self.identity.run_id,
                 sources=list(read.values()),
                 job=job,
-                root=self._root,
+                root=self.root,
                 folder=folder,
                 pipeline_id=identity.pipeline_id,
                 lease=self._held(),
-                commit_retries=self._settings.commit_retries,
+                commit_retries=self.settings.commit_retries,
                 pinned=batch_lookups.pinned,
             )
             self._handle_sigterm()
@@ -327,44 +320,44 @@ class PipelineRun:
         runs: list[StreamingRun | BatchRun] = [*self.streams]
         if self.batch is not None:
             runs.append(self.batch)
-        identity = self._identity.known
+        identity = self.identity.known
         return PipelineStatus.of(
-            self._name,
+            self.name,
             None if identity is None else identity.pipeline_id,
             [run.status() for run in runs],
             lookups=() if self._lookups is None else self._lookups.statuses(),
-            started=self._registered.started,
+            started=self.registered.started,
             error=self._error,
         )
 
     # --- shared by streams and batch runs -------------------------------------------------------
 
     def _claim(self) -> None:
-        _ = self._identity.pipeline_id  # checks the state location, which the lease needs
-        self._lease = Lease.acquire(self._root, expiry=self._settings.lease_expiry)
-        self._registered.started = True
+        _ = self.identity.pipeline_id  # checks the state location, which the lease needs
+        self._lease = Lease.acquire(self.root, expiry=self.settings.lease_expiry)
+        self.registered.started = True
         global_instruments().add(self._telemetry)
-        self._progress = ProgressDisplay.started(self.status, self._settings.progress)
+        self._progress = ProgressDisplay.started(self.status, self.settings.progress)
 
     def _held(self) -> Lease:
         assert self._lease is not None
         return self._lease
 
     def _handle_sigterm(self) -> None:
-        if self._settings.stop_on_sigterm:
+        if self.settings.stop_on_sigterm:
             self._termination.install()
 
     def _failure(self, error: BaseException, parts: Mapping[str, object]) -> BaseException:
         if not isinstance(error, Exception):
             return error
-        return translated(error, f"the start of pipeline {self._name!r}", parts=parts.values())
+        return translated(error, f"the start of pipeline {self.name!r}", parts=parts.values())
 
     def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
         """Return the lookups that these jobs use."""
-        used = self._frames.lookups_used(jobs)
+        used = self.frames.lookups_used(jobs)
         kept = sorted(lookup.uid for lookup in used if lookup.is_partial)
-        interval = self._settings.trigger_interval
-        if kept and self._frames.streams and interval > IDLE_WORKERS_END_AFTER:
+        interval = self.settings.trigger_interval
+        if kept and self.frames.streams and interval > IDLE_WORKERS_END_AFTER:
             _LOGGER.warning(
                 "the cache of lookup %s does not survive between micro-batches: the trigger "
                 "interval is %s, and Spark ends worker processes that are idle for %s",
@@ -373,11 +366,11 @@ class PipelineRun:
                 format_duration(IDLE_WORKERS_END_AFTER),
             )
         self._lookups = Lookups(
-            self._spark,
-            self._root,
+            self.spark,
+            self.root,
             used,
             pipeline_id=identity.pipeline_id,
             lease=self._held(),
-            parallelism=self._settings.parallelism or self._spark.sparkContext.defaultParallelism,
+            parallelism=self.settings.parallelism or self.spark.sparkContext.defaultParallelism,
         )
         return self._lookups

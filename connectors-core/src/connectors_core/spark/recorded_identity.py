@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ from connectors_core.spark.batch import new_run_id, unfinished_run
 from connectors_core.spark.carriers import SparkLog
 
 
+@dataclass(eq=False, repr=False)
 class RecordedIdentity:
     """The identity of a pipeline, read on first use. Driver.
 
@@ -48,25 +50,18 @@ class RecordedIdentity:
         on_changed_query: The reaction to changed sinks or a changed order of sources.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        name: str,
-        *,
-        root: StateStore,
-        checkpoint: str,
-        registered: Registrations,
-        on_changed_query: Literal["refuse", "new-generation"],
-    ) -> None:
+    spark: SparkSession
+    name: str
+    _: KW_ONLY
+    root: StateStore
+    checkpoint: str
+    registered: Registrations
+    on_changed_query: Literal["refuse", "new-generation"]
+
+    def __post_init__(self) -> None:
         self.known: PipelineIdentity | None = None
         self.run_id = new_run_id()
         self.unfinished_run: RunRecord | None = None
-        self._spark = spark
-        self._name = name
-        self._root = root
-        self._checkpoint = checkpoint
-        self._registered = registered
-        self._on_changed_query = on_changed_query
         self._new_id = new_pipeline_id()
         self._read = False
 
@@ -78,11 +73,11 @@ class RecordedIdentity:
             ConnectorError: The state location cannot be used or did not respond.
         """
         if not self._read:
-            self._registered.check_state_location(self._root)
-            self.known = read_identity(self._root)
+            self.registered.check_state_location(self.root)
+            self.known = read_identity(self.root)
             self._read = True
             if self.known is not None and not self.known.streaming:
-                self.unfinished_run = unfinished_run(self._root, self.known)
+                self.unfinished_run = unfinished_run(self.root, self.known)
                 if self.unfinished_run is not None:
                     self.run_id = self.unfinished_run.run_id
         return self._new_id if self.known is None else self.known.pipeline_id
@@ -100,14 +95,14 @@ class RecordedIdentity:
         pipeline_id = self.pipeline_id
         recorded = self.known
         if recorded is None:
-            verify_identified(self._root)
-            identity = first_identity(pipeline_id, self._name, streaming=streaming, shapes=shapes)
+            verify_identified(self.root)
+            identity = first_identity(pipeline_id, self.name, streaming=streaming, shapes=shapes)
         else:
             try:
-                assert_unchanged(recorded, self._name, streaming=streaming, shapes=shapes)
+                assert_unchanged(recorded, self.name, streaming=streaming, shapes=shapes)
             except IdentityError:
-                kept = recorded.streaming and streaming and recorded.name == self._name
-                if self._on_changed_query == "refuse" or not kept:
+                kept = recorded.streaming and streaming and recorded.name == self.name
+                if self.on_changed_query == "refuse" or not kept:
                     raise
                 identity = self._new_generation(recorded, shapes)
             else:
@@ -115,7 +110,7 @@ class RecordedIdentity:
         if streaming:
             known = recorded.queries if recorded is not None else ()
             identity = self._with_checkpoints(identity, known)
-        record_identity(self._root, identity)
+        record_identity(self.root, identity)
         self.known = identity
         return identity
 
@@ -147,14 +142,14 @@ class RecordedIdentity:
     ) -> PipelineIdentity:
         written = {
             query.folder: last_written_plan(
-                query, self._log_of(query), self._root.child(query.folder)
+                query, self._log_of(query), self.root.child(query.folder)
             )
             for query in identity.queries
         }
         return next_generation(identity, shapes, written)
 
     def _log_of(self, query: QueryIdentity) -> SparkLog:
-        return SparkLog(self._spark, f"{self._checkpoint}/{query.spark_folder}")
+        return SparkLog(self.spark, f"{self.checkpoint}/{query.spark_folder}")
 
 
 def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) -> int:

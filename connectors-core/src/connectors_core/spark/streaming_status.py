@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from connectors_core.engine.coordinator.query_coordinator import QueryCoordinator
@@ -22,6 +23,7 @@ from connectors_core.engine.query.status import (
 _STATUS_SECONDS = 0.25
 
 
+@dataclass(eq=False, repr=False)
 class StreamingStatus:
     """Collects the status from coordinator, epochs, and Spark; caches it for slow responses.
 
@@ -32,18 +34,13 @@ class StreamingStatus:
         spark_progress: Returns Spark's own last progress.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        coordinator: QueryCoordinator,
-        epochs: EpochRunner[Any],
-        spark_progress: Callable[[], Mapping[str, Any] | None],
-    ) -> None:
-        self._name = name
-        self._coordinator = coordinator
-        self._epochs = epochs
-        self._spark_progress = spark_progress
+    name: str
+    _: KW_ONLY
+    coordinator: QueryCoordinator
+    epochs: EpochRunner[Any]
+    spark_progress: Callable[[], Mapping[str, Any] | None]
+
+    def __post_init__(self) -> None:
         self._observed: dict[str, SourceObservation] = {}
         self._answer: threading.Event | None = None
         self._spark_watermark: int | None = None
@@ -72,21 +69,21 @@ class StreamingStatus:
             return self._last
         observed = self._observe(started=started, ended=ended)
         with contextlib.suppress(Exception):  # the session may have ended
-            self._spark_watermark = spark_watermark(self._spark_progress()) or self._spark_watermark
+            self._spark_watermark = spark_watermark(self.spark_progress()) or self._spark_watermark
         status = QueryStatus.of(
-            self._name,
+            self.name,
             ended=ended,
             completed=completed,
             error=error,
-            plan=self._coordinator.newest,
-            epoch=self._epochs.last_decided,
+            plan=self.coordinator.newest,
+            epoch=self.epochs.last_decided,
             batch=batch,
             spark_watermark=self._spark_watermark,
             sources=(
                 source_status(uid, observed[uid]) if uid in observed else SourceStatus(uid=uid)
-                for uid in self._coordinator.sources
+                for uid in self.coordinator.sources
             ),
-            sinks=self._epochs.sink_statuses(),
+            sinks=self.epochs.sink_statuses(),
         )
         if ended:
             self._last = status
@@ -106,10 +103,10 @@ class StreamingStatus:
                         self._look()
                     answer.set()
 
-                self._coordinator.execute(answered)
+                self.coordinator.execute(answered)
             answer.wait(_STATUS_SECONDS)
         return self._observed
 
     def _look(self) -> None:
-        sources = self._coordinator.sources
+        sources = self.coordinator.sources
         self._observed = {uid: source.observe() for uid, source in sources.items()}

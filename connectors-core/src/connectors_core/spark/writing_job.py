@@ -229,6 +229,7 @@ class _Writers:
         yield from write_task(self.task, subtask, context.attemptNumber(), batches)
 
 
+@dataclass(eq=False, repr=False)
 class SparkEngine:
     """Runs the epochs of a query in Spark jobs.
 
@@ -240,19 +241,14 @@ class SparkEngine:
         lease: The lease of this driver.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        job: WritingJob,
-        readers: Mapping[str, ReaderTask],
-        root: StateStore,
-        lease: Lease,
-    ) -> None:
-        self._spark = spark
-        self._job = job
-        self._readers = readers
-        self._root = root
-        self._failures = TaskFailures(spark, root, lease)
+    spark: SparkSession
+    job: WritingJob
+    readers: Mapping[str, ReaderTask]
+    root: StateStore
+    lease: Lease
+
+    def __post_init__(self) -> None:
+        self._failures = TaskFailures(self.spark, self.root, self.lease)
 
     def cancel(self) -> None:
         """Cancel the current job and prevent further jobs. From any thread."""
@@ -265,7 +261,7 @@ class SparkEngine:
     def write(self, batch: DataFrame, task: WriteTask, leases: Leases) -> list[WriterMessage]:
         """Write the rows of an epoch."""
         with self._failures.watched():
-            return self._job.run(batch, task, leases, root=self._root)
+            return self.job.run(batch, task, leases, root=self.root)
 
     def drain(self, batch: DataFrame) -> None:
         """Run a batch for Spark's state operators; otherwise Spark 4 refuses the next batch."""
@@ -275,12 +271,12 @@ class SparkEngine:
     def read(self, entries: Sequence[Entry]) -> None:
         """Read entries to create their reports."""
         job = _ReportJob(
-            {uid: self._readers[uid] for uid in {entry.source for entry in entries}},
+            {uid: self.readers[uid] for uid in {entry.source for entry in entries}},
             tuple((entry.source, encode_entry(entry)) for entry in entries),
         )
         count = len(entries)
         with self._failures.watched():
-            self._spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
+            self.spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
 
 
 @dataclass(frozen=True)

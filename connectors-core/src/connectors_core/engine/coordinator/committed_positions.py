@@ -22,6 +22,7 @@ class _Reached(Generic[SplitT]):
     finished: dict[str, SplitT] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class CommittedPositions(Generic[SplitT]):
     """Reports committed positions to an enumerator. One thread.
 
@@ -32,14 +33,9 @@ class CommittedPositions(Generic[SplitT]):
         serializer: Serializer of its splits.
     """
 
-    def __init__(
-        self,
-        enumerator: SupportsCommittedPositions[SplitT],
-        serializer: VersionedSerializer[SplitT],
-    ) -> None:
-        self._enumerator = enumerator
-        self._serializer = serializer
-        self._plans: dict[int, _Reached[SplitT]] = {}
+    enumerator: SupportsCommittedPositions[SplitT]
+    serializer: VersionedSerializer[SplitT]
+    _plans: dict[int, _Reached[SplitT]] = field(default_factory=dict, init=False)
 
     def reported(self, plan: SourcePlan, reports: Sequence[Report]) -> None:
         """Record the positions in the reports of a plan."""
@@ -64,7 +60,7 @@ class CommittedPositions(Generic[SplitT]):
             told.finished |= reached.finished
         left = [split for split_id, split in told.left.items() if split_id not in told.finished]
         if left or told.finished:
-            self._enumerator.positions_committed(plan, left, list(told.finished.values()))
+            self.enumerator.positions_committed(plan, left, list(told.finished.values()))
 
     def _split(self, state: Versioned) -> SplitT:
-        return self._serializer.deserialize(state.version, state.data)
+        return self.serializer.deserialize(state.version, state.data)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar, Unpack
 
 from connectors_core.engine.coordinator.found_splits import lower_bound
@@ -26,6 +27,7 @@ from connectors_core.source.split import ReadLimits
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class EnumeratorContext(SplitEnumeratorContext[Any]):
     """The enumerator of one source and its assignments and events. Runs on the mailbox's thread.
 
@@ -46,14 +48,13 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         on_change: Called when a new plan may have become possible.
     """
 
-    def __init__(
-        self,
-        settings: SourceSettings,
-        *,
-        ledger: SplitLedger,
-        mailbox: Mailbox,
-        on_change: Callable[[], None],
-    ) -> None:
+    settings: SourceSettings
+    _: KW_ONLY
+    ledger: SplitLedger
+    mailbox: Mailbox
+    on_change: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self.enumerator: AnySplitEnumerator | None = None
         self.metrics = MetricGroup()
         self.answered = False
@@ -62,10 +63,6 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self.registered: set[int] = set()
         self.reader_limits: dict[int, ReadLimits] = {}
         self.events: dict[int, list[EventDocument]] = {}
-        self._settings = settings
-        self._ledger = ledger
-        self._mailbox = mailbox
-        self._on_change = on_change
 
     # --- state of the source --------------------------------------------------------------------
 
@@ -79,8 +76,8 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         """Whether all splits are assigned and read, and no other source follows."""
         return (
             self.answered
-            and not self._ledger.splits
-            and self._ledger.no_more_to_come
+            and not self.ledger.splits
+            and self.ledger.no_more_to_come
             and not self.has_next
         )
 
@@ -94,7 +91,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
     @property
     def current_parallelism(self) -> int:
         """See :class:`SplitEnumeratorContext`."""
-        return self._settings.parallelism
+        return self.settings.parallelism
 
     @property
     def registered_readers(self) -> frozenset[int]:
@@ -104,7 +101,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
     @property
     def event_time_order(self) -> bool:
         """See :class:`SplitEnumeratorContext`."""
-        return self._settings.strategy is not None
+        return self.settings.strategy is not None
 
     @property
     def metric_group(self) -> MetricGroup:
@@ -117,41 +114,41 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         for subtask, splits in assignment.items():
             self._check_reader(subtask)
             for split in splits:
-                if self._ledger.found_again(split.split_id):
+                if self.ledger.found_again(split.split_id):
                     self.assignments += 1
                     continue
-                if split.split_id in self._ledger.splits:
+                if split.split_id in self.ledger.splits:
                     continue
                 self.assignments += 1
                 changed = True
-                self._ledger.assign(split, subtask)
+                self.ledger.assign(split, subtask)
         self.answered = True
         if changed:  # else a request without splits would trigger the next one
-            self._on_change()
+            self.on_change()
 
     def split_found(self, split: Any) -> int | None:
         """See :class:`SplitEnumeratorContext`."""
-        if self._settings.strategy is None or self._ledger.was_assigned(split.split_id):
+        if self.settings.strategy is None or self.ledger.was_assigned(split.split_id):
             return super().split_found(split)
         restoring = self.enumerator is None
-        return lower_bound(self._ledger.found.announced(split, before=restoring))
+        return lower_bound(self.ledger.found.announced(split, before=restoring))
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
-        changed = not self.answered or subtask_id not in self._ledger.no_more
-        self._ledger.no_more.add(subtask_id)
+        changed = not self.answered or subtask_id not in self.ledger.no_more
+        self.ledger.no_more.add(subtask_id)
         self.answered = True
         if changed:
-            self._on_change()
+            self.on_change()
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
         document = encode_event(event)
-        decode_event(self._settings.source, document)  # fail here, not on an executor
+        decode_event(self.settings.source, document)  # fail here, not on an executor
         self.events.setdefault(subtask_id, []).append(document)
-        self._on_change()
+        self.on_change()
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """See :class:`SplitEnumeratorContext`."""
@@ -162,7 +159,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         else:
             self.reader_limits[subtask_id] = limits
         if changed:
-            self._on_change()
+            self.on_change()
 
     def call_async(
         self, call: Callable[[], T], handler: CallHandler[T], **schedule: Unpack[CallSchedule]
@@ -173,19 +170,19 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
             handler(result, error)
             if error is None:
                 self.answered = True
-            self._on_change()
+            self.on_change()
 
         self.asynchronous = True
-        self._mailbox.call_async(call, handle, **schedule)
+        self.mailbox.call_async(call, handle, **schedule)
 
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
         """See :class:`SplitEnumeratorContext`."""
-        self._mailbox.execute(action)
+        self.mailbox.execute(action)
 
     def _check_reader(self, subtask: int) -> None:
-        if not 0 <= subtask < self._settings.parallelism:
+        if not 0 <= subtask < self.settings.parallelism:
             raise ConfigurationError(
-                f"source {self._settings.uid!r} has no reader {subtask}",
-                expected=f"0 to {self._settings.parallelism - 1}",
+                f"source {self.settings.uid!r} has no reader {subtask}",
+                expected=f"0 to {self.settings.parallelism - 1}",
                 found=subtask,
             )

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -36,6 +37,7 @@ _GIVE_UP_SECONDS: Final = 10.0
 _GIVE_UP_AGAIN_SECONDS: Final = 0.2
 
 
+@dataclass(eq=False, repr=False)
 class FullCache:
     """The versions of one fully cached table and their reloads.
 
@@ -49,25 +51,17 @@ class FullCache:
         trigger: Triggers reloads.
     """
 
-    def __init__(
-        self,
-        uid: str,
-        *,
-        pipeline_id: str,
-        store: StateStore,
-        confirm: Callable[[], None],
-        load: Callable[[], WrittenSnapshot],
-        give_up: Callable[[], None],
-        trigger: CacheReloadTrigger | None,
-    ) -> None:
-        self.uid = uid
+    uid: str
+    _: KW_ONLY
+    pipeline_id: str
+    store: StateStore
+    confirm: Callable[[], None]
+    load: Callable[[], WrittenSnapshot]
+    give_up: Callable[[], None]
+    trigger: CacheReloadTrigger | None
+
+    def __post_init__(self) -> None:
         self.metrics = MetricGroup()
-        self._pipeline_id = pipeline_id
-        self._store = store
-        self._confirm = confirm
-        self._load = load
-        self._give_up = give_up
-        self._trigger = trigger
         self._triggered = False
         self._lock = threading.Lock()
         self._loading: ThreadPoolExecutor | None = None
@@ -91,8 +85,8 @@ class FullCache:
         Raises:
             ConnectorError: The table was never loaded and cannot be loaded.
         """
-        for number in document_numbers(self._store, "versions"):
-            version = LOOKUP_VERSIONS.read(self._store, lookup_version_path(number))
+        for number in document_numbers(self.store, "versions"):
+            version = LOOKUP_VERSIONS.read(self.store, lookup_version_path(number))
             if version is not None:
                 self._versions[version.number] = version
         for query, number in pinned:
@@ -105,8 +99,8 @@ class FullCache:
                 self.close()
                 raise
             self._keep_old(error)
-        if self._trigger is not None:
-            self._trigger.open(self)
+        if self.trigger is not None:
+            self.trigger.open(self)
             self._triggered = True
 
     def close(self) -> None:
@@ -114,9 +108,9 @@ class FullCache:
 
         A reload that does not respond in time ends later and does not become a version.
         """
-        if self._trigger is not None and self._triggered:
+        if self.trigger is not None and self._triggered:
             self._triggered = False
-            self._trigger.close()
+            self.trigger.close()
         with self._lock:
             self._closed = True
             loading, self._loading = self._loading, None
@@ -125,7 +119,7 @@ class FullCache:
         loading.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + _GIVE_UP_SECONDS
         while not self._idle.is_set() and time.monotonic() < deadline:
-            self._give_up()  # repeat, since the load may have been between two cancelable steps
+            self.give_up()  # repeat, since the load may have been between two cancelable steps
             self._idle.wait(_GIVE_UP_AGAIN_SECONDS)
         if self._idle.is_set():
             loading.shutdown()
@@ -222,7 +216,7 @@ class FullCache:
     def _read_version(self) -> None:
         began = time.monotonic()
         try:
-            written = self._load()
+            written = self.load()
         except Exception:
             if not self._closed:
                 self.metrics.inc(LookupMetric.NUM_LOAD_FAILURE)
@@ -230,7 +224,7 @@ class FullCache:
         milliseconds = (time.monotonic() - began) * 1e3
         with self._lock:
             if self._closed:  # another driver may own the folder by now
-                self._store.delete(written.file)
+                self.store.delete(written.file)
                 raise CancelledError
             version = self._record(written)
             self._error = None
@@ -251,7 +245,7 @@ class FullCache:
         while True:
             number = max(self._versions, default=0) + 1
             version = LookupVersion(
-                pipeline_id=self._pipeline_id,
+                pipeline_id=self.pipeline_id,
                 number=number,
                 file=written.file,
                 rows=written.rows,
@@ -259,29 +253,30 @@ class FullCache:
                 read_at=read_at,
             )
             path = lookup_version_path(number)
-            created = LOOKUP_VERSIONS.create(self._store, path, version)
-            found = version if created else LOOKUP_VERSIONS.read(self._store, path)
+            created = LOOKUP_VERSIONS.create(self.store, path, version)
+            found = version if created else LOOKUP_VERSIONS.read(self.store, path)
             if found is not None:
                 self._versions[number] = found
             # After a repeated request, an object store may report our own file as existing.
             if found == version:
                 return version
-            self._confirm()  # else it belongs to an earlier driver, and is equally valid
+            self.confirm()  # else it belongs to an earlier driver, and is equally valid
 
     def _purge(self) -> None:
         """Remove versions that no batch can need, and files that did not become a version."""
-        names = self._store.list()
-        self._confirm()  # so none of these belongs to a later driver
+        names = self.store.list()
+        self.confirm()  # so none of these belongs to a later driver
         kept = {*sorted(self._versions)[-_KEPT:]}.union(*self._seen.values())
         for number in sorted(self._versions.keys() - kept):
-            self._store.delete(lookup_version_path(number))
+            self.store.delete(lookup_version_path(number))
             del self._versions[number]
         files = {version.file for version in self._versions.values()}
         for name in names:
             if name.endswith(".arrow") and name not in files:
-                self._store.delete(name)
+                self.store.delete(name)
 
 
+@dataclass(eq=False, repr=False)
 class LookupPinning:
     """Pins the table versions of each batch of a query, so that a replay uses the same ones.
 
@@ -292,21 +287,19 @@ class LookupPinning:
         query: The query.
     """
 
-    def __init__(
-        self, caches: Sequence[FullCache], *, store: StateStore, pipeline_id: str, query: str
-    ) -> None:
-        self._caches = tuple(caches)
-        self._store = store
-        self._pipeline_id = pipeline_id
-        self._query = query
+    caches: Sequence[FullCache]
+    _: KW_ONLY
+    store: StateStore
+    pipeline_id: str
+    query: str
 
     def pinned_last(self) -> Iterator[tuple[str, str, int]]:
         """Yield lookup, query, and version of the last batches. Call it before the first `pin`."""
-        if self._caches:
+        if self.caches:
             for name in self._pins()[-_KEPT:]:
-                pins = LOOKUP_PINS.read(self._store, f"{LOOKUP_PINS_FOLDER}/{name}")
+                pins = LOOKUP_PINS.read(self.store, f"{LOOKUP_PINS_FOLDER}/{name}")
                 for uid, number in (pins.versions if pins is not None else {}).items():
-                    yield uid, self._query, number
+                    yield uid, self.query, number
 
     def pin(self, batch: str) -> Mapping[str, LookupVersion]:
         """Return the versions of a batch, by lookup; call it before its rows are joined.
@@ -314,21 +307,21 @@ class LookupPinning:
         Args:
             batch: Its name, the same when it runs again. Names sort in the order of batches.
         """
-        if not self._caches:
+        if not self.caches:
             return {}
         path = lookup_pins_path(batch)
         newest = {
             cache.uid: version.number
-            for cache in self._caches
+            for cache in self.caches
             if (version := cache.newest) is not None
         }
-        pins = LookupPins(pipeline_id=self._pipeline_id, versions=newest)
-        if not LOOKUP_PINS.create(self._store, path, pins):
-            pins = LOOKUP_PINS.read(self._store, path) or pins
+        pins = LookupPins(pipeline_id=self.pipeline_id, versions=newest)
+        if not LOOKUP_PINS.create(self.store, path, pins):
+            pins = LOOKUP_PINS.read(self.store, path) or pins
         # A lookup that was added later has no pin.
         return {
-            cache.uid: cache.see(pins.versions.get(cache.uid, newest[cache.uid]), self._query)
-            for cache in self._caches
+            cache.uid: cache.see(pins.versions.get(cache.uid, newest[cache.uid]), self.query)
+            for cache in self.caches
         }
 
     def purge(self, before: str | None = None) -> None:
@@ -337,11 +330,11 @@ class LookupPinning:
         Args:
             before: Name of the first batch that may run again; None if none can.
         """
-        if self._caches:
+        if self.caches:
             for name in self._pins():
                 if before is None or name < before:
-                    self._store.delete(f"{LOOKUP_PINS_FOLDER}/{name}")
+                    self.store.delete(f"{LOOKUP_PINS_FOLDER}/{name}")
 
     def _pins(self) -> list[str]:
-        names = self._store.list(LOOKUP_PINS_FOLDER)
+        names = self.store.list(LOOKUP_PINS_FOLDER)
         return [name for name in names if _PINS.fullmatch(name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from connectors_core.engine.coordinator.split_ledger import SplitLedger
 from connectors_core.engine.protocol import Report
@@ -69,6 +69,7 @@ class SourceObservation:
     replayable: bool = True
 
 
+@dataclass(eq=False, repr=False)
 class SourceCounts:
     """The counters of one source since the start of this driver.
 
@@ -78,28 +79,24 @@ class SourceCounts:
         clock: Monotonic seconds.
     """
 
-    def __init__(
-        self,
-        metrics: MetricGroup,
-        *,
-        strategy: WatermarkStrategy | None,
-        clock: Callable[[], float],
-    ) -> None:
-        self._metrics = metrics
-        self._strategy = strategy
-        self._clock = clock
+    metrics: MetricGroup
+    _: KW_ONLY
+    strategy: WatermarkStrategy | None
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._splits_finished = 0
-        self._rows = Meter(clock=clock)
-        self._last_rows_at = clock()
+        self._rows = Meter(clock=self.clock)
+        self._last_rows_at = self.clock()
         self._reader_gauges: dict[int, dict[str, float]] = {}
 
     def report(self, report: Report, ledger: SplitLedger) -> None:
         """Count a report once, but not the reports of an earlier driver."""
-        count_report(self._metrics, report)
+        count_report(self.metrics, report)
         gauges = self._reader_gauges.setdefault(report.subtask, {})
         if report.rows:
             self._rows.mark(report.rows)
-            self._last_rows_at = self._clock()
+            self._last_rows_at = self.clock()
             newest = self._newest_event_time(report)
             if newest is not None:
                 lag = time.time() * 1e3 - newest / 1e3
@@ -115,16 +112,16 @@ class SourceCounts:
         self._splits_finished += number
 
     def _newest_event_time(self, report: Report) -> int | None:
-        if self._strategy is None:
+        if self.strategy is None:
             return None
         marks = [split.watermark for split in report.splits if split.watermark is not None]
-        return self._strategy.max_event_time(max(marks)) if marks else None
+        return self.strategy.max_event_time(max(marks)) if marks else None
 
     def observe(
         self, ledger: SplitLedger, *, watermark: int | None, finished: bool, replayable: bool
     ) -> SourceObservation:
         """Return the current state of the source."""
-        metrics = self._metrics.copy()
+        metrics = self.metrics.copy()
         readers: dict[int, dict[str, float]] = {}
         for subtask, gauges in self._reader_gauges.items():
             for name, value in gauges.items():
@@ -151,7 +148,7 @@ class SourceCounts:
             watermark=watermark,
             finished=finished,
             rows_per_second=self._rows.rate(),
-            idle_seconds=self._clock() - self._last_rows_at,
+            idle_seconds=self.clock() - self._last_rows_at,
             metrics=metrics,
             reader_gauges=readers,
             replayable=replayable,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from connectors_core.engine.coordinator.enumerator_context import EnumeratorContext
@@ -20,6 +21,7 @@ from connectors_core.source.watermarks import MIN_WATERMARK
 QUEUE_SPLITS = 256
 
 
+@dataclass(eq=False, repr=False)
 class SourcePlanner:
     """Chooses what the readers of one source read next. One thread.
 
@@ -31,22 +33,16 @@ class SourcePlanner:
         clock: Monotonic seconds.
     """
 
-    def __init__(
-        self,
-        settings: SourceSettings,
-        *,
-        context: EnumeratorContext,
-        ledger: SplitLedger,
-        watermark: WatermarkTracker,
-        clock: Callable[[], float],
-    ) -> None:
-        self._settings = settings
-        self._context = context
-        self._ledger = ledger
-        self._watermark = watermark
-        self._clock = clock
-        self._traits = settings.source.split_traits()
-        self._rate_limiter = settings.rate_limiter.create()
+    settings: SourceSettings
+    _: KW_ONLY
+    context: EnumeratorContext
+    ledger: SplitLedger
+    watermark: WatermarkTracker
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._traits = self.settings.source.split_traits()
+        self._rate_limiter = self.settings.rate_limiter.create()
 
     def consumed(self, rows: int) -> None:
         """Charge rows that were read to the rate limit."""
@@ -62,33 +58,33 @@ class SourcePlanner:
         be assigned yet. But if a new split is too far ahead, so are all that follow.
         """
         limits = self._limits_of(subtask)
-        allowed = self._watermark.max_allowed()
-        queue = [split for split in self._ledger.splits.values() if split.subtask == subtask]
+        allowed = self.watermark.max_allowed()
+        queue = [split for split in self.ledger.splits.values() if split.subtask == subtask]
         if allowed is not None:
-            held = [split for split in queue if not allowed.admits(self._watermark.mark(split))]
+            held = [split for split in queue if not allowed.admits(self.watermark.mark(split))]
             if any(not split.read for split in held) and not any(
-                allowed.admits(split.mark) for split in self._watermark.waiting()
+                allowed.admits(split.mark) for split in self.watermark.waiting()
             ):
                 return False
             queue = [split for split in queue if split not in held]
         if len(queue) < 2 or self._splits_stay:
             return True  # a split without an end never makes room for another
-        if self._settings.strategy is not None and all(split.read for split in queue):
+        if self.settings.strategy is not None and all(split.read for split in queue):
             return True  # only an unread split represents the ones that follow
         if len(queue) > (QUEUE_SPLITS if limits.splits is None else limits.splits):
             return False
         return limits.bytes is None or sum(s.split.weight() for s in queue[:-1]) < limits.bytes
 
     def _limits_of(self, subtask: int) -> ReadLimits:
-        limits = self._settings.limits.per_reader(subtask, self._settings.parallelism)
-        return limits.tightened_by(self._context.reader_limits.get(subtask))
+        limits = self.settings.limits.per_reader(subtask, self.settings.parallelism)
+        return limits.tightened_by(self.context.reader_limits.get(subtask))
 
     # --- stops ----------------------------------------------------------------------------------
 
     @property
     def _stops(self) -> SupportsPlannedStops[Any] | None:
         """The enumerator, if it plans a stop for its splits in every plan."""
-        enumerator = self._context.enumerator
+        enumerator = self.context.enumerator
         if isinstance(enumerator, SupportsPlannedStops) and enumerator.plans_stops:
             return enumerator
         return None
@@ -119,7 +115,7 @@ class SourcePlanner:
         enumerator, limits = self._stops, self._total()
         if enumerator is None:
             return
-        idleness = self._ledger.idleness
+        idleness = self.ledger.idleness
         splits = self._readable() if _allows(limits) else []
         reads = self._reads(enumerator, splits, limits)
         for split in splits:
@@ -130,7 +126,7 @@ class SourcePlanner:
             else:
                 split.read = True
                 idleness.observe(split_id, True, 0)
-        for split_id in self._ledger.splits.keys() - {split.planned.split_id for split in splits}:
+        for split_id in self.ledger.splits.keys() - {split.planned.split_id for split in splits}:
             idleness.observe(split_id, False, 0)  # not read: its idle time does not grow
 
     # --- queues ---------------------------------------------------------------------------------
@@ -138,16 +134,16 @@ class SourcePlanner:
     @property
     def has_work(self) -> bool:
         """Whether a plan would now read rows or deliver an event."""
-        return bool(self._queues() or self._context.events)
+        return bool(self._queues() or self.context.events)
 
     def _readable(self) -> list[TrackedSplit]:
         """Return the splits that alignment and reader limits allow, in reading order."""
-        allowed = self._watermark.max_allowed()
+        allowed = self.watermark.max_allowed()
         return [
             split
-            for split in sorted(self._ledger.splits.values(), key=self._reading_order)
-            if (allowed is None or allowed.admits(self._watermark.mark(split)))
-            and _allows(self._context.reader_limits.get(split.subtask))
+            for split in sorted(self.ledger.splits.values(), key=self._reading_order)
+            if (allowed is None or allowed.admits(self.watermark.mark(split)))
+            and _allows(self.context.reader_limits.get(split.subtask))
         ]
 
     def _reading_order(self, split: TrackedSplit) -> tuple[int, bool, int]:
@@ -157,14 +153,14 @@ class SourcePlanner:
         """
         if self._splits_stay:
             return (split.served, False, split.order)
-        mark = self._watermark.mark(split) if self._settings.strategy is not None else None
+        mark = self.watermark.mark(split) if self.settings.strategy is not None else None
         return (MIN_WATERMARK if mark is None else mark, not split.read, split.order)
 
     def _total(self) -> ReadLimits:
         """Return the limits of the next plan."""
-        permits = self._rate_limiter.permits(self._clock())
+        permits = self._rate_limiter.permits(self.clock())
         rows = None if permits is None else max(0, permits)  # a custom limiter may be in debt
-        return self._settings.limits.tightened_by(ReadLimits(rows=rows))
+        return self.settings.limits.tightened_by(ReadLimits(rows=rows))
 
     def _queues(self) -> dict[int, tuple[list[PlannedSplit], ReadLimits]]:
         """Return the splits and limits of each reader in the next plan."""
@@ -178,15 +174,15 @@ class SourcePlanner:
                 read = reads.get(planned.split_id)
                 if read is None or not to_be_read(read):
                     continue
-                planned = planned_split(planned, split.split, read, self._ledger.serializer)
+                planned = planned_split(planned, split.split, read, self.ledger.serializer)
             queues.setdefault(split.subtask, []).append(planned)
         kept = total if reads is None else _without_planned(total)
         readers = sorted(queues)
         result = {}
         for index, subtask in enumerate(readers):
             # In turns, because a limit below the number of readers leaves some without a share.
-            share = kept.per_reader((index + self._ledger.turn) % len(readers), len(readers))
-            limits = share.tightened_by(self._context.reader_limits.get(subtask))
+            share = kept.per_reader((index + self.ledger.turn) % len(readers), len(readers))
+            limits = share.tightened_by(self.context.reader_limits.get(subtask))
             if reads is not None:
                 limits = _without_planned(limits)
             if _allows(limits):
@@ -197,10 +193,10 @@ class SourcePlanner:
 
     def entries(self, number: int, nonce: str, pipeline_id: str, query: str) -> tuple[Entry, ...]:
         """Return the entries of plan ``number``, at least one."""
-        queues, events = self._queues(), self._context.events
-        max_watermark = self._watermark.max_allowed()
+        queues, events = self._queues(), self.context.events
+        max_watermark = self.watermark.max_allowed()
         limit = max_watermark.micros if max_watermark is not None else None
-        heartbeat = self._watermark.heartbeat()
+        heartbeat = self.watermark.heartbeat()
         entries = []
         for subtask in sorted({0} | queues.keys() | events.keys()):
             queue, limits = queues.get(subtask, ([], ReadLimits()))
@@ -210,9 +206,9 @@ class SourcePlanner:
                     query=query,
                     plan=number,
                     nonce=nonce,
-                    source=self._settings.uid,
+                    source=self.settings.uid,
                     subtask=subtask,
-                    parallelism=self._settings.parallelism,
+                    parallelism=self.settings.parallelism,
                     splits=tuple(queue),
                     events=tuple(events.get(subtask, ())),
                     limits=limits,
@@ -227,7 +223,7 @@ class SourcePlanner:
         """Return whether plan and data do not determine the end of a read."""
         if not self._traits.end or limits.seconds is not None:
             return True
-        strategy = self._settings.strategy
+        strategy = self.settings.strategy
         if strategy is not None and strategy.alignment is not None and not strategy.per_record:
             return True  # alignment holds whole batches, and the reader chooses their size
         return not self._traits.ordered and (limits.rows is not None or limits.bytes is not None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
@@ -38,6 +38,7 @@ BatchT = TypeVar("BatchT")
 _LOGGER: Final = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Rewriter(Generic[BatchT]):
     """Rewrites lost rows of decided epochs.
 
@@ -50,22 +51,13 @@ class Rewriter(Generic[BatchT]):
         dead_letters: Receives bad records.
     """
 
-    def __init__(
-        self,
-        engine: EpochEngine[BatchT],
-        *,
-        sinks: Sequence[SinkTask],
-        committer: EpochCommitter,
-        store: StateStore,
-        lease: Lease,
-        dead_letters: DeadLetters,
-    ) -> None:
-        self._engine = engine
-        self._sinks = tuple(sinks)
-        self._committer = committer
-        self._store = store
-        self._lease = lease
-        self._dead_letters = dead_letters
+    engine: EpochEngine[BatchT]
+    _: KW_ONLY
+    sinks: Sequence[SinkTask]
+    committer: EpochCommitter
+    store: StateStore
+    lease: Lease
+    dead_letters: DeadLetters
 
     def finish(self, batch: BatchT, decision: Decision, lost: Lost) -> None:
         """Rewrite lost rows until the whole epoch is committed, with one job per try.
@@ -80,7 +72,7 @@ class Rewriter(Generic[BatchT]):
             CommitError: Rewritten committables were lost too, until the retries were exhausted.
         """
         if lost:
-            self._committer.commit_lost(
+            self.committer.commit_lost(
                 decision, lost, lambda rewritten, gone: self._write(batch, rewritten, gone)
             )
 
@@ -93,29 +85,29 @@ class Rewriter(Generic[BatchT]):
                 ", ".join(map(str, sorted(subtasks))),
                 epoch,
             )
-        self._lease.check()
+        self.lease.check()
         fault_point("before_rewrite", epoch=epoch)
         try:
             sinks = self._written(batch, decision, lost)
         except Exception:
             # The rest of the epoch is committed, so no document names the rows staged here.
-            self._committer.roll_back(epoch)
+            self.committer.roll_back(epoch)
             raise
         rewritten = self._record(decision, sinks)
         fault_point("after_rewrite_record", epoch=epoch)
         return rewritten
 
     def _written(self, batch: BatchT, decision: Decision, lost: Lost) -> dict[str, SinkRewrite]:
-        leases = self._committer.leases(decision.epoch)
+        leases = self.committer.leases(decision.epoch)
         task = WriteTask(
             pipeline_id=decision.pipeline_id,
             epoch=decision.epoch,
-            store=self._store,
+            store=self.store,
             sinks=tuple(
-                replace(sink, subtasks=lost[sink.uid]) for sink in self._sinks if sink.uid in lost
+                replace(sink, subtasks=lost[sink.uid]) for sink in self.sinks if sink.uid in lost
             ),
         )
-        messages = self._engine.write(batch, task, leases) if task.sinks else []
+        messages = self.engine.write(batch, task, leases) if task.sinks else []
         sinks = {
             sink.uid: _replacement(
                 decision, sink.uid, lost[sink.uid], [m for m in messages if m.sink == sink.uid]
@@ -123,14 +115,14 @@ class Rewriter(Generic[BatchT]):
             for sink in task.sinks
         }
         # The original writers have already counted these dead letters and written them.
-        self._dead_letters.discard([(m.sink, m.spool) for m in messages if m.spool is not None])
+        self.dead_letters.discard([(m.sink, m.spool) for m in messages if m.spool is not None])
         return sinks | self._letters(decision, lost, leases)
 
     def _letters(self, decision: Decision, lost: Lost, leases: Leases) -> dict[str, SinkRewrite]:
         """Rewrite lost dead letters from the spools that the decision names."""
-        written = self._dead_letters.write_again(
+        written = self.dead_letters.write_again(
             decision.epoch,
-            {uid: decision.sinks[uid].spools for uid in lost if uid in self._dead_letters.sinks},
+            {uid: decision.sinks[uid].spools for uid in lost if uid in self.dead_letters.sinks},
             leases,
         )
         return {
@@ -147,16 +139,16 @@ class Rewriter(Generic[BatchT]):
         epoch = decision.epoch
         # A fence does not stop a rewrite. This check detects a driver that took over before these
         # rows were leased. A driver that took over later has revoked the lease.
-        self._lease.confirm()
+        self.lease.confirm()
         fault_point("before_rewrite_record", epoch=epoch)
         while True:
-            before = rewrites_of(self._store, epoch)
+            before = rewrites_of(self.store, epoch)
             number = max((each.number for each in before), default=-1) + 1
             rewrite = Rewrite(
                 pipeline_id=decision.pipeline_id,
                 epoch=epoch,
                 number=number,
-                incarnation=self._lease.incarnation,
+                incarnation=self.lease.incarnation,
                 sinks=sinks,
             )
             for each in before:
@@ -166,8 +158,8 @@ class Rewriter(Generic[BatchT]):
                     )
             path = rewrite_path(epoch, number)
             # After a repeated request, an object store may report our own file as existing.
-            if REWRITES.create(self._store, path, rewrite) or (
-                REWRITES.read(self._store, path) == rewrite
+            if REWRITES.create(self.store, path, rewrite) or (
+                REWRITES.read(self.store, path) == rewrite
             ):
                 return decision.rewritten(rewrite)
 

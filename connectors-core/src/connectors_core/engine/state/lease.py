@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import KW_ONLY, asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -111,6 +111,7 @@ class LeaseOwner:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Lease:
     """The right of one driver to run a pipeline; a context manager that releases it.
 
@@ -126,38 +127,29 @@ class Lease:
     fences (`connectors_core.engine.coordinator.fences`).
 
     Use `Lease.acquire`; do not call the constructor.
+
+    Attributes:
+        store: The state location of the pipeline.
+        incarnation: Number of this claim, higher than that of any earlier driver.
+        owner: The holder.
+        expiry: Seconds without a heartbeat after which the holder counts as dead.
+        clock: Monotonic seconds.
     """
 
-    def __init__(
-        self,
-        store: StateStore,
-        incarnation: int,
-        owner: LeaseOwner,
-        *,
-        expiry: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._incarnation = incarnation
-        self._owner = owner
-        self._expiry = expiry
-        self._clock = clock
+    store: StateStore
+    incarnation: int
+    owner: LeaseOwner
+    _: KW_ONLY
+    expiry: float
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._beats = 0
-        self._renewed_at = clock()
+        self._renewed_at = self.clock()
         self._renewing = threading.Lock()
         self._stop_renewal: Callable[[], None] | None = None
         self._over: str | None = None
         self._lock = threading.Lock()
-
-    @property
-    def incarnation(self) -> int:
-        """Number of this claim, higher than that of any earlier driver."""
-        return self._incarnation
-
-    @property
-    def owner(self) -> LeaseOwner:
-        """The holder."""
-        return self._owner
 
     @classmethod
     def acquire(
@@ -211,9 +203,9 @@ class Lease:
 
     def _begin(self, nonce: str, renewer: Renewer) -> None:
         _held_here.add(nonce)
-        _remove_former(self._store, self._incarnation)
+        _remove_former(self.store, self.incarnation)
         self._beat()
-        stop = renewer(self._beat, self._expiry / _BEATS_PER_EXPIRY)
+        stop = renewer(self._beat, self.expiry / _BEATS_PER_EXPIRY)
 
         def end() -> None:
             stop()
@@ -240,15 +232,15 @@ class Lease:
             LeaseError: Another driver has taken over, the lease was released, or it expired and
                 cannot be renewed because the state location does not respond.
         """
-        if self._over is None and self._age() >= self._expiry / 2:
+        if self._over is None and self._age() >= self.expiry / 2:
             try:
                 self._renew()
             except Exception as error:
-                if self._age() >= self._expiry:
+                if self._age() >= self.expiry:
                     raise LeaseError(
-                        f"the lease of {self._store} expired: it could not be renewed, and "
+                        f"the lease of {self.store} expired: it could not be renewed, and "
                         "another driver may take over",
-                        expected=f"a heartbeat every {self._expiry:.0f} s",
+                        expected=f"a heartbeat every {self.expiry:.0f} s",
                         found=f"the last one {self._age():.0f} s ago",
                         option="state_location",
                         hint="find out why the state location does not respond, then restart",
@@ -271,37 +263,37 @@ class Lease:
     def _refuse_if_over(self) -> None:
         if self._over is None:
             return
-        highest = self._incarnation
+        highest = self.incarnation
         with contextlib.suppress(OSError):
-            highest = max(highest, _last_incarnation(self._store))
-        holder = _holder(self._store, highest) if highest > self._incarnation else {}
+            highest = max(highest, _last_incarnation(self.store))
+        holder = _holder(self.store, highest) if highest > self.incarnation else {}
         raise LeaseError(
-            f"this driver no longer holds the lease of {self._store}: {self._over}",
+            f"this driver no longer holds the lease of {self.store}: {self._over}",
             holder=holder,
-            expected=f"incarnation {self._incarnation}",
+            expected=f"incarnation {self.incarnation}",
             found=f"incarnation {highest} {_shown(holder)}".rstrip(),
             hint="run one driver per pipeline; this one stops and leaves the pipeline to the other",
         )
 
     def _age(self) -> float:
-        return self._clock() - self._renewed_at
+        return self.clock() - self._renewed_at
 
     def _look(self) -> None:
-        if _last_incarnation(self._store) > self._incarnation and self._over is None:
+        if _last_incarnation(self.store) > self.incarnation and self._over is None:
             self._over = "another driver has taken over the pipeline"
-            _LOGGER.error("lease of %s: %s", self._store, self._over)
+            _LOGGER.error("lease of %s: %s", self.store, self._over)
 
     def _renew(self) -> None:
         """Send a heartbeat unless a later driver has taken over."""
         with self._renewing:
-            began = self._clock()
+            began = self.clock()
             self._look()
             if self._over:
                 return
             self._beats += 1
             stamp = {"beats": self._beats, "at": time.time()}
-            path = _path(self._incarnation, "alive")
-            self._store.replace(path, documents.encode(_STAMP, stamp))
+            path = _path(self.incarnation, "alive")
+            self.store.replace(path, documents.encode(_STAMP, stamp))
             self._renewed_at = began
 
     def release(self) -> None:
@@ -319,12 +311,12 @@ class Lease:
         if fenced is None:
             note = documents.encode(_RELEASE, {"released_at": time.time()})
             try:
-                self._store.create(_path(self._incarnation, "released"), note)
+                self.store.create(_path(self.incarnation, "released"), note)
             except Exception:
                 _LOGGER.warning(
                     "the lease of %s could not be released: a driver in another process must "
                     "wait until it expires",
-                    self._store,
+                    self.store,
                     exc_info=True,
                 )
 
@@ -337,7 +329,7 @@ class Lease:
         except Exception:
             # The storage may recover. Until then the claim ages, and others may take over at
             # expiry.
-            _LOGGER.warning("lease of %s could not be renewed", self._store, exc_info=True)
+            _LOGGER.warning("lease of %s could not be renewed", self.store, exc_info=True)
             return True
         return self._over is None
 
@@ -348,7 +340,7 @@ class Lease:
         self.release()
 
     def __repr__(self) -> str:
-        return f"Lease({self._store}, incarnation={self._incarnation})"
+        return f"Lease({self.store}, incarnation={self.incarnation})"
 
 
 def _path(incarnation: int, suffix: str) -> str:

@@ -53,65 +53,62 @@ class HybridState:
     data: bytes
 
 
+@dataclass(eq=False, repr=False)
 class _MemberContext(SplitEnumeratorContext[Any]):
     """The context of the enumerator of one member."""
 
-    def __init__(
-        self,
-        context: SplitEnumeratorContext[HybridSplit],
-        chain: SourceChain,
-        switches: tuple[Switch, ...],
-    ) -> None:
+    context: SplitEnumeratorContext[HybridSplit]
+    chain: SourceChain
+    switches: tuple[Switch, ...]
+
+    def __post_init__(self) -> None:
         self.over = False
-        self.place = len(switches)
+        self.place = len(self.switches)
         self.limited: set[int] = set()
-        self._context = context
-        self._chain = chain
-        self._switches = switches
 
     def wrapped(self, split: Any) -> HybridSplit:
         """Wrap a split of the member as a split of the hybrid source."""
-        return HybridSplit(self.place, self._switches, split)
+        return HybridSplit(self.place, self.switches, split)
 
     @property
     def current_parallelism(self) -> int:
-        return self._context.current_parallelism
+        return self.context.current_parallelism
 
     @property
     def registered_readers(self) -> frozenset[int]:
-        return self._context.registered_readers
+        return self.context.registered_readers
 
     @property
     def event_time_order(self) -> bool:
-        return self._context.event_time_order
+        return self.context.event_time_order
 
     @property
     def metric_group(self) -> MetricGroup:
-        return self._context.metric_group
+        return self.context.metric_group
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
         self._check_present("assigned splits")
-        self._context.assign_splits(
+        self.context.assign_splits(
             {reader: [*map(self.wrapped, splits)] for reader, splits in assignment.items()}
         )
 
     def split_found(self, split: Any) -> int | None:
-        return self._context.split_found(self.wrapped(split))
+        return self.context.split_found(self.wrapped(split))
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         if not self.over:
-            self._context.signal_no_more_splits(subtask_id)
+            self.context.signal_no_more_splits(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._check_present("sent an event")
-        wrapped = HybridSourceEvent.of(self.place, self._switches, event)
-        wrapped.inner(self._chain)  # rejected here, not on an executor
-        self._context.send_event_to_source_reader(subtask_id, wrapped)
+        wrapped = HybridSourceEvent.of(self.place, self.switches, event)
+        wrapped.inner(self.chain)  # rejected here, not on an executor
+        self.context.send_event_to_source_reader(subtask_id, wrapped)
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         if not self.over:
             self.limited.add(subtask_id)
-            self._context.set_reader_limit(subtask_id, limits)
+            self.context.set_reader_limit(subtask_id, limits)
 
     def call_async(
         self,
@@ -128,10 +125,10 @@ class _MemberContext(SplitEnumeratorContext[Any]):
             if period is not None and not self.over:  # discovery ends with its member
                 self.call_async(call, handler, initial_delay=period, period=period)
 
-        self._context.call_async(call, handle, initial_delay=initial_delay)
+        self.context.call_async(call, handle, initial_delay=initial_delay)
 
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
-        self._context.run_in_coordinator_thread(action)
+        self.context.run_in_coordinator_thread(action)
 
     def _check_present(self, what: str) -> None:
         if self.over:

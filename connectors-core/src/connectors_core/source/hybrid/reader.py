@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from connectors_core.metrics import MetricGroup
@@ -23,66 +24,60 @@ from connectors_core.source.reader import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class _MemberContext:
     """The context of the reader of a member."""
 
-    def __init__(
-        self, context: SourceReaderContext, member: int, switches: tuple[Switch, ...]
-    ) -> None:
-        self._context = context
-        self._member = member
-        self._switches = switches
+    context: SourceReaderContext
+    member: int
+    switches: tuple[Switch, ...]
 
     @property
     def index_of_subtask(self) -> int:
-        return self._context.index_of_subtask
+        return self.context.index_of_subtask
 
     @property
     def current_parallelism(self) -> int:
-        return self._context.current_parallelism
+        return self.context.current_parallelism
 
     @property
     def metric_group(self) -> MetricGroup:
-        return self._context.metric_group
+        return self.context.metric_group
 
     @property
     def record_errors(self) -> RecordErrorHandler:
-        return self._context.record_errors
+        return self.context.record_errors
 
     def send_split_request(self) -> None:
-        self._context.send_split_request()
+        self.context.send_split_request()
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        wrapped = HybridSourceEvent.of(self._member, self._switches, event)
-        self._context.send_source_event_to_coordinator(wrapped)
+        wrapped = HybridSourceEvent.of(self.member, self.switches, event)
+        self.context.send_source_event_to_coordinator(wrapped)
 
 
+@dataclass(eq=False, repr=False)
 class _MemberOutput:
     """Output for the rows of a member's splits."""
 
-    def __init__(self, member: int, output: ReaderOutput) -> None:
-        self._member = member
-        self._output = output
+    member: int
+    output: ReaderOutput
 
     def create_output_for_split(self, split_id: str) -> SourceOutput:
-        return self._output.create_output_for_split(split_id_of(self._member, split_id))
+        return self.output.create_output_for_split(split_id_of(self.member, split_id))
 
 
+@dataclass(eq=False, repr=False)
 class _Member:
     """A member's reader, created when needed, and the calls stored for it until then."""
 
-    def __init__(
-        self,
-        chain: SourceChain,
-        context: SourceReaderContext,
-        place: int,
-        switches: tuple[Switch, ...],
-    ) -> None:
+    chain: SourceChain
+    context: SourceReaderContext
+    place: int
+    switches: tuple[Switch, ...]
+
+    def __post_init__(self) -> None:
         self.ended = False
-        self._chain = chain
-        self._context = context
-        self._place = place
-        self._switches = switches
         self._waiting: list[Any] = []
         self._no_more_splits = False
         self._reader: SourceReader[Any] | None = None
@@ -90,8 +85,8 @@ class _Member:
     def reader(self) -> SourceReader[Any]:
         """The reader; created on first access."""
         if self._reader is None:
-            source = self._chain.source(self._place, self._switches)
-            context = _MemberContext(self._context, self._place, self._switches)
+            source = self.chain.source(self.place, self.switches)
+            context = _MemberContext(self.context, self.place, self.switches)
             self._reader = source.create_reader(context)
             self._reader.start()
             self._hand_over()
@@ -118,10 +113,10 @@ class _Member:
         splits = self._waiting
         if self._reader is not None:
             splits = self._reader.snapshot_state() + splits
-        return [HybridSplit(self._place, self._switches, split) for split in splits]
+        return [HybridSplit(self.place, self.switches, split) for split in splits]
 
     def output(self, output: ReaderOutput) -> ReaderOutput:
-        return _MemberOutput(self._place, output)
+        return _MemberOutput(self.place, output)
 
     def close(self) -> None:
         if self._reader is not None:
