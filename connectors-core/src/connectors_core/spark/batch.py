@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -185,6 +185,7 @@ class _EntryJob:
                 yield from self.read(self.entries[index])
 
 
+@dataclass(eq=False, repr=False)
 class BatchRun:
     """One run of a batch pipeline.
 
@@ -193,55 +194,46 @@ class BatchRun:
     tables.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        *,
-        run_id: str,
-        sources: Sequence[BatchSource],
-        job: WritingJob,
-        root: StateStore,
-        folder: str,
-        pipeline_id: str,
-        lease: Lease,
-        commit_retries: CommitRetries,
-        pinned: Callable[[str], AbstractContextManager[None]],
-    ) -> None:
-        self.run_id = run_id
-        self._pinned = pinned
-        self.job = job
-        self._sources = sources
-        self._root = root
-        self._lease = lease
-        self._run_folder = run_path(run_id)
-        self._pipeline_id = pipeline_id
-        self._folder = folder
+    spark: SparkSession
+    _: KW_ONLY
+    run_id: str
+    sources: Sequence[BatchSource]
+    job: WritingJob
+    root: StateStore
+    folder: str
+    pipeline_id: str
+    lease: Lease
+    commit_retries: CommitRetries
+    pinned: Callable[[str], AbstractContextManager[None]]
+
+    def __post_init__(self) -> None:
+        self._run_folder = run_path(self.run_id)
         self._progress = {
-            source.settings.uid: _SourceProgress(source, root.child(self._run_folder))
-            for source in sources
+            source.settings.uid: _SourceProgress(source, self.root.child(self._run_folder))
+            for source in self.sources
         }
         self._state = PipelineState.RUNNING
         self._cancelled = False
         self.ended = threading.Event()
         self._error: BaseException | None = None
         self._last_status: QueryStatus | None = None
-        store = root.child(folder)
-        readers = {source.settings.uid: source.reader for source in sources}
-        self._engine = SparkEngine(spark, job, readers, root, lease)
+        store = self.root.child(self.folder)
+        readers = {source.settings.uid: source.reader for source in self.sources}
+        self._engine = SparkEngine(self.spark, self.job, readers, self.root, self.lease)
         self.epochs = wire_epochs(
             Query(
-                folder=folder,
-                sources=[source.settings for source in sources],
-                sinks=job.sinks,
-                tasks=job.tasks(),
+                folder=self.folder,
+                sources=[source.settings for source in self.sources],
+                sinks=self.job.sinks,
+                tasks=self.job.tasks(),
                 engine=self._engine,
-                root=root,
-                pipeline_id=pipeline_id,
-                lease=lease,
-                commit_retries=commit_retries,
+                root=self.root,
+                pipeline_id=self.pipeline_id,
+                lease=self.lease,
+                commit_retries=self.commit_retries,
             ),
             decided=lambda epoch: mark_decided(store, epoch),
-            reader_stores=dict.fromkeys(self._progress, root.child(self._run_folder)),
+            reader_stores=dict.fromkeys(self._progress, self.root.child(self._run_folder)),
         )
         self.committer = self.epochs.committer
 
@@ -280,22 +272,22 @@ class BatchRun:
         try:
             finished = self.epochs.recover(1, replayed=(self.run_id, 0))
             if self.epochs.last_decided >= 0:  # a crash may have prevented the mark
-                mark_decided(self._root.child(self._folder), self.epochs.last_decided)
+                mark_decided(self.root.child(self.folder), self.epochs.last_decided)
             if not self.epochs.is_decided(self.run_id, 0):
                 self._remove_former_runs()
                 if finished:
                     return False
-            entries = tuple(entry for source in self._sources for entry in source.entries)
+            entries = tuple(entry for source in self.sources for entry in source.entries)
             if self.committer.rewrites:
                 record = RunRecord(
-                    pipeline_id=self._pipeline_id, run_id=self.run_id, entries=entries
+                    pipeline_id=self.pipeline_id, run_id=self.run_id, entries=entries
                 )
-                RUNS.create(self._root, run_record_path(self.run_id), record)
-            with self._pinned(self.run_id):
+                RUNS.create(self.root, run_record_path(self.run_id), record)
+            with self.pinned(self.run_id):
                 ran = self.epochs.run_batch(self.job.df, self.run_id, self._complete_reports)
             for progress in self._progress.values():
                 progress.close()
-            self._root.delete_tree(self._run_folder)
+            self.root.delete_tree(self._run_folder)
             return ran
         finally:
             self._engine.close()
@@ -303,9 +295,9 @@ class BatchRun:
 
     def _complete_reports(self) -> list[Report]:
         """Return all reports of the run, after the enumerators have handled their events."""
-        store = self._root.child(self._run_folder)
+        store = self.root.child(self._run_folder)
         reports = []
-        for source in self._sources:
+        for source in self.sources:
             for entry in source.entries:
                 report = REPORTS.read(store, _path_of(entry))
                 if report is None:
@@ -316,21 +308,21 @@ class BatchRun:
         return reports
 
     def _failure(self, cause: Exception) -> ConnectorError:
-        sources = ", ".join(source.settings.uid for source in self._sources)
+        sources = ", ".join(source.settings.uid for source in self.sources)
         sinks = ", ".join(sink.uid for sink in self.job.sinks)
         return translated(
             cause,
-            f"the batch run {self._folder} ({sources} -> {sinks})",
+            f"the batch run {self.folder} ({sources} -> {sinks})",
             hint="fix the cause and run again: the next run completes everything that this run "
             "committed",
         )
 
     def _remove_former_runs(self) -> None:
         """Remove the files of runs that a crash interrupted."""
-        names = self._root.list(RUNS_FOLDER, recursive=True)
-        self._lease.confirm()  # so none of them belongs to a later driver
+        names = self.root.list(RUNS_FOLDER, recursive=True)
+        self.lease.confirm()  # so none of them belongs to a later driver
         for run_id in {name.partition("/")[0] for name in names}:
-            self._root.delete_tree(run_path(run_id))
+            self.root.delete_tree(run_path(run_id))
 
     def status(self) -> QueryStatus:
         """Return the status of the run. From any thread."""
@@ -338,7 +330,7 @@ class BatchRun:
             return self._last_status
         state, epoch = self._state, self.epochs.last_decided
         status = QueryStatus(
-            name=self._folder,
+            name=self.folder,
             state=state,
             epoch=epoch if epoch >= 0 else None,
             sources=tuple(progress.status() for progress in self._progress.values()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
@@ -59,6 +59,7 @@ class EpochProgress:
         return self.sinks.setdefault(uid, SinkProgress())
 
 
+@dataclass(eq=False, repr=False)
 class EpochRunner(Generic[BatchT]):
     """Runs the epochs of one query. A deleted Spark checkpoint does not reset their numbers.
 
@@ -76,47 +77,35 @@ class EpochRunner(Generic[BatchT]):
         progress: Counters of epochs; the committer's callback uses them too.
     """
 
-    def __init__(
-        self,
-        engine: EpochEngine[BatchT],
-        *,
-        sinks: Sequence[SinkTask],
-        committer: EpochCommitter,
-        store: StateStore,
-        pipeline_id: str,
-        lease: Lease,
-        dead_letters: DeadLetters,
-        reported: Callable[[int], None],
-        decided: Callable[[int], None] = lambda _epoch: None,
-        stateful: Callable[[], bool] = lambda: False,
-        progress: EpochProgress | None = None,
-    ) -> None:
-        self.progress = progress or EpochProgress()
-        self._engine = engine
-        self._sinks = tuple(sinks)
-        self.committer = committer
-        self._store = store
-        self._pipeline_id = pipeline_id
-        self._lease = lease
-        self._dead_letters = dead_letters
-        self._reported = reported
-        self._tell_decided = decided
-        self._stateful = stateful
+    engine: EpochEngine[BatchT]
+    _: KW_ONLY
+    sinks: Sequence[SinkTask]
+    committer: EpochCommitter
+    store: StateStore
+    pipeline_id: str
+    lease: Lease
+    dead_letters: DeadLetters
+    reported: Callable[[int], None]
+    decided: Callable[[int], None] = lambda _epoch: None
+    stateful: Callable[[], bool] = lambda: False
+    progress: EpochProgress = field(default_factory=EpochProgress)
+
+    def __post_init__(self) -> None:
         self._rewriter = Rewriter(
-            engine,
-            sinks=sinks,
-            committer=committer,
-            store=store,
-            lease=lease,
-            dead_letters=dead_letters,
+            self.engine,
+            sinks=self.sinks,
+            committer=self.committer,
+            store=self.store,
+            lease=self.lease,
+            dead_letters=self.dead_letters,
         )
-        for sink in sinks:
+        for sink in self.sinks:
             self.progress.sink(sink.uid)
         self._bad_records: dict[str, int] = {}
         self._decided: dict[tuple[str, int], int] = {}  # in the order of the epochs
         self._keep_epochs = 0
         self._lost: tuple[Decision, Lost] | None = None
-        self._states = SinkStates(self._sinks)
+        self._states = SinkStates(self.sinks)
         self._last_epoch = -1
         self._last_decided = -1
 
@@ -153,15 +142,15 @@ class EpochRunner(Generic[BatchT]):
             LeaseError: A later driver has taken over.
         """
         self._keep_epochs = keep_epochs
-        self._last_epoch = newest_number(self._store, DECISIONS_FOLDER)
-        self._last_decided = newest_decision(self._store)
-        decisions = decisions_since(self._store, self._last_decided - keep_epochs)
+        self._last_epoch = newest_number(self.store, DECISIONS_FOLDER)
+        self._last_decided = newest_decision(self.store)
+        decisions = decisions_since(self.store, self._last_decided - keep_epochs)
         for epoch, decision in decisions.items():
             self._decided[decision.spark_query_id, decision.batch_id] = epoch
             self._bad_records = decision.bad_records
         if self._last_decided in decisions:
             self._states.restore(decisions[self._last_decided])
-        self._lease.confirm()  # so a successor made none of these decisions
+        self.lease.confirm()  # so a successor made none of these decisions
         unfinished = self.committer.roll_forward(decisions, self._last_epoch)
         for epoch, lost in unfinished.items():
             if lost:
@@ -189,7 +178,7 @@ class EpochRunner(Generic[BatchT]):
             # An earlier driver has committed the micro-batch. Spark's state operators must still
             # run, or Spark 4 refuses the next micro-batch.
             if not self._write_lost(batch):
-                self._engine.drain(batch)
+                self.engine.drain(batch)
             self._complete_reports(plans)
             return
         self._run_epoch(
@@ -222,7 +211,7 @@ class EpochRunner(Generic[BatchT]):
         decision, lost = self._lost
         self._rewriter.finish(batch, decision, lost)
         self._lost = None
-        return any(sink.uid in lost for sink in self._sinks)
+        return any(sink.uid in lost for sink in self.sinks)
 
     def _run_epoch(
         self,
@@ -234,14 +223,14 @@ class EpochRunner(Generic[BatchT]):
     ) -> None:
         epoch = self._last_epoch + 1
         task = WriteTask(
-            pipeline_id=self._pipeline_id,
+            pipeline_id=self.pipeline_id,
             epoch=epoch,
-            store=self._store,
-            sinks=self._states.given_to(self._sinks),
+            store=self.store,
+            sinks=self._states.given_to(self.sinks),
         )
         began = time.monotonic()
         try:
-            messages = self._engine.write(batch, task, self.committer.leases(epoch))
+            messages = self.engine.write(batch, task, self.committer.leases(epoch))
             seconds = time.monotonic() - began
             reports = complete_reports()
             decision = self._decision(task, batch_id, spark_query_id, plans, messages, reports)
@@ -250,19 +239,19 @@ class EpochRunner(Generic[BatchT]):
             raise
         if decision is not None:
             self._decide(decision)
-            self._tell_decided(decision.epoch)
+            self.decided(decision.epoch)
             self._states.decided(decision)
             self._count(decision, messages, seconds)
             self._rewriter.finish(batch, decision, self.committer.commit(decision))
             self._bad_records = decision.bad_records
-            self._dead_letters.discard(_spools(messages, reports))
+            self.dead_letters.discard(_spools(messages, reports))
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
         """Read the entries that the micro-batch skipped; return all reports of its plans."""
         reports: list[Report] = []
         for number in plans:
-            plan = read_plan(self._store, number)
-            found = read_reports(self._store, plan)
+            plan = read_plan(self.store, number)
+            found = read_reports(self.store, plan)
             missing = [
                 entry
                 for uid, source in plan.sources.items()
@@ -270,10 +259,10 @@ class EpochRunner(Generic[BatchT]):
                 if report is None
             ]
             if missing:
-                self._engine.read(missing)  # a downstream limit ended them early
-                found = read_reports(self._store, plan)
+                self.engine.read(missing)  # a downstream limit ended them early
+                found = read_reports(self.store, plan)
             reports += [report for own in found.values() for report in own if report is not None]
-            self._reported(number)
+            self.reported(number)
         return reports
 
     def _decision(
@@ -293,20 +282,20 @@ class EpochRunner(Generic[BatchT]):
         epoch = task.epoch
         sinks = {sink.uid: self._sink_decision(sink, epoch, messages) for sink in task.sinks}
         bad_records = self._count_bad_records(messages, reports)
-        sinks |= self._dead_letters.write(
+        sinks |= self.dead_letters.write(
             epoch, _spools(messages, reports), self.committer.leases(epoch)
         )
         skipped = sum(r.skipped for r in reports)
         dead_letters = sum(r.dead_letters for r in reports)
         if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
-            if not (any(report.rows for report in reports) or self._stateful()):
+            if not (any(report.rows for report in reports) or self.stateful()):
                 return None
             # There is nothing to commit, so no sink needs a done mark.
             sinks = {uid: sink for uid, sink in sinks.items() if sink.writer_states}
         return Decision(
-            pipeline_id=self._pipeline_id,
+            pipeline_id=self.pipeline_id,
             epoch=epoch,
-            incarnation=self._lease.incarnation,
+            incarnation=self.lease.incarnation,
             spark_query_id=spark_query_id,
             batch_id=batch_id,
             plan=max(plans, default=-1),
@@ -331,7 +320,7 @@ class EpochRunner(Generic[BatchT]):
         ):
             if found:
                 totals[uid] = totals.get(uid, 0) + found
-                self._dead_letters.policies[uid].check_total(totals[uid])
+                self.dead_letters.policies[uid].check_total(totals[uid])
         return totals
 
     def _sink_decision(
@@ -364,16 +353,16 @@ class EpochRunner(Generic[BatchT]):
         Raises:
             LeaseError: Another driver has taken over.
         """
-        self._lease.check()
+        self.lease.check()
         fault_point("before_decision", epoch=decision.epoch)
         path = decision_path(decision.epoch)
-        if not DECISIONS.create(self._store, path, decision):
-            found = DECISIONS.read(self._store, path)
+        if not DECISIONS.create(self.store, path, decision):
+            found = DECISIONS.read(self.store, path)
             # After a repeated request, an object store may report our own file as existing.
             if found != decision:
                 self.committer.roll_back(decision.epoch)
                 raise taken_by_another(
-                    f"epoch {decision.epoch}", found, incarnation=self._lease.incarnation
+                    f"epoch {decision.epoch}", found, incarnation=self.lease.incarnation
                 )
         fault_point("after_decision", epoch=decision.epoch)
         self._last_epoch = self._last_decided = decision.epoch
