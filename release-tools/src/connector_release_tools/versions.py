@@ -45,12 +45,8 @@ class Version:
         Raises:
             VersionError: The text has another format.
         """
-        if (match := _VERSION.fullmatch(text)) is None:
-            raise VersionError(
-                f"{text!r} is not a connector version",
-                hint="write MAJOR.MINOR.PATCH, as in 3.1.2",
-            )
-        return cls(*(int(number) for number in match.groups()))
+        match = _matched(_VERSION, text, "a connector version", "MAJOR.MINOR.PATCH, as in 3.1.2")
+        return cls(*map(int, match.groups()))
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"
@@ -70,9 +66,8 @@ class SparkLine:
         Raises:
             VersionError: The text has another format.
         """
-        if (match := _SPARK_LINE.fullmatch(text)) is None:
-            raise VersionError(f"{text!r} is not a Spark line", hint="write MAJOR.MINOR, as in 3.5")
-        return cls(*(int(number) for number in match.groups()))
+        match = _matched(_SPARK_LINE, text, "a Spark line", "MAJOR.MINOR, as in 3.5")
+        return cls(*map(int, match.groups()))
 
     @property
     def requirement(self) -> str:
@@ -102,13 +97,7 @@ class ReleaseVersion:
         Raises:
             VersionError: The text has another format; the hint contains the right one.
         """
-        if (match := _RELEASE.fullmatch(text)) is None:
-            meant = _meant(text)
-            raise VersionError(
-                f"{text!r} is not a release name",
-                hint=f"write {meant}" if meant else f"write {_SPELLING}",
-            )
-        return cls._of(match)
+        return cls._of(_matched(_RELEASE, text, "a release name", _meant(text) or _SPELLING))
 
     @classmethod
     def of_package(cls, text: str) -> ReleaseVersion:
@@ -117,12 +106,8 @@ class ReleaseVersion:
         Raises:
             VersionError: The text has another format.
         """
-        if (match := _PACKAGE.fullmatch(text)) is None:
-            raise VersionError(
-                f"{text!r} is not the package version of a release",
-                hint="write MAJOR.MINOR.PATCH.SPARK, as in 3.1.2.3.5",
-            )
-        return cls._of(match)
+        spelling = "MAJOR.MINOR.PATCH.SPARK, as in 3.1.2.3.5"
+        return cls._of(_matched(_PACKAGE, text, "the package version of a release", spelling))
 
     @property
     def package_version(self) -> str:
@@ -167,6 +152,12 @@ class Release:
 
     def __str__(self) -> str:
         return f"{self.connector} {self.version}"
+
+
+def _matched(pattern: re.Pattern[str], text: str, kind: str, spelling: str) -> re.Match[str]:
+    if (match := pattern.fullmatch(text)) is None:
+        raise VersionError(f"{text!r} is not {kind}", hint=f"write {spelling}")
+    return match
 
 
 def _meant(text: str) -> str | None:

@@ -28,6 +28,10 @@ class _OneValue(Configured, DecodingFormat, EncodingFormat):
         except pa.ArrowInvalid:
             return decode_isolating(messages, schema, parse=parse, explain=_explain, empty=None)
 
+    def check_writable(self, schema: pa.Schema) -> None:
+        """See `EncodingFormat`."""
+        self.check_readable(schema)
+
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
         return Encoded(messages=message_bytes(rows.column(0)))
@@ -41,10 +45,6 @@ class RawFormat(_OneValue):
         if len(schema) != 1 or not is_binary(schema.field(0).type):
             raise _refused("raw", "one column of type binary", schema)
 
-    def check_writable(self, schema: pa.Schema) -> None:
-        """See `EncodingFormat`."""
-        self.check_readable(schema)
-
 
 class StringFormat(_OneValue):
     """The message is the value of a single string column, in UTF-8; no message is null."""
@@ -53,10 +53,6 @@ class StringFormat(_OneValue):
         """See `DecodingFormat`."""
         if len(schema) != 1 or not is_string(schema.field(0).type):
             raise _refused("string", "one column of type string", schema)
-
-    def check_writable(self, schema: pa.Schema) -> None:
-        """See `EncodingFormat`."""
-        self.check_readable(schema)
 
 
 def _explain(message: bytes | None, _: Exception) -> str:

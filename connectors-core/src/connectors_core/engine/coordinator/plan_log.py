@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeVar
 
 from connectors_core.engine.coordinator.document_numbers import document_numbers, folder_numbers
 from connectors_core.engine.coordinator.identity import QueryIdentity, read_identity
@@ -28,6 +29,8 @@ from connectors_core.engine.protocol import (
 )
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError
+
+DocumentT = TypeVar("DocumentT")
 
 
 class StoredPlans:
@@ -95,12 +98,7 @@ def read_plan(store: StateStore, number: int) -> Plan:
     Raises:
         StateCorruptedError: It is missing.
     """
-    plan = PLANS.read(store, plan_path(number))
-    if plan is None:
-        raise StateCorruptedError(
-            f"plan {number} is missing from the state location",
-        )
-    return plan
+    return _existing(PLANS.read(store, plan_path(number)), f"plan {number}")
 
 
 def read_decision(store: StateStore, epoch: int) -> Decision:
@@ -109,12 +107,13 @@ def read_decision(store: StateStore, epoch: int) -> Decision:
     Raises:
         StateCorruptedError: It is missing.
     """
-    decision = DECISIONS.read(store, decision_path(epoch))
-    if decision is None:
-        raise StateCorruptedError(
-            f"the decision on epoch {epoch} is missing from the state location",
-        )
-    return decision
+    return _existing(DECISIONS.read(store, decision_path(epoch)), f"the decision on epoch {epoch}")
+
+
+def _existing(document: DocumentT | None, name: str) -> DocumentT:
+    if document is None:
+        raise StateCorruptedError(f"{name} is missing from the state location")
+    return document
 
 
 def read_reports(store: StateStore, plan: Plan) -> dict[str, list[Report | None]]:
