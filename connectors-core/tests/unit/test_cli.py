@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 import typer
+from decisions import a_decision
 from typer.testing import CliRunner
 
 from connectors_core.cli import app, doctor, main
@@ -39,7 +40,6 @@ from connectors_core.engine.protocol import (
     REWRITES,
     AssignedSplit,
     DecidedCommittable,
-    Decision,
     Entry,
     Plan,
     PlannedSplit,
@@ -350,17 +350,19 @@ def planned(name, position=0):
     return PlannedSplit(split_id=name, state=Versioned(version=1, data=data))
 
 
+def of_subtask(number, subtask):
+    """Return the fields that an entry and its report have in common."""
+    return {
+        "pipeline_id": "p-1",
+        "plan": number,
+        "nonce": f"n{number}",
+        "source": "in",
+        "subtask": subtask,
+    }
+
+
 def entry(number, subtask, *splits):
-    return Entry(
-        pipeline_id="p-1",
-        query="query-0",
-        plan=number,
-        nonce=f"n{number}",
-        source="in",
-        subtask=subtask,
-        parallelism=2,
-        splits=splits,
-    )
+    return Entry(**of_subtask(number, subtask), query="query-0", parallelism=2, splits=splits)
 
 
 def split_report(name, position, *, finished=False, watermark=None):
@@ -372,6 +374,12 @@ def split_report(name, position, *, finished=False, watermark=None):
         rows=position,
         watermark=watermark,
     )
+
+
+def decide(store, epoch, *, skipped=0, **sinks):
+    own = {"pipeline_id": "p-1", "spark_query_id": "spark-query"}
+    document = a_decision(epoch, sinks=sinks, skipped=skipped, **own)
+    assert DECISIONS.create(store, decision_path(epoch), document)
 
 
 @pytest.fixture
@@ -398,15 +406,7 @@ def location(tmp_path):
         assert PLANS.create(store, plan_path(number), document)
 
     def report(number, subtask, *splits):
-        document = Report(
-            pipeline_id="p-1",
-            plan=number,
-            nonce=f"n{number}",
-            source="in",
-            subtask=subtask,
-            attempt=0,
-            splits=splits,
-        )
+        document = Report(**of_subtask(number, subtask), attempt=0, splits=splits)
         assert REPORTS.create(store, report_path(number, "in", subtask), document)
 
     a, b, c = (planned(name) for name in "abc")
@@ -427,20 +427,13 @@ def location(tmp_path):
     )
     report(1, 1, split_report("c", 5))
     committable = DecidedCommittable(subtask=0, committable=Versioned(version=1, data=b"f"))
-    decision = Decision(
-        pipeline_id="p-1",
-        epoch=0,
-        incarnation=1,
-        spark_query_id="spark-query",
-        batch_id=0,
-        plan=0,
-        sinks={
-            "out": SinkDecision(committables=(committable,), rows=30, bytes=2048),
-            "log": SinkDecision(rows=30, bytes=100),
-        },
+    decide(
+        store,
+        0,
         skipped=1,
+        out=SinkDecision(committables=(committable,), rows=30, bytes=2048),
+        log=SinkDecision(rows=30, bytes=100),
     )
-    assert DECISIONS.create(store, decision_path(0), decision)
     mark_done(store, 0, "out")
     owner = LeaseOwner(host="driver-7", pid=4711, description="nightly")
     Lease.acquire(root, owner, renewer=lambda _beat, _seconds: lambda: None)
@@ -516,17 +509,7 @@ def test_writer_states_of_the_newest_decision_are_shown(location):
     store = StateStore(str(location / "query-0"))
 
     def decided(epoch, *states):
-        sinks = {"out": SinkDecision(writer_states=states), "log": SinkDecision()}
-        decision = Decision(
-            pipeline_id="p-1",
-            epoch=epoch,
-            incarnation=1,
-            spark_query_id="spark-query",
-            batch_id=epoch,
-            plan=epoch,
-            sinks=sinks,
-        )
-        assert DECISIONS.create(store, decision_path(epoch), decision)
+        decide(store, epoch, out=SinkDecision(writer_states=states), log=SinkDecision())
 
     def state(data):
         return Versioned(version=2, data=data)

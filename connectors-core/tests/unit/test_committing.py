@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from decisions import a_decision
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
@@ -15,7 +16,6 @@ from connectors_core.engine.coordinator.plan_log import decisions_since, is_done
 from connectors_core.engine.protocol import (
     DECISIONS,
     DecidedCommittable,
-    Decision,
     SinkDecision,
     Versioned,
     decision_path,
@@ -116,15 +116,7 @@ def sink_decision(*names, subtasks=1):
 
 
 def decision(epoch, **sinks):
-    return Decision(
-        pipeline_id="p",
-        epoch=epoch,
-        incarnation=1,
-        spark_query_id="q",
-        batch_id=epoch,
-        plan=epoch,
-        sinks=sinks,
-    )
+    return a_decision(epoch, sinks=sinks)
 
 
 class HeldLease:

@@ -6,7 +6,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -41,6 +41,14 @@ def echo(connection: socket.socket, data: bytes) -> bytes:
         return answer.read(len(data))
 
 
+def assert_open_connections_end(network: FaultyNetwork, fault: Callable[[], None]) -> None:
+    with connect(network) as connection:
+        assert echo(connection, b"hello") == b"hello"
+        fault()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+
+
 def test_a_healthy_network_forwards_all_data(network: FaultyNetwork) -> None:
     data = bytes(range(256)) * 2000
     with connect(network) as one, connect(network) as two:
@@ -49,11 +57,7 @@ def test_a_healthy_network_forwards_all_data(network: FaultyNetwork) -> None:
 
 
 def test_a_cut_resets_open_connections_and_accepts_new_ones(network: FaultyNetwork) -> None:
-    with connect(network) as connection:
-        assert echo(connection, b"hello") == b"hello"
-        network.cut()
-        with pytest.raises(ConnectionResetError):
-            connection.recv(1)
+    assert_open_connections_end(network, network.cut)
     assert network.cuts == 1
     with connect(network) as connection:
         assert echo(connection, b"again") == b"again"
@@ -87,11 +91,7 @@ def test_a_cut_can_occur_in_the_middle_of_a_response(network: FaultyNetwork) -> 
 def test_a_refusing_network_accepts_no_connection_until_it_is_restored(
     network: FaultyNetwork,
 ) -> None:
-    with connect(network) as connection:
-        assert echo(connection, b"hello") == b"hello"
-        network.refuse()
-        with pytest.raises(ConnectionResetError):
-            connection.recv(1)
+    assert_open_connections_end(network, network.refuse)
     with pytest.raises(ConnectionRefusedError):
         connect(network)
     network.restore()
@@ -123,11 +123,7 @@ def test_a_network_that_was_not_started_raises_an_error() -> None:
 def test_a_network_that_hangs_up_accepts_connections_and_closes_them(
     network: FaultyNetwork,
 ) -> None:
-    with connect(network) as before:
-        assert echo(before, b"hello") == b"hello"
-        network.hang_up()
-        with pytest.raises(ConnectionResetError):
-            before.recv(1)
+    assert_open_connections_end(network, network.hang_up)
     with connect(network) as connection:
         assert connection.recv(1) == b""
     network.restore()

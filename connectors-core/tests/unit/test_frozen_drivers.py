@@ -8,6 +8,7 @@ so no check of the lease stops them when they resume.
 from __future__ import annotations
 
 import pytest
+from decisions import a_decision
 from other_driver import HeldBy, assert_ends_when_taken_over_while_it_waits
 
 from connectors_core.engine.coordinator.fences import fence_decisions, fence_plans
@@ -23,7 +24,6 @@ from connectors_core.engine.coordinator.plan_log import (
 from connectors_core.engine.protocol import (
     DECISIONS,
     PLANS,
-    Decision,
     Plan,
     decision_path,
     plan_path,
@@ -189,18 +189,6 @@ def test_a_waiting_driver_ends_when_another_driver_takes_over(tmp_path):
 
 
 # --- Fences ---------------------------------------------------------------------------------------
-
-
-def a_decision(epoch, incarnation=1):
-    return Decision(
-        pipeline_id="p",
-        epoch=epoch,
-        incarnation=incarnation,
-        spark_query_id="q",
-        batch_id=epoch,
-        plan=epoch,
-        sinks={},
-    )
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 
 import orjson
 import pytest
+from decisions import a_decision
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_source import fresh_store
@@ -14,7 +15,6 @@ from connectors_core.engine.protocol import (
     PLANS,
     REPORTS,
     AssignedSplit,
-    Decision,
     Entry,
     Plan,
     PlannedSplit,
@@ -58,14 +58,17 @@ def tuples(of):
     return st.lists(of, max_size=2).map(tuple)
 
 
+of_subtask = {
+    "pipeline_id": names,
+    "plan": counts,
+    "nonce": names,
+    "source": names,
+    "subtask": counts,
+}
 entries = st.builds(
     Entry,
-    pipeline_id=names,
+    **of_subtask,
     query=names,
-    plan=counts,
-    nonce=names,
-    source=names,
-    subtask=counts,
     parallelism=counts,
     splits=tuples(planned),
     events=tuples(events),
@@ -102,11 +105,7 @@ plans = st.builds(
 )
 reports = st.builds(
     Report,
-    pipeline_id=names,
-    plan=counts,
-    nonce=names,
-    source=names,
-    subtask=counts,
+    **of_subtask,
     attempt=counts,
     splits=tuples(
         st.builds(
@@ -147,16 +146,7 @@ def a_plan(number=0, **sources):
     return Plan(pipeline_id="p", number=number, nonce="n", incarnation=1, sources=sources)
 
 
-def a_decision(epoch=0):
-    return Decision(
-        pipeline_id="p",
-        epoch=epoch,
-        incarnation=1,
-        spark_query_id="q",
-        batch_id=3,
-        plan=5,
-        sinks={"x": SinkDecision(rows=3)},
-    )
+DECIDED = a_decision(0, batch_id=3, plan=5, sinks={"x": SinkDecision(rows=3)})
 
 
 def test_the_first_writer_of_a_document_wins():
@@ -165,8 +155,8 @@ def test_the_first_writer_of_a_document_wins():
     assert not PLANS.create(store, plan_path(0), a_plan(number=1))
     assert PLANS.read(store, plan_path(0)) == a_plan()
     assert DECISIONS.read(store, decision_path(0)) is None
-    DECISIONS.create(store, decision_path(0), a_decision())
-    assert DECISIONS.read(store, decision_path(0)) == a_decision()
+    DECISIONS.create(store, decision_path(0), DECIDED)
+    assert DECISIONS.read(store, decision_path(0)) == DECIDED
 
 
 def test_a_truncated_or_altered_document_is_refused():

@@ -44,6 +44,15 @@ def test_the_limit_stays_between_one_entry_and_the_capacity_of_all_requests(
         assert strategy.max_in_flight_messages <= requests * size
 
 
+def respond(
+    strategy: CongestionControlRateLimitingStrategy, entries: int, failed: int, *, times: int = 1
+) -> None:
+    """Send requests one after another, and respond to each that these entries failed."""
+    for _ in range(times):
+        strategy.register_in_flight_request(RequestInfo(entries))
+        strategy.register_completed_request(ResultInfo(failed, entries))
+
+
 class Answers:
     """Feeds a strategy with responses to requests of a hundred entries."""
 
@@ -89,8 +98,7 @@ def test_the_limit_stays_at_two_full_requests_while_they_are_partially_accepted(
 
 def half_refused(strategy: CongestionControlRateLimitingStrategy) -> int:
     size = strategy.max_batch_size
-    strategy.register_in_flight_request(RequestInfo(size))
-    strategy.register_completed_request(ResultInfo(size // 2, size))
+    respond(strategy, size, size // 2)
     return strategy.max_in_flight_messages
 
 
@@ -104,9 +112,7 @@ def test_the_minimum_limit_is_a_hundredth_of_a_request() -> None:
     strategy = CongestionControlRateLimitingStrategy(
         max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
     )
-    for _ in range(50):
-        strategy.register_in_flight_request(RequestInfo(1))
-        strategy.register_completed_request(ResultInfo(1, 1))
+    respond(strategy, 1, 1, times=50)
     assert strategy.max_in_flight_messages == 100
 
 
@@ -114,9 +120,7 @@ def test_small_retries_have_little_effect_on_the_limit() -> None:
     answers = Answers()
     answers(1, 1)
     before = answers.strategy.max_in_flight_messages
-    for _ in range(10):
-        answers.strategy.register_in_flight_request(RequestInfo(1))
-        answers.strategy.register_completed_request(ResultInfo(1, 1))
+    respond(answers.strategy, 1, 1, times=10)
     assert before - answers.strategy.max_in_flight_messages <= 20
 
 
@@ -124,9 +128,7 @@ def test_requests_that_are_limited_by_bytes_shrink_too() -> None:
     strategy = CongestionControlRateLimitingStrategy(
         max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
     )
-    for _ in range(6):
-        strategy.register_in_flight_request(RequestInfo(600))
-        strategy.register_completed_request(ResultInfo(600, 600))
+    respond(strategy, 600, 600, times=6)
     assert strategy.max_batch_size == 300
 
 

@@ -64,6 +64,15 @@ def whole_entry(source, **fields):
     return entry_of([planned(source.split(split_id)) for split_id in source.rows], **fields)
 
 
+def begun(source, **fields):
+    """Read the first batch of a source, and return the task, its entry, and the next batches."""
+    task = reader_task(source, fresh_store())
+    entry = whole_entry(source, **fields)
+    batches = read_entry(task, entry)
+    next(batches)
+    return task, entry, batches
+
+
 def by_split(rows):
     found = {}
     for split, n in rows:
@@ -178,10 +187,7 @@ def test_two_racing_attempts_both_emit_the_rows_of_the_first_report(sizes, seed,
 
 def test_no_row_is_emitted_before_the_claim_is_durable():
     source = source_of([5], LIVE)
-    task = reader_task(source, fresh_store())
-    entry = whole_entry(source, claim=True)
-    batches = read_entry(task, entry)
-    next(batches)
+    task, entry, _ = begun(source, claim=True)
     assert report_of(task, entry).rows == 5
     assert source.behaviour.closed == 1
 
@@ -200,10 +206,7 @@ def test_fewer_rows_than_in_an_earlier_read_are_data_loss():
 
 def test_two_unclaimed_reads_with_different_ends_are_refused():
     source = source_of([9])
-    task = reader_task(source, fresh_store())
-    entry = whole_entry(source)
-    batches = read_entry(task, entry)
-    next(batches)
+    task, entry, batches = begun(source)
     source.rows["s0"] = source.rows["s0"][:-1]
     read(task, entry)
     source.rows["s0"].append(0)
@@ -222,11 +225,7 @@ def test_a_report_of_another_life_is_refused():
 
 
 def test_a_report_of_another_life_that_appears_during_the_read_is_refused():
-    source = source_of([3])
-    task = reader_task(source, fresh_store())
-    entry = whole_entry(source)
-    batches = read_entry(task, entry)
-    next(batches)
+    task, entry, batches = begun(source_of([3]))
     read(task, replace(entry, nonce="another"))
     with pytest.raises(StateCorruptedError, match="another plan of the same number"):
         list(batches)
@@ -252,10 +251,7 @@ def test_an_entry_passes_through_the_carrier_as_text():
 @pytest.mark.parametrize("traits", [ORDERED, SplitTraits()])
 def test_a_killed_task_closes_its_reader_and_writes_no_report(traits):
     source = source_of([20, 20], traits)
-    task = reader_task(source, fresh_store())
-    entry = whole_entry(source)
-    batches = read_entry(task, entry)
-    next(batches)
+    task, entry, batches = begun(source)
     batches.close()
     assert report_of(task, entry) is None
     assert source.behaviour.log == ["open", "start", "close"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from decisions import a_decision
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_source import fresh_store
@@ -80,9 +81,7 @@ def test_no_state_is_lost_over_many_changes_of_parallelism(counts, parallelisms)
 
 
 def decision(**sinks: SinkDecision) -> Decision:
-    return Decision(
-        pipeline_id="p", epoch=3, incarnation=1, spark_query_id="q", batch_id=3, plan=3, sinks=sinks
-    )
+    return a_decision(3, sinks=sinks)
 
 
 def task(sink, writers: int | None = 2) -> SinkTask:
