@@ -47,6 +47,27 @@ def token_in_a_note(token):
     yield
 
 
+# --- Readers and enumerators ---------------------------------------------------------------------
+
+
+class RaisesWhatItsClientRaises:
+    def available(self):
+        access()
+
+
+class LeavesAFileOpen:
+    def available(self):
+        self.file = os.open(self.source.folder, os.O_RDONLY)
+        super().available()
+        os.close(self.file)
+
+
+class TellsItsToken:
+    def available(self):
+        with token_in_the_cause(TOKEN):
+            pass
+
+
 # --- Readers ------------------------------------------------------------------------------------
 
 
@@ -77,16 +98,12 @@ class BeginsAgainBehindAnOutage(LogReader):
             return []
 
 
-class ReaderThatRaisesWhatItsClientRaises(LogReader):
-    def available(self):
-        access()
+class ReaderThatRaisesWhatItsClientRaises(RaisesWhatItsClientRaises, LogReader):
+    pass
 
 
-class LeavesAFileOpenWhereItCannotRead(LogReader):
-    def available(self):
-        self.file = os.open(self.source.folder, os.O_RDONLY)
-        super().available()
-        os.close(self.file)
+class LeavesAFileOpenWhereItCannotRead(LeavesAFileOpen, LogReader):
+    pass
 
 
 class LeavesAThreadWhereItCannotRead(LogReader):
@@ -97,10 +114,8 @@ class LeavesAThreadWhereItCannotRead(LogReader):
         done.set()
 
 
-class TellsItsTokenInTheCause(LogReader):
-    def available(self):
-        with token_in_the_cause(TOKEN):
-            pass
+class TellsItsTokenInTheCause(TellsItsToken, LogReader):
+    pass
 
 
 class TellsItsTokenInANote(LogReader):
@@ -163,22 +178,16 @@ class LosesWhatAppearedInAnOutage(LogEnumerator):
         super().found(names, error)
 
 
-class EnumeratorThatRaisesWhatItsClientRaises(LogEnumerator):
-    def available(self):
-        access()
+class EnumeratorThatRaisesWhatItsClientRaises(RaisesWhatItsClientRaises, LogEnumerator):
+    pass
 
 
-class LeavesAFileOpenWhereItCannotLook(LogEnumerator):
-    def available(self):
-        self.file = os.open(self.source.folder, os.O_RDONLY)
-        super().available()
-        os.close(self.file)
+class LeavesAFileOpenWhereItCannotLook(LeavesAFileOpen, LogEnumerator):
+    pass
 
 
-class TellsItsTokenWhereItCannotLook(LogEnumerator):
-    def available(self):
-        with token_in_the_cause(TOKEN):
-            pass
+class TellsItsTokenWhereItCannotLook(TellsItsToken, LogEnumerator):
+    pass
 
 
 OUTAGE_ENUMERATORS = {
@@ -194,35 +203,18 @@ OUTAGE_ENUMERATORS = {
 
 
 class DropsWhatItShouldRetry(DiskCommitter):
-    def commit(self, requests):
-        for request in requests:
-            try:
-                available()
-            except RetryableError:
-                continue
-            super().commit([request])
+    def unavailable(self, request, error):
+        pass
 
 
 class GivesUpAtOnce(DiskCommitter):
-    def commit(self, requests):
-        for request in requests:
-            try:
-                available()
-            except RetryableError as error:
-                request.signal_failed(FatalError(str(error)))
-            else:
-                super().commit([request])
+    def unavailable(self, request, error):
+        request.signal_failed(FatalError(str(error)))
 
 
 class TakesAnOutageForAnEarlierCommit(DiskCommitter):
-    def commit(self, requests):
-        for request in requests:
-            try:
-                available()
-            except RetryableError:
-                request.signal_already_committed()
-            else:
-                super().commit([request])
+    def unavailable(self, request, error):
+        request.signal_already_committed()
 
 
 class CommitterThatRaisesWhatItsClientRaises(DiskCommitter):

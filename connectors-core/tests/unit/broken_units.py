@@ -29,7 +29,15 @@ from broken_log import (
     SwallowsPoison,
 )
 from broken_outages import OUTAGE_COMMITTERS, OUTAGE_ENUMERATORS, OUTAGE_READERS
-from toy_connector import BATCH_LINES, LogEnumerator, LogFolder, LogReader, LogSource, LogState
+from toy_connector import (
+    ABILITIES,
+    BATCH_LINES,
+    LogEnumerator,
+    LogFolder,
+    LogReader,
+    LogSource,
+    LogState,
+)
 from toy_disk import Disk
 from toy_sink import ON_A_SURE_DISK as NO_OUTAGES
 from toy_sink import STAGES_FREELY, Directory, LeasedTokenSink, TokenSink
@@ -56,20 +64,32 @@ from connectors_core.testing.leased_sink import LeasedWriter
 from connectors_core.testing.leased_sink import _Committer as _LeasedCommitter
 from connectors_core.testing.pace import stretched
 
-CAN = frozenset(
-    {
-        Capability.BOUNDED,
-        Capability.UNBOUNDED,
-        Capability.DISCOVERY,
-        Capability.POISON_READS,
-        Capability.SECRETS,
-    }
-)
 # Only outage cases test parts that are broken during an outage.
-ON_A_SURE_DISK = {"capabilities": Capabilities(can=CAN, cannot=NO_OUTAGES)}
-ON_A_DISK = {"capabilities": Capabilities(can=CAN | NO_OUTAGES.keys()), "system": Disk()}
+ON_A_SURE_DISK = {"capabilities": Capabilities(can=ABILITIES, cannot=NO_OUTAGES)}
+ON_A_DISK = {"capabilities": Capabilities(can=ABILITIES | NO_OUTAGES.keys()), "system": Disk()}
 TICK = timedelta(seconds=1)
 POISON = b"{\n"
+
+# --- Readers and enumerators ---------------------------------------------------------------------
+
+
+class RefusesASecondClose:
+    closed = False
+
+    def close(self):
+        if self.closed:
+            raise RuntimeError("closed already")
+        self.closed = True
+
+
+class ClosesItsClient:
+    def start(self):
+        self.client = object()
+        super().start()
+
+    def close(self):
+        self.client = self.client
+
 
 # --- Readers ------------------------------------------------------------------------------------
 
@@ -228,21 +248,12 @@ class LeavesATemporaryFile(LogReader):
             pass
 
 
-class ClosesOnce(LogReader):
-    closed = False
-
-    def close(self):
-        if self.closed:
-            raise RuntimeError("closed already")
-        self.closed = True
+class ClosesOnce(RefusesASecondClose, LogReader):
+    pass
 
 
-class NeedsItsStart(LogReader):
-    def start(self):
-        self.client = object()
-
-    def close(self):
-        self.client = self.client
+class NeedsItsStart(ClosesItsClient, LogReader):
+    pass
 
 
 class ClosesSlowly(LogReader):
@@ -533,22 +544,12 @@ class HidesErrors(LogEnumerator):
         super().found(names, None)
 
 
-class EndsOnlyOnce(LogEnumerator):
-    closed = False
-
-    def close(self):
-        if self.closed:
-            raise RuntimeError("closed already")
-        self.closed = True
+class EndsOnlyOnce(RefusesASecondClose, LogEnumerator):
+    pass
 
 
-class EndsOnlyAfterItsStart(LogEnumerator):
-    def start(self):
-        self.client = object()
-        super().start()
-
-    def close(self):
-        self.client = self.client
+class EndsOnlyAfterItsStart(ClosesItsClient, LogEnumerator):
+    pass
 
 
 ENUMERATORS = {

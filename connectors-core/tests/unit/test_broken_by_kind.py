@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import broken_log
 import broken_outages
 import broken_units
 import pytest
@@ -45,7 +46,7 @@ BY_KIND = {
     },
     "rows behind the end of a bounded source, then a restart": {
         broken_sources.MovesTheEnd,
-        broken_sources.FindsMoreBehindTheEnd,
+        broken_log.FindsMoreBehindTheEnd,
         broken_sources.ReadsToTheEndThatItFinds,
     },
     "several splits that wait when some are handed back": {

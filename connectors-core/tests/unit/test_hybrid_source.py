@@ -74,6 +74,18 @@ def chain(first, *later, **options):
     return builder.build()
 
 
+class Recorded:
+    """A factory of a source with this many rows that records the contexts of its calls."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.contexts = []
+
+    def __call__(self, switch):
+        self.contexts.append(switch)
+        return log("p", self.rows, first=40)
+
+
 def driver_of(source, *, available_now=False, **fields):
     return Driver(fresh_store(), {"s": {"source": source} | fields}, available_now=available_now)
 
@@ -200,29 +212,20 @@ class Telling(OnRequest, SupportsSwitchInfo):
 
 
 def test_a_factory_receives_the_end_of_the_previous_member():
-    contexts = []
-
-    def make(switch):
-        contexts.append(switch)
-        return log("p", 3, first=40)
-
+    make = Recorded(3)
     files = toy("f", 9, 30, enumerator=Telling)
     source = HybridSource.builder(files).add_source(make).build()
     assert source.boundedness() is UNBOUNDED
     driver = driver_of(source, strategy=MONOTONOUS).start(1)
     driver.run_until(lambda: "p0" in driver.emitted("s"))
-    (switch,) = contexts
+    (switch,) = make.contexts
     assert switch.max_event_time == EPOCH + timedelta(microseconds=39)
     assert switch.previous_source is files
     assert switch.info["read"] == ["f0", "f1"]
 
 
 def test_after_a_restart_the_factory_receives_the_recorded_switch():
-    contexts = []
-
-    def make(switch):
-        contexts.append(switch.switch)
-        return log("p", 9, first=40)
+    make = Recorded(9)
 
     def started():
         files = toy("f", 9, enumerator=Telling)
@@ -239,16 +242,13 @@ def test_after_a_restart_the_factory_receives_the_recorded_switch():
         if driver.coordinator._outstanding is not None:
             driver.consume(driver.newest)
             driver.mailbox.run()
-    assert len(contexts) == 3
-    assert contexts[1:] == contexts[:1] * 2
+    records = [each.switch for each in make.contexts]
+    assert len(records) == 3
+    assert records[1:] == records[:1] * 2
 
 
 def test_a_restart_before_the_switch_was_recorded_switches_again():
-    made = []
-
-    def make(switch):
-        made.append(switch.max_event_time)
-        return log("p", 3, first=40)
+    make = Recorded(3)
 
     def started():
         return HybridSource.builder(toy("f", 9)).add_source(make).build()
@@ -257,12 +257,13 @@ def test_a_restart_before_the_switch_was_recorded_switches_again():
     driver.mailbox.run()
     driver.consume(driver.newest)
     driver.mailbox.actions.popleft()()  # all is read and switched, but not planned
-    assert len(made) == 1
+    assert len(make.contexts) == 1
     driver.crash()
     driver.sources["s"]["source"] = started()
     driver.start(1)
     driver.run_until(lambda: "p0" in driver.emitted("s"))
-    assert made == [made[0]] * 2
+    times = [each.max_event_time for each in make.contexts]
+    assert times == [times[0]] * 2
     assert len(driver.emitted("s")["f0"]) == 9
 
 

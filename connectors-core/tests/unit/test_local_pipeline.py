@@ -16,6 +16,7 @@ from typing import ClassVar
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from number_jobs import numbers_job
 
 from connectors_core import Pipeline
 from connectors_core.clients.connection_check import SupportsConnectionCheck
@@ -41,7 +42,7 @@ from connectors_core.testing import local_run
 from connectors_core.testing.context import ROWS
 from connectors_core.testing.data import assert_exactly, make_rows
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.driver import run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess
 from connectors_core.testing.faults import (
     Fault,
@@ -196,13 +197,7 @@ def test_heartbeats_are_not_written(tmp_path):
 
 
 def test_a_driver_in_a_separate_process_is_killed_and_restarted(tmp_path):
-    sink = DirectorySink(tmp_path / "out")
-    job = DriverJob(
-        location=str(tmp_path / "checkpoint"),
-        source=NumberSequenceSource(0, 199, split_rows=25, batch_rows=10),
-        sinks={"out": sink},
-        settings={"limits": ReadLimits(rows=40)},
-    )
+    job, sink = numbers_job(tmp_path, "checkpoint", split_rows=25, rows=40)
     log = tmp_path / "driver.log"
     points = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_DECISION, FaultPoint.BEFORE_SPARK_COMMIT]
     for fault in crash_chain(tmp_path, points):

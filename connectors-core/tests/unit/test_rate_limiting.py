@@ -109,9 +109,7 @@ def test_a_service_that_accepts_a_part_again_gets_up_to_two_full_requests() -> N
 
 
 def test_the_minimum_limit_is_a_hundredth_of_a_request() -> None:
-    strategy = CongestionControlRateLimitingStrategy(
-        max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
-    )
+    strategy = Answers(max_in_flight_requests=2, max_batch_size=10_000).strategy
     respond(strategy, 1, 1, times=50)
     assert strategy.max_in_flight_messages == 100
 
@@ -125,9 +123,7 @@ def test_small_retries_have_little_effect_on_the_limit() -> None:
 
 
 def test_requests_that_are_limited_by_bytes_shrink_too() -> None:
-    strategy = CongestionControlRateLimitingStrategy(
-        max_in_flight_requests=2, max_batch_size=10_000, pause=NO_PAUSE
-    )
+    strategy = Answers(max_in_flight_requests=2, max_batch_size=10_000).strategy
     respond(strategy, 600, 600, times=6)
     assert strategy.max_batch_size == 300
 

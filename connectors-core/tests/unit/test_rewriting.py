@@ -19,6 +19,7 @@ from test_committing import (
     sink_decision,
 )
 from toy_source import fresh_store
+from two_sinks import SECONDS, TwoSinks
 
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
@@ -53,12 +54,11 @@ from connectors_core.testing.faults import (
 from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.local_pipeline import LocalPipeline
 
-SECONDS = 30
 ROWS = 60
 RETRIES = CommitRetries(attempts=4, initial_seconds=0.0, max_seconds=0.0)
 
 
-class Setup:
+class Setup(TwoSinks):
     """A pipeline of known rows into a sink that loses rows on request."""
 
     def __init__(self, root):
@@ -75,15 +75,7 @@ class Setup:
             commit_retries=RETRIES,
         )
         source = NumberSequenceSource(0, ROWS - 1, split_rows=10, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=20))
-        pipeline.sink_to(rows, self.sink, uid="out")
-        pipeline.sink_to(rows, self.other, uid="other")
-        return pipeline
-
-    def run(self, *faults):
-        with injected(*faults), self.pipeline() as pipeline:
-            assert pipeline.run(timeout=SECONDS)
-        return pipeline.status()
+        return self.connected(pipeline, source, rows=20)
 
     def assert_complete(self):
         for sink in (self.sink, self.other):

@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 
 import pytest
+from two_sinks import TwoSinks
 from typer.testing import CliRunner
 
 from connectors_core.cli import app
@@ -19,16 +20,15 @@ from connectors_core.errors import (
     StateCorruptedError,
     UnsupportedError,
 )
-from connectors_core.source import NumberSequenceSource, ReadLimits, SupportsRewinding
+from connectors_core.source import NumberSequenceSource, SupportsRewinding
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import InProcess
-from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
+from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint
 
-SECONDS = 30
 ROWS = 100
 
 
-class Setup:
+class Setup(TwoSinks):
     """A pipeline with epochs of ten rows each."""
 
     source = NumberSequenceSource
@@ -41,14 +41,7 @@ class Setup:
     def pipeline(self, limit=10):
         pipeline = InProcess().pipeline("p", self.state, parallelism=1)
         source = self.source(0, ROWS - 1, split_rows=40, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=limit))
-        pipeline.sink_to(rows, self.sink, uid="out")
-        pipeline.sink_to(rows, self.other, uid="other")
-        return pipeline
-
-    def run(self, *faults):
-        with injected(*faults), self.pipeline() as pipeline:
-            assert pipeline.run(timeout=SECONDS)
+        return self.connected(pipeline, source, rows=limit)
 
     def times_written(self, sink=None):
         rows = (sink or self.sink).read()

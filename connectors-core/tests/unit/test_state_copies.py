@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from number_jobs import numbers_job
 from typer.testing import CliRunner
 
 from connectors_core.cli import app
@@ -16,7 +18,7 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import StateCorruptedError
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.driver import run_driver, wait_for_survivors
 from connectors_core.testing.environment import InProcess
 from connectors_core.testing.faults import Fault, FaultPoint
 
@@ -83,22 +85,15 @@ def test_a_pipeline_restored_from_a_live_backup_resumes_after_the_last_epoch_in_
     "point", [FaultPoint.READER_FETCHED, FaultPoint.AFTER_DECISION, FaultPoint.BEFORE_SPARK_COMMIT]
 )
 def test_the_state_of_a_killed_driver_is_backed_up_and_finished_from_the_backup(tmp_path, point):
-    sink = DirectorySink(tmp_path / "out")
-    job = DriverJob(
-        location=str(tmp_path / "state"),
-        source=NumberSequenceSource(0, 199, split_rows=50, batch_rows=10),
-        sinks={"out": sink},
-        settings={"limits": ReadLimits(rows=20)},
-    )
+    job, sink = numbers_job(tmp_path, "state")
     log = tmp_path / "driver.log"
     fault = Fault(point, nth=3, once=tmp_path / "fired")
     assert run_driver(job, log, fault) == -9, log.read_text()
     wait_for_survivors(log)
     assert "is not running" in done("backup", tmp_path / "state", tmp_path / "copy.zip")
     done("restore", tmp_path / "copy.zip", tmp_path / "restored")
-    with DriverJob(**{**vars(job), "location": str(tmp_path / "restored")}).build(
-        InProcess()
-    ) as pipeline:
+    restored = replace(job, location=str(tmp_path / "restored"))
+    with restored.build(InProcess()) as pipeline:
         assert pipeline.run(timeout=SECONDS)
     assert Counter(values(sink)) == Counter(range(200))
 

@@ -13,24 +13,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+import broken_log
 import pytest
 from broken_connectors import failed_cases
-from broken_log import (
-    DoesNotFreeze,
-    DropsWhatComesBack,
-    FindsMoreBehindTheEnd,
-    ForgetsWhatWaits,
-    NeverSaysNoMore,
-    PlacesABadRecordInItsBatch,
-    RaisesPoison,
-    SwallowsPoison,
-)
 from broken_outages import (
     SkipsWhatItCannotRead,
     TakesAnOutageForNothing,
     TakesAnOutageForTheEnd,
 )
 from toy_connector import (
+    ABILITIES,
     LogEnumerator,
     LogFolder,
     LogReader,
@@ -49,20 +41,14 @@ pytest_plugins = ["pytester"]
 TICK = timedelta(milliseconds=30)
 NOT_IN_JSON = "JSON has no such type"
 CAN = Capabilities(
-    can=frozenset(
-        {
-            Capability.BOUNDED,
-            Capability.UNBOUNDED,
-            Capability.DISCOVERY,
-            Capability.GROWING_SPLITS,
-            Capability.POISON_READS,
-            Capability.REPLAYABLE,
-            Capability.DATA_TYPES,
-            Capability.SCHEMA_CHANGE,
-            Capability.SECRETS,
-            Capability.OUTAGES,
-        }
-    ),
+    can=ABILITIES
+    | {
+        Capability.GROWING_SPLITS,
+        Capability.REPLAYABLE,
+        Capability.DATA_TYPES,
+        Capability.SCHEMA_CHANGE,
+        Capability.OUTAGES,
+    },
     cannot_carry=dict.fromkeys(
         ["binary", "decimal", "date", "timestamp", "timestamp_ntz", "day-time interval", "map"],
         NOT_IN_JSON,
@@ -392,8 +378,8 @@ BROKEN = {
     ReadsNoNulls: "test_values_of_every_type_are_read_as_they_are",
     TakesFurtherColumnsForPoison: "test_a_further_column_in_the_system_changes_no_row",
     StaysWhereItWas: "test_a_limit_of_rows_holds_in_every_plan",
-    SwallowsPoison: "test_poison_fails_the_pipeline_and_names_the_record",
-    RaisesPoison: "test_poison_fails_the_pipeline_and_names_the_record",
+    broken_log.SwallowsPoison: "test_poison_fails_the_pipeline_and_names_the_record",
+    broken_log.RaisesPoison: "test_poison_fails_the_pipeline_and_names_the_record",
     HandsPoisonOnTwice: "test_poison_is_skipped_and_counted",
     EndsALiveSplit: "test_rows_that_are_added_to_a_split_are_read",
     IgnoresItsEnd: "test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began",
@@ -401,27 +387,29 @@ BROKEN = {
     LeavesAFileOpen: "test_no_thread_handle_or_temporary_file_is_left",
     LeavesATemporaryFile: "test_no_thread_handle_or_temporary_file_is_left",
     LogsItsToken: "test_a_secret_is_seen_nowhere",
-    ForgetsWhatWaits: "test_a_restart_in_the_middle_of_splits",
+    broken_log.ForgetsWhatWaits: "test_a_restart_in_the_middle_of_splits",
     ForgetsWhatItFound: "test_a_restart_goes_on_with_as_many_more_or_fewer_readers",
     FindsNothingNew: "test_splits_that_appear_are_found",
-    NeverSaysNoMore: "test_a_single_split_is_read_to_its_end",
+    broken_log.NeverSaysNoMore: "test_a_single_split_is_read_to_its_end",
     ForgetsWhoAsked: "test_a_reader_without_a_split_does_not_keep_the_pipeline_running",
     AssignsTwice: "test_a_single_split_is_read_to_its_end",
-    DropsWhatComesBack: "test_a_restart_in_the_middle_of_splits",
-    DoesNotFreeze: "test_a_run_to_what_is_available_now_ends",
+    broken_log.DropsWhatComesBack: "test_a_restart_in_the_middle_of_splits",
+    broken_log.DoesNotFreeze: "test_a_run_to_what_is_available_now_ends",
     FreezesNewSplitsOnly: (
         "test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began"
     ),
     WaitsForTheFirstRow: "test_a_split_without_rows_is_idle_until_it_has_some",
     LiesAboutItsTimes: "test_the_watermark_never_passes_a_row_that_is_still_to_come",
     MovesTheEnd: "test_rows_behind_the_end_of_a_bounded_source_are_never_read",
-    FindsMoreBehindTheEnd: "test_rows_behind_the_end_of_a_bounded_source_are_never_read",
+    broken_log.FindsMoreBehindTheEnd: "test_rows_behind_the_end_of_a_bounded_source_are_never_read",
     ReadsToTheEndThatItFinds: "test_rows_behind_the_end_of_a_bounded_source_are_never_read",
     GivesUpWhatWaitedLong: "test_a_driver_with_another_clock_takes_over",
     ReadsNoNegativeZero: "test_values_that_are_hard_to_keep_are_read_as_they_are",
     ReadsNaNAsNothing: "test_values_that_are_hard_to_keep_are_read_as_they_are",
     NormalizesTexts: "test_values_that_are_hard_to_keep_are_read_as_they_are",
-    PlacesABadRecordInItsBatch: "test_poison_between_rows_is_met_once_whatever_cuts_the_split",
+    broken_log.PlacesABadRecordInItsBatch: (
+        "test_poison_between_rows_is_met_once_whatever_cuts_the_split"
+    ),
     TakesAnOutageForTheEnd: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
     SkipsWhatItCannotRead: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
     TakesAnOutageForNothing: "test_a_start_in_an_outage_loses_nothing",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from toy_connector import LogFolder, LogSource
+from toy_connector import ABILITIES, LogFolder, LogSource
 from toy_disk import Disk
 from toy_service import ServiceContext
 from toy_sink import ON_A_SURE_DISK, STAGES_FREELY, Directory, LeasedTokenSink, NumberingTokenSink
@@ -23,18 +23,7 @@ from connectors_core.testing import (
 from connectors_core.testing.directory_sink import StagedFile
 from connectors_core.testing.stateful_sink import Chain
 
-SOURCE = Capabilities(
-    can=frozenset(
-        {
-            Capability.BOUNDED,
-            Capability.UNBOUNDED,
-            Capability.DISCOVERY,
-            Capability.POISON_READS,
-            Capability.SECRETS,
-            Capability.OUTAGES,
-        }
-    ),
-)
+SOURCE = Capabilities(can=ABILITIES | {Capability.OUTAGES})
 STATE = Path(__file__).parent / "state"
 
 

@@ -27,11 +27,21 @@ from connectors_core.source import (
     SplitTraits,
 )
 from connectors_core.source.enumerator import SupportsAvailableNow
-from connectors_core.testing import ROWS, SourceExternalContext, SplitDataWriter
+from connectors_core.testing import ROWS, Capability, SourceExternalContext, SplitDataWriter
 
 BATCH_LINES = 7
 TOKEN = "canary-7c1f"
 LIVE = -1
+# The capabilities of the source in every suite.
+ABILITIES = frozenset(
+    {
+        Capability.BOUNDED,
+        Capability.UNBOUNDED,
+        Capability.DISCOVERY,
+        Capability.POISON_READS,
+        Capability.SECRETS,
+    }
+)
 
 
 @dataclass(frozen=True)

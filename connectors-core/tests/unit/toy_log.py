@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from toy_source import ToyReader, ToySource
 
-from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     PlannedRead,
     SourceSplit,
@@ -40,6 +39,7 @@ class LogSource(ToySource):
     """A log whose `rows` are the event times of each partition, in order. Tests can append rows."""
 
     last_enumerator = None
+    split_type, state_type = LogSplit, LogState
 
     def __init__(self, rows, *, bounded=False, **fields):
         super().__init__(rows, bounded=bounded, **fields)
@@ -47,17 +47,8 @@ class LogSource(ToySource):
     def restore_enumerator(self, context, state):
         return (self.enumerator or LogEnumerator)(context, self, state)
 
-    def create_enumerator(self, context):
-        return self.restore_enumerator(context, LogState())
-
     def create_reader(self, context):
         return LogReader(self, context)
-
-    def split_serializer(self):
-        return JsonDataclassSerializer(LogSplit)
-
-    def enumerator_state_serializer(self):
-        return JsonDataclassSerializer(LogState)
 
 
 class LogReader(ToyReader):

@@ -27,8 +27,8 @@ STATELESS = {Capability.WRITER_STATE: "every file stands by itself"}
 PLAIN = {Capability.TOPOLOGIES: "every file is committed as it was written"}
 
 
-class TokenSink(DirectorySink, SupportsConnectionCheck):
-    """A folder that requires a token."""
+class RequiresAToken:
+    """A sink into a folder that requires a token, which it does not show."""
 
     def __init__(self, path, token):
         super().__init__(path)
@@ -36,6 +36,10 @@ class TokenSink(DirectorySink, SupportsConnectionCheck):
 
     def __repr__(self):
         return f"TokenSink({str(self.path)!r}, token={self.token!r})"
+
+
+class TokenSink(RequiresAToken, DirectorySink, SupportsConnectionCheck):
+    """A folder that requires a token."""
 
     def create_writer(self, context):
         return DiskWriter(self.path, context)
@@ -62,10 +66,13 @@ class DiskCommitter(_Committer):
         for request in requests:
             try:
                 available()
-            except RetryableError:
-                request.retry_later()
+            except RetryableError as error:
+                self.unavailable(request, error)
             else:
                 super().commit([request])
+
+    def unavailable(self, request, error):
+        request.retry_later()
 
     def sweep(self, checkpoint_id):
         available()
@@ -76,34 +83,16 @@ class DiskCommitter(_Committer):
         super().recover(last_decided)
 
 
-class LeasedTokenSink(LeasedDirectorySink):
+class LeasedTokenSink(RequiresAToken, LeasedDirectorySink):
     """A sink whose files are staged in slots."""
 
-    def __init__(self, path, token):
-        super().__init__(path)
-        self.token = Secret(token)
 
-    __repr__ = TokenSink.__repr__
-
-
-class NumberingTokenSink(NumberingDirectorySink):
+class NumberingTokenSink(RequiresAToken, NumberingDirectorySink):
     """A sink whose rows are numbered."""
 
-    def __init__(self, path, token):
-        super().__init__(path)
-        self.token = Secret(token)
 
-    __repr__ = TokenSink.__repr__
-
-
-class MergingTokenSink(MergingDirectorySink):
+class MergingTokenSink(RequiresAToken, MergingDirectorySink):
     """A sink whose files are merged before the decision."""
-
-    def __init__(self, path, token):
-        super().__init__(path)
-        self.token = Secret(token)
-
-    __repr__ = TokenSink.__repr__
 
 
 class Directory(SinkExternalContext):

@@ -99,6 +99,7 @@ class ToySource(Source):
     """A source whose `rows` are the event times of each split, in order."""
 
     event_types = (Ping,)
+    split_type, state_type = ToySplit, ToyState
 
     def __init__(self, rows, *, traits=None, bounded=True, enumerator=None, behaviour=None):
         self.rows = rows
@@ -115,7 +116,7 @@ class ToySource(Source):
         return SCHEMA
 
     def create_enumerator(self, context):
-        return self.restore_enumerator(context, ToyState())
+        return self.restore_enumerator(context, self.state_type())
 
     def restore_enumerator(self, context, state):
         return (self.enumerator or OnRequest)(context, self, state)
@@ -124,10 +125,10 @@ class ToySource(Source):
         return ToyReader(self, context)
 
     def split_serializer(self):
-        return JsonDataclassSerializer(ToySplit)
+        return JsonDataclassSerializer(self.split_type)
 
     def enumerator_state_serializer(self):
-        return JsonDataclassSerializer(ToyState)
+        return JsonDataclassSerializer(self.state_type)
 
     def split_traits(self):
         return self.traits
