@@ -110,12 +110,14 @@ class AsyncFunction(AsyncLookupFunction):
         return found(keys)
 
 
-@dataclass(frozen=True)
-class Table(LookupTableSource):
-    provider: Any
-
+class OfKeys(LookupTableSource):
     def schema(self) -> pa.Schema:
         return TABLE
+
+
+@dataclass(frozen=True)
+class Table(OfKeys):
+    provider: Any
 
     def get_lookup_runtime_provider(self, context: Any) -> Any:
         assert context.schema.names == ["key", "value"]
@@ -123,13 +125,10 @@ class Table(LookupTableSource):
 
 
 @dataclass(frozen=True)
-class JsonTable(LookupTableSource):
+class JsonTable(OfKeys):
     """A table with a full cache: rows of a JSON file, which a test can change or break."""
 
     file: Path
-
-    def schema(self) -> pa.Schema:
-        return TABLE
 
     def get_lookup_runtime_provider(self, context: Any) -> FullCachingLookupProvider:
         return FullCachingLookupProvider(self.source(context.schema), self.trigger())

@@ -34,8 +34,8 @@ from connectors_core.source import (
     SplitEnumerator,
     SplitTraits,
 )
-from connectors_core.testing import Capability
-from connectors_core.testing.directory_sink import DirectorySink, StagedFile
+from connectors_core.testing import ROWS, Capability, SinkExternalContext
+from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, StagedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -267,12 +267,13 @@ class PickySink(DirectorySink):
     """Rejects rows whose number ends in 3."""
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
-        return _PickyWriter(super().create_writer(context), context)
+        return _PickyWriter(self.path, context)
 
 
-class _PickyWriter(CommittingSinkWriter):
-    def __init__(self, inner, context):
-        self.inner, self.context = inner, context
+class _PickyWriter(DirectoryWriter):
+    def __init__(self, path, context):
+        super().__init__(path, context)
+        self.context = context
 
     def write(self, batch):
         good = [n % 10 != 3 for n in batch.column("n").to_pylist()]
@@ -282,16 +283,24 @@ class _PickyWriter(CommittingSinkWriter):
                     reason="unlucky", source_uid=self.context.sink_uid, raw=b"%d" % n
                 )
                 self.context.record_errors.handle(record)
-        self.inner.write(batch.filter(pa.array(good)))
+        super().write(batch.filter(pa.array(good)))
 
-    def flush(self):
-        self.inner.flush()
 
-    def prepare_commit(self):
-        return self.inner.prepare_commit()
+class FolderContext(SinkExternalContext):
+    """The folder of a `DirectorySink`, for one case of a suite."""
 
-    def close(self):
-        self.inner.close()
+    def __init__(self, sink: DirectorySink) -> None:
+        self.sink = sink
+
+    def create_sink(self):
+        return self.sink
+
+    def read_back(self, schema=ROWS):
+        found = self.sink.read()
+        return found.select(schema.names) if found.num_columns else schema.empty_table()
+
+    def leftovers(self):
+        return [path.name for path in self.sink.staged()]
 
 
 # --- State of a pipeline -------------------------------------------------------------------------

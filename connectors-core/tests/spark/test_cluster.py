@@ -78,31 +78,20 @@ def test_copies_of_slow_first_attempts_win_without_changing_rows(
     _, live = sources(tmp_path)
     sink, query = DirectorySink(tmp_path / "out"), tmp_path / "checkpoint" / "query-0"
     claimed = query / report_path(1, "live", 1)
+
+    def hang(point: FaultPoint, until: str, **where: object) -> Fault:
+        once = tmp_path / f"slow-{point.name}"
+        return Fault(point, action=FaultAction.HANG, where=where, once=once, until=query / until)
+
     slow = [
         # The first attempt has passed rows to the writer when the copy starts.
-        Fault(
-            FaultPoint.READER_FETCHED,
-            action=FaultAction.HANG,
-            where={"plan": 1, "source": "files", "subtask": 0},
-            once=tmp_path / "slow-file",
-            until=query / report_path(1, "files", 0),
+        hang(
+            FaultPoint.READER_FETCHED, report_path(1, "files", 0), plan=1, source="files", subtask=0
         ),
         # It has read less than the copy will read, and claims its end after the copy.
-        Fault(
-            FaultPoint.BEFORE_REPORT,
-            action=FaultAction.HANG,
-            where={"plan": 2, "source": "live", "subtask": 1},
-            once=tmp_path / "slow-claim",
-            until=query / report_path(2, "live", 1),
-        ),
+        hang(FaultPoint.BEFORE_REPORT, report_path(2, "live", 1), plan=2, source="live", subtask=1),
         # It continues to write when the epoch is decided without it.
-        Fault(
-            FaultPoint.WRITER_WROTE,
-            action=FaultAction.HANG,
-            where={"epoch": 3, "subtask": 1},
-            once=tmp_path / "slow-writer",
-            until=query / decision_path(3),
-        ),
+        hang(FaultPoint.WRITER_WROTE, decision_path(3), epoch=3, subtask=1),
     ]
     expected = expected_rows()
     with driver(cluster, tmp_path, SPECULATION, *slow) as process:

@@ -50,6 +50,14 @@ def built(
     return pipeline
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> LogSource:
+    """Return a log of four rows."""
+    made = LogSource(tmp_path / "log")
+    made.write("a", range(4))
+    return made
+
+
 def raised_by(pipeline: Pipeline) -> ConnectorError:
     with pipeline, pytest.raises(ConnectorError) as failure:
         pipeline.run(timeout=60)
@@ -81,15 +89,13 @@ def test_a_bad_record_is_reported_with_its_position_and_the_next_run_continues(
 
 @MODES
 def test_an_exception_in_user_code_is_reported_in_its_own_words(
-    spark: SparkSession, tmp_path: Path, streaming: bool
+    spark: SparkSession, tmp_path: Path, log: LogSource, streaming: bool
 ) -> None:
     def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
             raise LookupError("no such plane")
 
-    log = LogSource(tmp_path / "log")
-    log.write("a", range(4))
     change = lambda df: df.mapInArrow(broken, df.schema)  # noqa: E731
     error = raised_by(built(spark, tmp_path, log, streaming=streaming, change=change))
     assert isinstance(error, FatalError)
@@ -100,12 +106,10 @@ def test_an_exception_in_user_code_is_reported_in_its_own_words(
 
 @MODES
 def test_an_error_in_the_jvm_is_summarized_by_its_first_line(
-    spark: SparkSession, tmp_path: Path, streaming: bool
+    spark: SparkSession, tmp_path: Path, log: LogSource, streaming: bool
 ) -> None:
     from pyspark.sql import functions as F
 
-    log = LogSource(tmp_path / "log")
-    log.write("a", range(4))
     change = lambda df: df.select(  # noqa: E731
         F.when(F.col("n") < 2, F.col("n")).otherwise(F.raise_error("no plane")).alias("n")
     )
@@ -201,11 +205,8 @@ class UnreachableSink(DirectorySink, SupportsConnectionCheck):
 
 @MODES
 def test_an_unresponsive_system_fails_the_start_and_leaves_no_files(
-    spark: SparkSession, tmp_path: Path, streaming: bool
+    spark: SparkSession, tmp_path: Path, log: LogSource, streaming: bool
 ) -> None:
-    log = LogSource(tmp_path / "log")
-    log.write("a", range(4))
-
     def pipeline(**options: object) -> Pipeline:
         made = new_pipeline(spark, tmp_path, streaming=streaming, **options)
         df = made.from_source(log, uid="log")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pipeline_support import new_pipeline
 
-from connectors_core import Pipeline
 from connectors_core.errors import IdentityError
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
@@ -19,20 +19,15 @@ from connectors_core.testing.directory_sink import DirectorySink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from connectors_core import Pipeline
+
 ROWS = 3000
 
 
 def pipeline(
     spark: SparkSession, root: Path, *sinks: str, on_changed_query: str = "new-generation"
 ) -> Pipeline:
-    pipeline = Pipeline(
-        spark,
-        "generations",
-        checkpoint_location=str(root / "checkpoint"),
-        streaming=True,
-        parallelism=2,
-        on_changed_query=on_changed_query,
-    )
+    pipeline = new_pipeline(spark, root, "generations", on_changed_query=on_changed_query)
     numbers = pipeline.from_source(
         NumberSequenceSource(0, ROWS - 1, split_rows=100),
         uid="numbers",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pipeline_support import new_pipeline
 
-from connectors_core import Pipeline
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.spark import streaming_run
 from connectors_core.testing.directory_sink import DirectorySink
@@ -18,18 +18,14 @@ from connectors_core.testing.directory_sink import DirectorySink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from connectors_core import Pipeline
+
 ROWS = 1600
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 
 def pipeline(spark: SparkSession, root: Path) -> Pipeline:
-    pipeline = Pipeline(
-        spark,
-        "retention",
-        checkpoint_location=str(root / "checkpoint"),
-        streaming=True,
-        parallelism=2,
-    )
+    pipeline = new_pipeline(spark, root, "retention")
     numbers = pipeline.from_source(
         NumberSequenceSource(0, ROWS - 1, split_rows=40), uid="numbers", limits=ReadLimits(rows=100)
     )

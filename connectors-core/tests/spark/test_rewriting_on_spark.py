@@ -110,6 +110,10 @@ class Shape:
         }
 
 
+def raises(point: FaultPoint, once: Path, **when: Any) -> Fault:
+    return Fault(point, action=FaultAction.RAISE, once=once, **when)
+
+
 @pytest.mark.parametrize(
     "shape",
     [
@@ -126,23 +130,14 @@ def test_lost_rows_of_a_stream_are_rewritten(
     pipeline = Shape(spark, tmp_path, shape)
     pipeline.sink.lose()
     # The first epoch with rows loses some, so it is committed twice. A window closes later.
-    second = Fault(
-        FaultPoint.BEFORE_COMMIT,
-        action=FaultAction.RAISE,
-        nth=3,
-        where={"sink": "out"},
-        once=tmp_path / "failed",
-    )
-    pipeline.fail(second)
+    where = {"sink": "out"}
+    pipeline.fail(raises(FaultPoint.BEFORE_COMMIT, tmp_path / "failed", nth=3, where=where))
     assert pipeline.sink.losses() == 0
     staged = pipeline.sink.staged()
     assert staged
     for path in staged:
         path.unlink()
-    while_it_rewrites = Fault(
-        FaultPoint.BEFORE_REWRITE_RECORD, action=FaultAction.RAISE, once=tmp_path / "again"
-    )
-    pipeline.fail(while_it_rewrites)
+    pipeline.fail(raises(FaultPoint.BEFORE_REWRITE_RECORD, tmp_path / "again"))
     pipeline.run()
     pipeline.assert_complete()
     first, replayed = pipeline.rewritten().values()
@@ -156,10 +151,7 @@ def test_lost_rows_of_a_batch_run_are_rewritten(
 ) -> None:
     pipeline = Shape(spark, tmp_path, shape)
     pipeline.sink.lose()
-    fault = Fault(
-        FaultPoint.AFTER_REWRITE_RECORD, action=FaultAction.RAISE, once=tmp_path / "failed"
-    )
-    pipeline.fail(fault)
+    pipeline.fail(raises(FaultPoint.AFTER_REWRITE_RECORD, tmp_path / "failed"))
     for path in pipeline.sink.staged():
         path.unlink()
     with pipeline.build() as finishing:
@@ -173,10 +165,7 @@ def test_lost_rows_of_a_batch_run_are_rewritten(
 
 def test_attempts_of_a_task_take_separate_slots(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = Shape(spark, tmp_path, "direct")
-    faults = [
-        Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, once=tmp_path / str(number))
-        for number in range(3)
-    ]
+    faults = [raises(FaultPoint.AFTER_PREPARE, tmp_path / str(number)) for number in range(3)]
     pipeline.run(*faults)
     assert all(fault.fired for fault in faults)
     pipeline.assert_complete()

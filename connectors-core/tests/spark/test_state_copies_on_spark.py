@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from number_jobs import numbers_job
 from pipeline_support import counts, once, wait_until
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
@@ -23,7 +24,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError, StateCorruptedError
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.driver import DriverJob, run_driver, wait_for_survivors
+from connectors_core.testing.driver import run_driver, wait_for_survivors
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
 
 if TYPE_CHECKING:
@@ -107,21 +108,14 @@ def test_a_pipeline_resumes_from_a_backup_that_was_taken_during_its_run(
 def test_a_killed_driver_is_replaced_by_one_that_starts_from_a_backup(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    sink = DirectorySink(tmp_path / "out")
-    job = DriverJob(
-        location=str(tmp_path / "state"),
-        source=NumberSequenceSource(0, 199, split_rows=50, batch_rows=10),
-        sinks={"out": sink},
-        settings={"limits": ReadLimits(rows=20)},
-        spark={"spark.master": "local[2]"},
-    )
+    job, sink = numbers_job(tmp_path, "state", spark={"spark.master": "local[2]"})
     log = tmp_path / "driver.log"
     fault = Fault(FaultPoint.AFTER_DECISION, nth=3, once=tmp_path / "fired")
     assert run_driver(job, log, fault) == -9, log.read_text()
     wait_for_survivors(log)
     done("backup", tmp_path / "state", tmp_path / "copy")
     done("restore", tmp_path / "copy", tmp_path / "restored")
-    again = DriverJob(**{**vars(job), "location": os.fspath(tmp_path / "restored")})
+    again = replace(job, location=str(tmp_path / "restored"))
     assert run_driver(again, log) == 0, log.read_text()
     assert counts(sink, "value") == Counter(range(200))
 

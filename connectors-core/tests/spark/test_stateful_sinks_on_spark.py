@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pipeline_support import CANNOT_IN_A_FOLDER, new_pipeline, query_store
+from pipeline_support import CANNOT_IN_A_FOLDER, FolderContext, new_pipeline, query_store
 from pyspark.sql import functions as F
 from test_crash_matrix import log_of, run
 
@@ -16,11 +16,9 @@ from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import NumberSequenceSource, ReadLimits
-from connectors_core.testing import ROWS as SUITE_ROWS
 from connectors_core.testing import (
     Capabilities,
     Capability,
-    SinkExternalContext,
     SinkTestSuite,
 )
 from connectors_core.testing.directory_sink import DirectorySink
@@ -129,22 +127,9 @@ def test_states_survive_drivers_that_are_killed_at_every_point(tmp_path: Path) -
     kill_at(tmp_path, KILLED_AT)
 
 
-class Numbered(SinkExternalContext):
-    def __init__(self, folder: Path) -> None:
-        self.sink = NumberingDirectorySink(folder)
-
-    def create_sink(self):
-        return self.sink
-
-    def read_back(self, schema=SUITE_ROWS):
-        found = self.sink.read()
-        return found.select(schema.names) if found.num_columns else schema.empty_table()
-
+class Numbered(FolderContext):
     def assert_states(self, states, rows):
         self.sink.assert_numbered(states, rows)
-
-    def leftovers(self):
-        return [path.name for path in self.sink.staged()]
 
 
 @pytest.mark.slow
@@ -157,4 +142,4 @@ class TestNumberingSinkOnSpark(SinkTestSuite):
     )
 
     def external_context(self, folder: Path) -> Numbered:
-        return Numbered(folder)
+        return Numbered(NumberingDirectorySink(folder))

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from broken_connectors import results
-from pipeline_support import CANNOT_IN_A_FOLDER, new_pipeline
+from pipeline_support import CANNOT_IN_A_FOLDER, FolderContext, new_pipeline
 
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing import (
-    ROWS,
     Capabilities,
     Capability,
-    SinkExternalContext,
     SinkTestSuite,
 )
 from connectors_core.testing.directory_sink import DirectorySink
@@ -47,22 +45,9 @@ def test_a_sink_with_topologies_works_next_to_a_plain_one(
         sorting.assert_indexed([])
 
 
-class Sorted(SinkExternalContext):
-    def __init__(self, folder: Path, kind: type[SortingDirectorySink]) -> None:
-        self.sink = kind(folder)
-
-    def create_sink(self):
-        return self.sink
-
-    def read_back(self, schema=ROWS):
-        found = self.sink.read()
-        return found.select(schema.names) if found.num_columns else schema.empty_table()
-
+class Sorted(FolderContext):
     def assert_post_committed(self, committables):
         self.sink.assert_indexed(committables)
-
-    def leftovers(self):
-        return [path.name for path in self.sink.staged()]
 
 
 class SortingSuite(SinkTestSuite):
@@ -75,7 +60,7 @@ class SortingSuite(SinkTestSuite):
     )
 
     def external_context(self, folder: Path) -> Sorted:
-        return Sorted(folder, self.kind)
+        return Sorted(self.kind(folder))
 
 
 @pytest.mark.slow
