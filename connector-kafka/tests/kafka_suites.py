@@ -246,10 +246,16 @@ class SourceTopic(SourceExternalContext):
         return [PASSWORD]
 
 
-class KafkaSourceSuite(SourceTestSuite):
+class OfSource:
+    """Settings that the suites of the source and of its parts share."""
+
     system = KafkaSystem()
     written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> SourceTopic:
         return SourceTopic(self.address)
+
+
+class KafkaSourceSuite(OfSource, SourceTestSuite):
+    pass

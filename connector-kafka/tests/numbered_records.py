@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,15 @@ class NumberedRecords:
         rows = pipeline.from_source(source, uid="topic", **settings)
         pipeline.sink_to(rows, self._sink, uid="out")
         return pipeline
+
+    @contextmanager
+    def read_to_the_end(self, source: KafkaSource, **settings: Any) -> Iterator[LocalPipeline]:
+        """Yield a pipeline, then wait for all records, stop it, and check the output."""
+        with self.pipeline(source, **settings) as pipeline:
+            yield pipeline
+            self.wait_for_all(pipeline)
+            pipeline.stop()
+        self.assert_complete()
 
     def read(self) -> list[int]:
         """Return the numbers in the output, in ascending order."""

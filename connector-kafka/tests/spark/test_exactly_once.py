@@ -83,6 +83,10 @@ class Driver:
         writer.close()
         return committable
 
+    def begin_and_prepare(self, epoch: int, *values: bytes) -> KafkaCommittable:
+        self.begin(epoch)
+        return self.prepare(epoch, *values)
+
     def commit(self, *committables: KafkaCommittable) -> list[CommitOutcome]:
         requests = [CommitRequest(each) for each in committables]
         self.committer.commit(requests)
@@ -136,8 +140,7 @@ def test_only_the_chosen_one_of_two_attempts_is_visible(life: Life) -> None:
 
 def test_a_driver_that_resumes_late_does_not_harm_its_successor(life: Life) -> None:
     frozen = life(incarnation=1)
-    frozen.begin(0)
-    decided = frozen.prepare(0, b"decided")
+    decided = frozen.begin_and_prepare(0, b"decided")
     # The first driver freezes here, after its decision, and a second driver takes over.
     successor = life(incarnation=2, starts=False)
     assert successor.commit(decided) == [CommitOutcome.COMMITTED]
@@ -153,8 +156,7 @@ def test_a_driver_that_resumes_late_does_not_harm_its_successor(life: Life) -> N
     assert successor.commit(prepared) == [CommitOutcome.COMMITTED]
     assert successor.commit(prepared) == [CommitOutcome.COMMITTED]
     assert frozen.commit(decided) == [CommitOutcome.ALREADY_COMMITTED]
-    successor.begin(3)
-    assert successor.commit(successor.prepare(3, b"next")) == [CommitOutcome.COMMITTED]
+    assert successor.commit(successor.begin_and_prepare(3, b"next")) == [CommitOutcome.COMMITTED]
     # The late transaction stays open until its timeout, or until the next driver starts.
     life(incarnation=3)
     assert successor.open_transactions() == []
@@ -195,8 +197,7 @@ def test_a_new_driver_fences_the_writers_of_the_previous_driver(life: Life) -> N
     zombie, late = former.writer(0), former.writer(0)
     zombie.write(rows(b"zombie"))
     driver = life()
-    driver.begin(0)
-    winner = driver.prepare(0, b"a")
+    winner = driver.begin_and_prepare(0, b"a")
     with pytest.raises(KafkaFatalError):
         zombie.flush()
     with pytest.raises(KafkaFatalError):  # its transaction begins only now
@@ -209,8 +210,7 @@ def test_a_new_driver_fences_the_writers_of_the_previous_driver(life: Life) -> N
 
 def test_a_replaced_driver_cannot_commit_its_prepared_transactions(life: Life) -> None:
     former = life()
-    former.begin(0)
-    prepared = former.prepare(0, b"former")
+    prepared = former.begin_and_prepare(0, b"former")
     life()
     assert former.commit(prepared) == [CommitOutcome.LOST]
     assert former.committed() == []
@@ -230,13 +230,11 @@ def test_the_rows_of_lost_transactions_are_rewritten_exactly_once(life: Life) ->
 
 def test_a_receipt_proves_that_a_previous_driver_committed(life: Life) -> None:
     former = life()
-    former.begin(7)
-    prepared = former.prepare(7, b"a")
+    prepared = former.begin_and_prepare(7, b"a")
     former.commit(prepared)
     driver = life()  # its fencing makes the broker forget the transaction
     assert driver.commit(prepared) == [CommitOutcome.ALREADY_COMMITTED]
-    driver.begin(8)
-    assert driver.commit(driver.prepare(8, b"b")) == [CommitOutcome.COMMITTED]
+    assert driver.commit(driver.begin_and_prepare(8, b"b")) == [CommitOutcome.COMMITTED]
     assert driver.committed() == [b"a", b"b"]
 
 
@@ -244,8 +242,7 @@ def test_a_receipt_is_found_after_the_prefix_and_the_receipts_topic_change(
     topic: str, life: Life
 ) -> None:
     former = life()
-    former.begin(7)
-    prepared = former.prepare(7, b"a")
+    prepared = former.begin_and_prepare(7, b"a")
     former.commit(prepared)
     life()
     driver = life(transactional_id_prefix=f"other-{topic}", receipts_topic=f"receipts-{topic}")
@@ -255,8 +252,7 @@ def test_a_receipt_is_found_after_the_prefix_and_the_receipts_topic_change(
 
 def test_a_repeated_commit_changes_nothing(life: Life) -> None:
     driver = life()
-    driver.begin(0)
-    prepared = driver.prepare(0, b"a")
+    prepared = driver.begin_and_prepare(0, b"a")
     for _ in range(2):
         assert driver.commit(prepared) == [CommitOutcome.COMMITTED]
     assert driver.committed() == [b"a"]
@@ -264,8 +260,7 @@ def test_a_repeated_commit_changes_nothing(life: Life) -> None:
 
 def test_a_receipt_that_may_have_expired_is_not_trusted(life: Life) -> None:
     driver = life()
-    driver.begin(0)
-    prepared = driver.prepare(0, b"a")
+    prepared = driver.begin_and_prepare(0, b"a")
     driver.committer.recover(-1)
     long_ago = dataclasses.replace(prepared, prepared_at=prepared.prepared_at - timedelta(days=8))
     request = CommitRequest(long_ago)
@@ -294,26 +289,22 @@ def test_the_number_of_writers_can_change_between_epochs(life: Life) -> None:
 @pytest.mark.slow
 def test_a_transaction_is_lost_after_its_timeout(life: Life) -> None:
     driver = life(properties={"transaction.timeout.ms": 1000})
-    driver.begin(0)
-    prepared = driver.prepare(0, b"a")
+    prepared = driver.begin_and_prepare(0, b"a")
     deadline = time.monotonic() + 40  # the broker checks timeouts every ten seconds
     while driver.open_transactions() and time.monotonic() < deadline:
         time.sleep(0.2)
     assert driver.commit(prepared) == [CommitOutcome.LOST]
-    driver.begin(0)
-    assert driver.commit(driver.prepare(0, b"a")) == [CommitOutcome.COMMITTED]
+    assert driver.commit(driver.begin_and_prepare(0, b"a")) == [CommitOutcome.COMMITTED]
     assert driver.committed() == [b"a"]
 
 
 @pytest.mark.slow
 def test_prepared_transactions_survive_a_killed_broker(broker: KafkaBroker, life: Life) -> None:
     driver = life()
-    driver.begin(0)
-    prepared = driver.prepare(0, b"a")
+    prepared = driver.begin_and_prepare(0, b"a")
     broker.kill()
     broker.start()
     assert driver.commit(prepared) == [CommitOutcome.COMMITTED]
     driver.committer.sweep(0)
-    driver.begin(1)
-    assert driver.commit(driver.prepare(1, b"b")) == [CommitOutcome.COMMITTED]
+    assert driver.commit(driver.begin_and_prepare(1, b"b")) == [CommitOutcome.COMMITTED]
     assert driver.committed() == [b"a", b"b"]

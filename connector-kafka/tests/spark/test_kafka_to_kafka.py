@@ -164,31 +164,18 @@ def test_speculative_tasks_and_a_killed_driver_cause_no_loss_and_no_duplicates(
     write(broker, topic, count)
     moving = job(broker, (topic, target), tmp_path, cluster.settings() | SPECULATION)
     query, log = tmp_path / "checkpoint" / "query-0", tmp_path / "driver.log"
+
+    def hang(point: FaultPoint, until: str, **where: int) -> Fault:
+        once = tmp_path / f"slow-{point.name}"
+        return Fault(point, action=FaultAction.HANG, where=where, once=once, until=query / until)
+
     slow = [
         # The speculative copy of this reader reads the same records and reports first.
-        Fault(
-            FaultPoint.READER_FETCHED,
-            action=FaultAction.HANG,
-            where={"plan": 0, "subtask": 0},
-            once=tmp_path / "slow-reader",
-            until=query / report_path(0, "source", 0),
-        ),
+        hang(FaultPoint.READER_FETCHED, report_path(0, "source", 0), plan=0, subtask=0),
         # This writer and its copy write to separate transactions.
-        Fault(
-            FaultPoint.WRITER_WROTE,
-            action=FaultAction.HANG,
-            where={"epoch": 1, "subtask": 1},
-            once=tmp_path / "slow-writer",
-            until=query / decision_path(1),
-        ),
+        hang(FaultPoint.WRITER_WROTE, decision_path(1), epoch=1, subtask=1),
         # The transaction of this writer is complete when the driver chooses the copy's transaction.
-        Fault(
-            FaultPoint.AFTER_PREPARE,
-            action=FaultAction.HANG,
-            where={"epoch": 2, "subtask": 0},
-            once=tmp_path / "slow-prepared",
-            until=query / decision_path(2),
-        ),
+        hang(FaultPoint.AFTER_PREPARE, decision_path(2), epoch=2, subtask=0),
     ]
     death = Fault(
         FaultPoint.AFTER_DECISION,

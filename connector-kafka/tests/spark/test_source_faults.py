@@ -69,7 +69,7 @@ def test_reading_resumes_after_a_broker_crashes_and_restarts(
         return sum("discovering records" in each and what in each for each in caplog.messages)
 
     records.write(500)
-    with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+    with records.read_to_the_end(source(broker.bootstrap_servers, topic)) as pipeline:
         pipeline.start()
         records.wait_for_all(pipeline)
         broker.kill()
@@ -77,9 +77,6 @@ def test_reading_resumes_after_a_broker_crashes_and_restarts(
         broker.start()
         wait(lambda: logged("works again") > 0, "its end in the log", pipeline)
         records.write(500)
-        records.wait_for_all(pipeline)
-        pipeline.stop()
-    records.assert_complete()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +93,7 @@ def test_reading_resumes_after_a_broker_hangs(
 ) -> None:
     records.write(500)
     reading = source(broker.bootstrap_servers, topic, properties=properties)
-    with records.pipeline(reading, limits=ReadLimits(rows=50)) as pipeline:
+    with records.read_to_the_end(reading, limits=ReadLimits(rows=50)) as pipeline:
         pipeline.start()
         records.wait_for(100, pipeline)
         broker.pause()
@@ -105,9 +102,6 @@ def test_reading_resumes_after_a_broker_hangs(
         finally:
             broker.resume()
         records.write(500)
-        records.wait_for_all(pipeline)
-        pipeline.stop()
-    records.assert_complete()
 
 
 def test_reading_resumes_after_connections_break_in_the_middle_of_a_response(
@@ -115,22 +109,19 @@ def test_reading_resumes_after_connections_break_in_the_middle_of_a_response(
 ) -> None:
     records.write(1000, size=1000)
     cuts = proxy.cuts
-    with records.pipeline(source(proxy.bootstrap_servers, topic)) as pipeline:
+    with records.read_to_the_end(source(proxy.bootstrap_servers, topic)) as pipeline:
         proxy.cut_after(300_000)
         pipeline.start()
         wait(lambda: proxy.cuts == cuts + 1, "the first cut", pipeline)
         proxy.cut_after(500_000)
         wait(lambda: proxy.cuts == cuts + 2, "the second cut", pipeline)
-        records.wait_for_all(pipeline)
-        pipeline.stop()
-    records.assert_complete()
 
 
 def test_reading_survives_a_slow_network_and_an_outage(
     proxy: KafkaProxy, topic: str, records: NumberedRecords
 ) -> None:
     records.write(300, size=1000)
-    with records.pipeline(source(proxy.bootstrap_servers, topic)) as pipeline:
+    with records.read_to_the_end(source(proxy.bootstrap_servers, topic)) as pipeline:
         proxy.slow(bytes_per_second=1_000_000, latency=0.01)
         pipeline.start()
         wait(lambda: bool(records.read()), "the first records", pipeline)
@@ -138,23 +129,17 @@ def test_reading_survives_a_slow_network_and_an_outage(
         assert not pipeline.await_termination(2)
         proxy.restore()
         records.write(300, size=1000)
-        records.wait_for_all(pipeline)
-        pipeline.stop()
-    records.assert_complete()
 
 
 def test_new_partitions_are_read_from_their_start(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
     records.write(100)
-    with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+    with records.read_to_the_end(source(broker.bootstrap_servers, topic)) as pipeline:
         pipeline.start()
         records.wait_for_all(pipeline)
         broker.topics.add_partitions(topic, 3)
         records.write(300, partitions=range(3))
-        records.wait_for_all(pipeline)
-        pipeline.stop()
-    records.assert_complete()
 
 
 def test_a_bounded_stream_keeps_its_end_over_several_available_now_runs(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_suites import SOURCE, SUITES, KafkaSourceSuite, KafkaSystem, SourceTopic
+from kafka_suites import KafkaSourceSuite, OfSource
 
 from connector_kafka import KafkaPartitionSplit
 from connector_kafka.source import KafkaEnumeratorState
@@ -54,29 +54,18 @@ class TestKafkaSourceOnSpark(KafkaSourceSuite):
     on_spark = True
 
 
-class OfKafka:
-    """Settings that the suites for the parts of the source share."""
-
-    system = KafkaSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
-
-
 @pytest.mark.line("3.5")
-class TestKafkaReader(OfKafka, SourceReaderTestSuite):
+class TestKafkaReader(OfSource, SourceReaderTestSuite):
     pass
 
 
 @pytest.mark.line("3.5")
-class TestKafkaEnumerator(OfKafka, SplitEnumeratorTestSuite):
+class TestKafkaEnumerator(OfSource, SplitEnumeratorTestSuite):
     pass
 
 
 @pytest.mark.line("3.5")
-class TestKafkaSourceSerializers(OfKafka, SerializerTestSuite):
+class TestKafkaSourceSerializers(OfSource, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:
