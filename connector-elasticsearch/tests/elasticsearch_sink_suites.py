@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from busy_gateway import BusyGateway
-from elasticsearch_system import PASSWORD, SUITES, ElasticsearchSystem, connection_to, server_at
+from elasticsearch_system import PASSWORD, OnElasticsearch, connection_to, server_at
 
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.client import ElasticsearchClient, path_of
@@ -125,9 +125,7 @@ class KeyedIndex(SinkIndex):
         return rows
 
 
-class AutomaticIdSuite(SinkTestSuite):
-    system = ElasticsearchSystem()
-    written_for = SUITES
+class AutomaticIdSuite(OnElasticsearch, SinkTestSuite):
     capabilities = AUTOMATIC_IDS
 
     def external_context(self, folder: Path) -> SinkIndex:
@@ -171,9 +169,7 @@ class IndexBehindGateway(SinkIndex, AsyncSinkExternalContext):
         super().close()
 
 
-class AutomaticIdWriterSuite(AsyncSinkWriterTestSuite):
-    system = ElasticsearchSystem()
-    written_for = SUITES
+class AutomaticIdWriterSuite(OnElasticsearch, AsyncSinkWriterTestSuite):
     capabilities = WRITER
 
     def external_context(self, folder: Path) -> IndexBehindGateway:

@@ -42,6 +42,13 @@ class ElasticsearchSystem(TestSystem):
         return network.outage(outage)
 
 
+class OnElasticsearch:
+    """Settings that all suites share."""
+
+    system = ElasticsearchSystem()
+    written_for = SUITES
+
+
 def server_at(address: str) -> ElasticsearchServer:
     """Return the server of an address from `ElasticsearchSystem`, for direct access."""
     server, _ = _running[address]

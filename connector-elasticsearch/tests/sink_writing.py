@@ -7,6 +7,7 @@ import uuid
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -48,15 +49,9 @@ def open_writer(
     )
 
 
-def write(
-    sink: ElasticsearchSink,
-    rows: pa.Table,
-    *,
-    policy: RecordPolicy | None = None,
-    metrics: MetricGroup | None = None,
-) -> int:
-    """Write and flush the rows, and return the number of skipped rows."""
-    with closing(open_writer(sink, rows.schema, policy=policy, metrics=metrics)) as writer:
+def write(sink: ElasticsearchSink, rows: pa.Table, **context: Any) -> int:
+    """Write and flush the rows with a writer in this context, and return the skipped rows."""
+    with closing(open_writer(sink, rows.schema, **context)) as writer:
         for batch in rows.to_batches():
             writer.write(batch)
         writer.flush()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from elasticsearch_system import PASSWORD, SUITES, ElasticsearchSystem, connection_to, server_at
+from elasticsearch_system import PASSWORD, OnElasticsearch, connection_to, server_at
 
 from connector_elasticsearch import ElasticsearchSource
 from connector_elasticsearch.testing import ElasticsearchServer
@@ -137,10 +137,14 @@ class SourceIndices(SourceExternalContext):
         self._server.request("DELETE", f"/{self._name}-*")
 
 
-class ElasticsearchSourceSuite(SourceTestSuite):
-    system = ElasticsearchSystem()
-    written_for = SUITES
+class OfSource(OnElasticsearch):
+    """Settings that the suites of the source and of its parts share."""
+
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> SourceIndices:
         return SourceIndices(self.address)
+
+
+class ElasticsearchSourceSuite(OfSource, SourceTestSuite):
+    pass

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
-from elasticsearch_system import PASSWORD, SUITES, ElasticsearchSystem, connection_to, server_at
+from elasticsearch_system import PASSWORD, OnElasticsearch, connection_to, server_at
 from source_suites import SOURCE, IndexWriter
 
 from connector_elasticsearch import ElasticsearchTable
@@ -93,9 +93,7 @@ class TableIndex(LookupExternalContext):
         self._server.request("DELETE", f"/{self._name}*")
 
 
-class ElasticsearchTableSuite(LookupTestSuite):
-    system = ElasticsearchSystem()
-    written_for = SUITES
+class ElasticsearchTableSuite(OnElasticsearch, LookupTestSuite):
     capabilities = TABLE
 
     def external_context(self, folder: Path) -> TableIndex:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from elasticsearch_system import SUITES, ElasticsearchSystem
-from source_suites import SOURCE, ElasticsearchSourceSuite, SourceIndices
+from source_suites import ElasticsearchSourceSuite, OfSource
 
 from connector_elasticsearch.source.enumerator import SliceEnumeratorState
 from connector_elasticsearch.source.split import SliceSplit
@@ -32,29 +31,18 @@ class TestElasticsearchSourceOnSpark(ElasticsearchSourceSuite):
     on_spark = True
 
 
-class OfElasticsearch:
-    """Settings that the suites for the parts of the source share."""
-
-    system = ElasticsearchSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceIndices:
-        return SourceIndices(self.address)
-
-
 @pytest.mark.line("4.3")
-class TestElasticsearchReader(OfElasticsearch, SourceReaderTestSuite):
+class TestElasticsearchReader(OfSource, SourceReaderTestSuite):
     pass
 
 
 @pytest.mark.line("4.3")
-class TestElasticsearchEnumerator(OfElasticsearch, SplitEnumeratorTestSuite):
+class TestElasticsearchEnumerator(OfSource, SplitEnumeratorTestSuite):
     pass
 
 
 @pytest.mark.line("4.3")
-class TestElasticsearchSourceSerializers(OfElasticsearch, SerializerTestSuite):
+class TestElasticsearchSourceSerializers(OfSource, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:

@@ -113,11 +113,10 @@ def write(
     batch: pa.RecordBatch,
     *,
     policy: RecordPolicy | None = None,
-    metrics: MetricGroup | None = None,
     **settings: Any,
 ) -> None:
     rows = pa.Table.from_batches([batch])
-    sink_writing.write(sink_of(fake, **settings), rows, policy=policy, metrics=metrics)
+    sink_writing.write(sink_of(fake, **settings), rows, policy=policy)
 
 
 def written(fake: FakeElasticsearch) -> list[int]:
@@ -445,7 +444,8 @@ def test_conflicts_that_change_nothing_are_counted(
 ) -> None:
     fake.answers = [item(409, "version_conflict_engine_exception", action)]
     metrics = MetricGroup()
-    write(fake, rows(1), metrics=metrics, id_columns=["seq"], **settings)
+    sink = sink_of(fake, id_columns=["seq"], **settings)
+    sink_writing.write(sink, pa.Table.from_batches([rows(1)]), metrics=metrics)
     assert metrics.counters[metric] == 1
     assert len(fake.bodies) == 1
 
