@@ -233,17 +233,30 @@ class FileTableSuite(LookupTestSuite):
         return ParquetTable(folder)
 
 
-class FileSourceSuite(SourceTestSuite):
+class OfSource:
+    """Settings that the suites of the source and of its parts share."""
+
     written_for = SUITES
     capabilities = SOURCE
+    files = CsvFiles
 
     def external_context(self, folder: Path) -> CsvFiles:
-        return CsvFiles(folder)
+        return self.files(folder, self.address)
 
 
-class FileSinkSuite(SinkTestSuite):
+class OfSink:
+    """Settings that the suites of the sink and of its parts share."""
+
     written_for = SUITES
     capabilities = SINK
 
     def external_context(self, folder: Path) -> ParquetFiles:
-        return ParquetFiles(folder)
+        return ParquetFiles(folder, self.address)
+
+
+class FileSourceSuite(OfSource, SourceTestSuite):
+    pass
+
+
+class FileSinkSuite(OfSink, SinkTestSuite):
+    pass

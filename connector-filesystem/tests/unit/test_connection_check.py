@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,16 +43,23 @@ def test_an_error_names_a_folder_that_the_user_cannot_access(
     assert allowed(tmp_path, wanted)
 
 
+def without_hdfs(monkeypatch: pytest.MonkeyPatch, message: str) -> Callable[..., None]:
+    """Replace the client of HDFS with a function that fails, and return the function."""
+
+    def unable(*_: object, **__: object) -> None:
+        raise OSError(message)
+
+    monkeypatch.setattr("pyarrow.fs.HadoopFileSystem", unable)
+    return unable
+
+
 def test_an_error_for_hdfs_names_the_missing_native_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from pyarrow.fs import HadoopFileSystem
 
-    def unable(*_: object, **__: object) -> None:
-        raise OSError("Unable to load libjvm\ndlopen(libjvm.so) failed\ndlopen(other) failed")
-
-    monkeypatch.setattr("pyarrow.fs.HadoopFileSystem", unable)
-    assert HadoopFileSystem is not unable
+    message = "Unable to load libjvm\ndlopen(libjvm.so) failed\ndlopen(other) failed"
+    assert HadoopFileSystem is not without_hdfs(monkeypatch, message)
     source = FileSource("hdfs://namenode.invalid:8020/in", format="csv", schema="n BIGINT")
     with pytest.raises(ConfigurationError, match="needs the native library libjvm") as raised:
         check_connections({"source": source}, 5.0)
@@ -62,10 +70,7 @@ def test_an_error_for_hdfs_names_the_missing_native_library(
 def test_an_error_for_a_state_location_on_hdfs_names_the_missing_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def unable(*_: object, **__: object) -> None:
-        raise OSError("Unable to load libhdfs: no such file")
-
-    monkeypatch.setattr("pyarrow.fs.HadoopFileSystem", unable)
+    without_hdfs(monkeypatch, "Unable to load libhdfs: no such file")
     with pytest.raises(ConfigurationError, match="needs the native library libhdfs") as raised:
         StateStore("hdfs://other.invalid:8020/state").verify()
     assert raised.value.option == "state_location"

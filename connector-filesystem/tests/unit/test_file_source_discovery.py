@@ -400,6 +400,18 @@ class MadeUp:
         return getattr(self._source, name)
 
 
+def enumerating(listing, context, order, *, seconds=1, **settings):
+    """Return an enumerator that lists at an interval, and waits for no late files."""
+    return FileEnumerator(
+        context,
+        listing,
+        order=order,
+        monitor_interval=timedelta(seconds=seconds),
+        late_file_window=timedelta(0),
+        **settings,
+    )
+
+
 @pytest.mark.parametrize("order", list(FileOrder))
 def test_state_stays_small(order):
     source = monitored("/data", order=order)
@@ -491,13 +503,7 @@ def test_the_filter_of_listed_files_has_few_false_positives():
 def test_exceeding_the_capacity_of_the_filter_is_reported_once(caplog, order, count, told):
     source = monitored("/data", order=order)
     listing, context = MadeUp(source), Context()
-    enumerator = FileEnumerator(
-        context,
-        listing,
-        order=FileOrder(order),
-        monitor_interval=timedelta(seconds=1),
-        late_file_window=timedelta(0),
-    )
+    enumerator = enumerating(listing, context, FileOrder(order))
     listing.found = [FileStatus(f"/data/{n:06d}.csv", 5, 1_000_000) for n in range(count)]
     enumerator.start()
     with caplog.at_level(logging.WARNING):
@@ -594,12 +600,11 @@ def test_removed_files_are_forgotten_even_if_the_driver_restarts_often():
         now = [clock]
         listing, context = MadeUp(source), Context()
         listing.found = files
-        enumerator = FileEnumerator(
-            context,
+        enumerator = enumerating(
             listing,
-            order=FileOrder.ANY,
-            monitor_interval=timedelta(seconds=40),
-            late_file_window=timedelta(0),
+            context,
+            FileOrder.ANY,
+            seconds=40,
             forget_after=timedelta(seconds=60),
             state=None if state is None else serializer.deserialize(2, state),
             clock=lambda: now[0],
@@ -793,13 +798,7 @@ def test_patterns_match_the_same_files_as_in_fsspec(tmp_path):
 def test_a_failed_listing_is_retried(tmp_path):
     source = monitored("/data")
     listing, context = MadeUp(source), Context()
-    enumerator = FileEnumerator(
-        context,
-        listing,
-        order=FileOrder.NAME,
-        monitor_interval=timedelta(seconds=1),
-        late_file_window=timedelta(0),
-    )
+    enumerator = enumerating(listing, context, FileOrder.NAME)
     enumerator.start()
 
     def fail(**_):

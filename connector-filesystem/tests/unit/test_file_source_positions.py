@@ -24,6 +24,12 @@ SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
 texts = st.text(st.sampled_from(["a", "b", " ", "é", "✓", "𝄞", ",", "'", "1", ";"]), max_size=6)
 quoted_texts = st.text(st.sampled_from(["a", "é", ",", '"', "\n", "x"]), max_size=6)
 breaks = st.sampled_from(["\n", "\r\n"])
+# How a text ends, and how it is divided.
+LAYOUTS = {
+    "last_break": st.booleans(),
+    "split_size": st.integers(3, 60),
+    "block_size": st.integers(1, 40),
+}
 
 
 def read(path, *, split_size, block_size, batch_rows=3, **options):
@@ -70,9 +76,7 @@ def csv_line(row, quote=False):
     ends=st.lists(breaks, min_size=1, max_size=3),
     blank=st.sets(st.integers(0, 12)),
     header=st.booleans(),
-    last_break=st.booleans(),
-    split_size=st.integers(3, 60),
-    block_size=st.integers(1, 40),
+    **LAYOUTS,
 )
 def test_csv(rows, ends, blank, header, last_break, split_size, block_size):
     lines = [csv_line(("a", "b"))] if header else []
@@ -92,9 +96,7 @@ def test_csv(rows, ends, blank, header, last_break, split_size, block_size):
 @settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(st.tuples(quoted_texts, quoted_texts), max_size=12),
-    last_break=st.booleans(),
-    split_size=st.integers(3, 60),
-    block_size=st.integers(1, 40),
+    **LAYOUTS,
 )
 def test_csv_with_line_breaks_in_values(rows, last_break, split_size, block_size):
     content = "\n".join(csv_line(row, quote=True) for row in [("a", "b"), *rows])
@@ -110,9 +112,7 @@ def test_csv_with_line_breaks_in_values(rows, last_break, split_size, block_size
     end=breaks,
     blank=st.sets(st.integers(0, 12)),
     ascii=st.booleans(),
-    last_break=st.booleans(),
-    split_size=st.integers(3, 60),
-    block_size=st.integers(1, 40),
+    **LAYOUTS,
 )
 def test_json_lines(rows, end, blank, ascii, last_break, split_size, block_size):
     rows = [

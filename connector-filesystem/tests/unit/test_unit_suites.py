@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from faulty_files import Storage
-from file_suites import SINK, SOURCE, SUITES, CsvFiles, ParquetFiles, with_outages
+from file_suites import SINK, SOURCE, SUITES, CsvFiles, OfSink, OfSource, with_outages
 
 from connector_filesystem import FILE_TABLE_OPTIONS, FileSink, FileSource, FileTable
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS
@@ -31,7 +31,6 @@ from connectors_core.testing import (
 pytestmark = pytest.mark.cell
 
 STATE = Path(__file__).parent / "state"
-OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
 
 
 class SmallBatches(CsvFiles):
@@ -41,15 +40,12 @@ class SmallBatches(CsvFiles):
         return super().create_source(boundedness, batch_rows=7)
 
 
-class OnStorage:
+class OnStorage(OfSource):
     """The shared setup of the source suites on storage that can be unavailable."""
 
     system = Storage()
-    written_for = SUITES
     capabilities = with_outages(SOURCE)
-
-    def external_context(self, folder: Path) -> CsvFiles:
-        return SmallBatches(folder, self.address)
+    files = SmallBatches
 
 
 class TestFileReader(OnStorage, SourceReaderTestSuite):
@@ -67,21 +63,13 @@ class FilesInAnyOrder(SmallBatches):
         return CsvFiles.create_source(self, boundedness, batch_rows=7, order="any")
 
 
-class TestFileEnumeratorInAnyOrder(SplitEnumeratorTestSuite):
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> CsvFiles:
-        return FilesInAnyOrder(folder)
+class TestFileEnumeratorInAnyOrder(OfSource, SplitEnumeratorTestSuite):
+    files = FilesInAnyOrder
 
 
-class TestFileSourceSerializers(SerializerTestSuite):
-    written_for = SUITES
-    capabilities = SOURCE
+class TestFileSourceSerializers(OfSource, SerializerTestSuite):
     state_folder = STATE
-
-    def external_context(self, folder: Path) -> CsvFiles:
-        return SmallBatches(folder)
+    files = SmallBatches
 
     def examples(self) -> Mapping[str, list[object]]:
         split = FileSplit(
@@ -110,31 +98,19 @@ class TestFileSourceSerializers(SerializerTestSuite):
         return {"split": [split], "enumerator-state": [state, FileEnumeratorState()]}
 
 
-class TestFileCommitter(CommitterTestSuite):
-    written_for = SUITES
-    capabilities = SINK
-
-    def external_context(self, folder: Path) -> ParquetFiles:
-        return ParquetFiles(folder)
+class TestFileCommitter(OfSink, CommitterTestSuite):
+    pass
 
 
-class TestFileCommitterElsewhere(CommitterTestSuite):
+class TestFileCommitterElsewhere(OfSink, CommitterTestSuite):
     """The committer on storage without links."""
 
     system = Storage()
-    written_for = SUITES
     capabilities = with_outages(SINK)
 
-    def external_context(self, folder: Path) -> ParquetFiles:
-        return ParquetFiles(folder, self.address)
 
-
-class TestFileSinkSerializer(SerializerTestSuite):
-    written_for = SUITES
+class TestFileSinkSerializer(OfSink, SerializerTestSuite):
     state_folder = STATE
-
-    def external_context(self, folder: Path) -> ParquetFiles:
-        return ParquetFiles(folder)
 
     def examples(self) -> Mapping[str, list[object]]:
         file = FileCommittable(
@@ -146,19 +122,22 @@ class TestFileSinkSerializer(SerializerTestSuite):
         return {"committable": [file]}
 
 
-class TestFileSourceOptions(OptionsTestSuite):
+class OfOptions:
+    """Settings that the suites of options share."""
+
     written_for = SUITES
-    capabilities = OPTIONS
-    factory = FileSource
-    options = FILE_SOURCE_OPTIONS
+    capabilities = Capabilities(can=frozenset({Capability.SECRETS}))
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return {"path": str(folder), "format": "csv", "schema": "id BIGINT, name STRING"}
 
 
-class TestFileSinkOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
+class TestFileSourceOptions(OfOptions, OptionsTestSuite):
+    factory = FileSource
+    options = FILE_SOURCE_OPTIONS
+
+
+class TestFileSinkOptions(OfOptions, OptionsTestSuite):
     factory = FileSink
     options = FILE_SINK_OPTIONS
 
@@ -166,11 +145,6 @@ class TestFileSinkOptions(OptionsTestSuite):
         return {"path": str(folder), "format": "parquet"}
 
 
-class TestFileTableOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
+class TestFileTableOptions(OfOptions, OptionsTestSuite):
     factory = FileTable
     options = FILE_TABLE_OPTIONS
-
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return {"path": str(folder), "format": "csv", "schema": "id BIGINT, name STRING"}
