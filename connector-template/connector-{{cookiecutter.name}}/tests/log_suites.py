@@ -145,6 +145,26 @@ TABLE = Capabilities(
     },
 )
 {% endif %}
+
+
+class OnLog:
+    """What all suites share."""
+
+    system = LogSystem()
+    written_for = SUITES
+
+
+class OnTopic:
+    """A new topic of a server that requires a token."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._name = f"suite-{uuid.uuid4().hex}"
+        self._token = uuid.uuid4().hex
+        self._topic = Topic(server_at(address), self._name)
+
+    def secrets(self) -> Sequence[str]:
+        return [self._token]
 {% if cookiecutter.source %}
 
 
@@ -163,14 +183,11 @@ class PartitionWriter(SplitDataWriter):
         self._topic.append(self._partition, pa.table(columns | {"seq": ["not a number"]}))
 
 
-class SourceTopic(SourceExternalContext):
+class SourceTopic(OnTopic, SourceExternalContext):
     """A topic for one case of a source."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
-        self._name = f"suite-{uuid.uuid4().hex}"
-        self._token = uuid.uuid4().hex
-        self._topic = Topic(server_at(address), self._name)
+        super().__init__(address)
         self._topic.create(ROWS)
         self._partitions = itertools.count()
 
@@ -197,33 +214,31 @@ class SourceTopic(SourceExternalContext):
         topic.append(0, rows)
         return {{ cookiecutter.__class }}Source(self._address, name, token=self._token)
 
-    def secrets(self) -> Sequence[str]:
-        return [self._token]
 
+class OfSource(OnLog):
+    """What the suites of the source and of its parts share."""
 
-class LogSourceSuite(SourceTestSuite):
-    system = LogSystem()
-    written_for = SUITES
     capabilities = SOURCE
 
     def external_context(self, folder: Path) -> SourceTopic:
         return SourceTopic(self.address)
+
+
+class LogSourceSuite(OfSource, SourceTestSuite):
+    pass
 {% endif %}
 {% if cookiecutter.sink %}
 
 
 {% if cookiecutter.__requests %}
-class SinkTopic(AsyncSinkExternalContext):
+class SinkTopic(OnTopic, AsyncSinkExternalContext):
 {% else %}
-class SinkTopic(SinkExternalContext):
+class SinkTopic(OnTopic, SinkExternalContext):
 {% endif %}
     """A topic for one case of a sink."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
-        self._name = f"suite-{uuid.uuid4().hex}"
-        self._token = uuid.uuid4().hex
-        self._topic = Topic(server_at(address), self._name)
+        super().__init__(address)
         self._topic.create(ROWS)
 
 {% if cookiecutter.__requests %}
@@ -245,34 +260,30 @@ class SinkTopic(SinkExternalContext):
 
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         return self._topic.rows(schema)
-
 {% if cookiecutter.__commits %}
+
     def leftovers(self) -> Sequence[str]:
         return self._topic.open_transactions()
-
 {% endif %}
-    def secrets(self) -> Sequence[str]:
-        return [self._token]
 
 
-class LogSinkSuite(SinkTestSuite):
-    system = LogSystem()
-    written_for = SUITES
+class OfSink(OnLog):
+    """What the suites of the sink and of its parts share."""
+
     capabilities = SINK
 
     def external_context(self, folder: Path) -> SinkTopic:
         return SinkTopic(self.address)
+
+
+class LogSinkSuite(OfSink, SinkTestSuite):
+    pass
 {% endif %}
 {% if cookiecutter.lookup %}
 
 
-class TableTopic(LookupExternalContext):
+class TableTopic(OnTopic, LookupExternalContext):
     """A topic for one case of a table."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._name = f"suite-{uuid.uuid4().hex}"
-        self._token = uuid.uuid4().hex
 
     def create_table(self, options: Mapping[str, str]) -> LookupTableSource:
         return self._table(self._name, options)
@@ -287,9 +298,6 @@ class TableTopic(LookupExternalContext):
     def away(self) -> AbstractContextManager[None]:
         return LogSystem().outage(self._address, Outage.STOPPED)
 
-    def secrets(self) -> Sequence[str]:
-        return [self._token]
-
     def _table(self, name: str, options: Mapping[str, str]) -> LookupTableSource:
         where = self._address
         return {{ cookiecutter.__class }}Table(where, name, token=self._token, lookup=options)
@@ -300,9 +308,7 @@ class TableTopic(LookupExternalContext):
         topic.append(0, rows)
 
 
-class LogTableSuite(LookupTestSuite):
-    system = LogSystem()
-    written_for = SUITES
+class LogTableSuite(OnLog, LookupTestSuite):
     capabilities = TABLE
 
     def external_context(self, folder: Path) -> TableTopic:

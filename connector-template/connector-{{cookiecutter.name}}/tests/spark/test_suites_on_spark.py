@@ -3,32 +3,22 @@
 
 from __future__ import annotations
 
-from log_suites import (
-{% if cookiecutter.sink %}
-    LogSinkSuite,
-{% endif %}
-{% if cookiecutter.source %}
-    LogSourceSuite,
-{% endif %}
-{% if cookiecutter.lookup %}
-    LogTableSuite,
-{% endif %}
-)
+import log_suites
 {% if cookiecutter.source %}
 
 
-class Test{{ cookiecutter.__class }}SourceOnSpark(LogSourceSuite):
+class Test{{ cookiecutter.__class }}SourceOnSpark(log_suites.LogSourceSuite):
     on_spark = True
 {% endif %}
 {% if cookiecutter.sink %}
 
 
-class Test{{ cookiecutter.__class }}SinkOnSpark(LogSinkSuite):
+class Test{{ cookiecutter.__class }}SinkOnSpark(log_suites.LogSinkSuite):
     on_spark = True
 {% endif %}
 {% if cookiecutter.lookup %}
 
 
-class Test{{ cookiecutter.__class }}TableOnSpark(LogTableSuite):
+class Test{{ cookiecutter.__class }}TableOnSpark(log_suites.LogTableSuite):
     on_spark = True
 {% endif %}

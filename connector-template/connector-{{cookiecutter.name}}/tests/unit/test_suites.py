@@ -6,26 +6,16 @@ from __future__ import annotations
 {% if cookiecutter.source %}
 from typing import Any
 
+{% endif %}
+import log_suites
+{% if cookiecutter.source %}
 import pytest
-{% endif %}
-from log_suites import (
-{% if cookiecutter.sink %}
-    LogSinkSuite,
-{% endif %}
-{% if cookiecutter.source %}
-    LogSourceSuite,
-{% endif %}
-{% if cookiecutter.lookup %}
-    LogTableSuite,
-{% endif %}
-)
-{% if cookiecutter.source %}
 
 from connectors_core.source import Boundedness, ReadLimits
 from connectors_core.testing import Capability, case
 
 
-class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
+class Test{{ cookiecutter.__class }}Source(log_suites.LogSourceSuite):
     """The core's cases, and one more, which runs if the connector has its capabilities."""
 
     @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
@@ -48,12 +38,12 @@ class Test{{ cookiecutter.__class }}Source(LogSourceSuite):
 {% if cookiecutter.sink %}
 
 
-class Test{{ cookiecutter.__class }}Sink(LogSinkSuite):
+class Test{{ cookiecutter.__class }}Sink(log_suites.LogSinkSuite):
     pass
 {% endif %}
 {% if cookiecutter.lookup %}
 
 
-class Test{{ cookiecutter.__class }}Table(LogTableSuite):
+class Test{{ cookiecutter.__class }}Table(log_suites.LogTableSuite):
     pass
 {% endif %}

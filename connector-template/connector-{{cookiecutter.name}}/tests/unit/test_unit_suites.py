@@ -9,38 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import log_suites
 import pytest
-from log_suites import (
-{% if cookiecutter.sink %}
-    SINK,
-{% endif %}
-{% if cookiecutter.source %}
-    SOURCE,
-{% endif %}
-    SUITES,
-{% if cookiecutter.sink %}
-    SinkTopic,
-{% endif %}
-{% if cookiecutter.source %}
-    SourceTopic,
-{% endif %}
-)
 
+import {{ cookiecutter.__package }} as connector
 {% if cookiecutter.source %}
 from {{ cookiecutter.__package }}.enumerator import EnumeratorState
-{% endif %}
-{% if cookiecutter.sink %}
-from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
-{% endif %}
-{% if cookiecutter.source %}
-from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 from {{ cookiecutter.__package }}.split import PartitionSplit
-{% endif %}
-{% if cookiecutter.lookup %}
-from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
-{% endif %}
-{% if cookiecutter.source or cookiecutter.sink %}
-from {{ cookiecutter.__package }}.testing import LogSystem
 {% endif %}
 {% if cookiecutter.__commits %}
 from {{ cookiecutter.__package }}.writer import Committable
@@ -69,31 +44,28 @@ pytestmark = pytest.mark.cell
 # Stored state that later releases must read: one file for each layout, which
 # `pytest --connector-write-state` writes once.
 STATE = Path(__file__).parent / "state"
-OPTIONS = Capabilities(can=frozenset({Capability.SECRETS}))
-VALID = {"address": "127.0.0.1:9000", "topic": "flights"}
+
+
+class OfOptions:
+    """What the suites of options share."""
+
+    written_for = log_suites.SUITES
+    capabilities = Capabilities(can=frozenset({Capability.SECRETS}))
+
+    def valid_options(self, folder: Path) -> dict[str, Any]:
+        return {"address": "127.0.0.1:9000", "topic": "flights"}
 {% if cookiecutter.source %}
 
 
-class OfSource:
-    """What the suites of the parts of the source share."""
-
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SOURCE
-
-    def external_context(self, folder: Path) -> SourceTopic:
-        return SourceTopic(self.address)
-
-
-class TestReader(OfSource, SourceReaderTestSuite):
+class TestReader(log_suites.OfSource, SourceReaderTestSuite):
     pass
 
 
-class TestEnumerator(OfSource, SplitEnumeratorTestSuite):
+class TestEnumerator(log_suites.OfSource, SplitEnumeratorTestSuite):
     pass
 
 
-class TestSourceSerializers(OfSource, SerializerTestSuite):
+class TestSourceSerializers(log_suites.OfSource, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:
@@ -102,42 +74,21 @@ class TestSourceSerializers(OfSource, SerializerTestSuite):
         return {"split": [split], "enumerator-state": [state]}
 
 
-class TestSourceOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
-    factory = {{ cookiecutter.__class }}Source
-
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
+class TestSourceOptions(OfOptions, OptionsTestSuite):
+    factory = connector.{{ cookiecutter.__class }}Source
 {% endif %}
 {% if cookiecutter.sink %}
 
 
 {% if cookiecutter.__requests %}
-class TestWriter(AsyncSinkWriterTestSuite):
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SINK
-
-    def external_context(self, folder: Path) -> SinkTopic:
-        return SinkTopic(self.address)
+class TestWriter(log_suites.OfSink, AsyncSinkWriterTestSuite):
+    pass
 {% else %}
-class OfSink:
-    """What the suites of the parts of the sink share."""
-
-    system = LogSystem()
-    written_for = SUITES
-    capabilities = SINK
-
-    def external_context(self, folder: Path) -> SinkTopic:
-        return SinkTopic(self.address)
-
-
-class TestCommitter(OfSink, CommitterTestSuite):
+class TestCommitter(log_suites.OfSink, CommitterTestSuite):
     pass
 
 
-class TestSinkSerializer(OfSink, SerializerTestSuite):
+class TestSinkSerializer(log_suites.OfSink, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:
@@ -146,22 +97,12 @@ class TestSinkSerializer(OfSink, SerializerTestSuite):
 {% endif %}
 
 
-class TestSinkOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
-    factory = {{ cookiecutter.__class }}Sink
-
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
+class TestSinkOptions(OfOptions, OptionsTestSuite):
+    factory = connector.{{ cookiecutter.__class }}Sink
 {% endif %}
 {% if cookiecutter.lookup %}
 
 
-class TestTableOptions(OptionsTestSuite):
-    written_for = SUITES
-    capabilities = OPTIONS
-    factory = {{ cookiecutter.__class }}Table
-
-    def valid_options(self, folder: Path) -> dict[str, Any]:
-        return VALID
+class TestTableOptions(OfOptions, OptionsTestSuite):
+    factory = connector.{{ cookiecutter.__class }}Table
 {% endif %}
