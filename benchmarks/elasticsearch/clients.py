@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from elasticsearch import Elasticsearch, helpers
 
-from benchmarks.elasticsearch.documents import Documents, new_index
+from benchmarks.elasticsearch.documents import Documents, seconds_to_write
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.sink.options import BULK_FLUSH
 from connector_elasticsearch.testing import ElasticsearchServer
@@ -127,12 +127,7 @@ def writing(server: ElasticsearchServer, documents: Documents) -> Mapping[str, C
             pipeline.run()
 
     def used(write: Callable[[str], None]) -> float:
-        with new_index(server, documents) as index:
-            began = time.process_time()
-            write(index)
-            elapsed = time.process_time() - began
-            found = server.count(index)
-        assert found == documents.count, f"{found} of {documents.count} documents were written"
+        elapsed = seconds_to_write(server, documents, write, time.process_time)
         return elapsed / documents.count * 1e6
 
     rows = documents.table().to_pylist()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,3 +67,19 @@ def new_index(
         yield index
     finally:
         server.request("DELETE", f"/{index}")
+
+
+def seconds_to_write(
+    server: ElasticsearchServer,
+    documents: Documents,
+    write: Callable[[str], None],
+    clock: Callable[[], float],
+) -> float:
+    """Write all documents to a new index, check their number, and return the time by a clock."""
+    with new_index(server, documents) as index:
+        began = clock()
+        write(index)
+        elapsed = clock() - began
+        found = server.count(index)
+    assert found == documents.count, f"{found} of {documents.count} documents were written"
+    return elapsed

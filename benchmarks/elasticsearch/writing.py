@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 
@@ -11,11 +10,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.elasticsearch import peer
 from benchmarks.elasticsearch.clients import helpers_bulk, parallel_bulk, ready_bulks, send
-from benchmarks.elasticsearch.documents import Documents, new_index
+from benchmarks.elasticsearch.documents import Documents, seconds_to_write
+from benchmarks.session import write_files
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.testing import ElasticsearchServer
-from connector_filesystem import FileSource
-from connectors_core import Pipeline
 
 TUNED = {"es.batch.size.entries": "10000", "es.batch.size.bytes": "5mb"}  # the same as ours
 
@@ -40,14 +38,7 @@ def contestants(
 
     def ours(index: str, condition: str | None) -> None:
         sink = ElasticsearchSink(server.url, index=index, id_columns=["id"] if ids else [])
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Pipeline(spark, "write", checkpoint_location=f"{folder}/c") as pipeline,
-        ):
-            source = FileSource(str(documents.folder), format="parquet", schema=documents.schema)
-            df = pipeline.from_source(source, uid="files")
-            pipeline.sink_to(df if condition is None else df.where(condition), sink, uid="index")
-            pipeline.run()
+        write_files(spark, documents.folder, documents.schema, sink, condition)
 
     def theirs(index: str, options: Mapping[str, str]) -> None:
         (
@@ -60,13 +51,7 @@ def contestants(
         )
 
     def timed(write: Callable[[str], None]) -> float:
-        with new_index(server, documents) as index:
-            began = time.monotonic()
-            write(index)
-            elapsed = time.monotonic() - began
-            found = server.count(index)
-        assert found == documents.count, f"{found} of {documents.count} documents were written"
-        return documents.count / elapsed
+        return documents.count / seconds_to_write(server, documents, write, time.monotonic)
 
     found: dict[str, Callable[[], float]] = {
         "ours": lambda: timed(lambda index: ours(index, None)),

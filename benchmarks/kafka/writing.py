@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.kafka.topics import values
-from connector_filesystem import FileSource
+from benchmarks.session import write_files
 from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
 from connector_kafka.testing import KafkaBroker
-from connectors_core import Pipeline
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 FILES = 4
@@ -70,16 +68,7 @@ def contestants(
             serialization=KafkaRecordSerializationSchema(topic=topic),
             properties={"compression.type": codec},
         )
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Pipeline(
-                spark, "write", checkpoint_location=f"{folder}/c", parallelism=cores
-            ) as pipeline,
-        ):
-            source = FileSource(str(rows.folder), format="parquet", schema=SCHEMA)
-            df = pipeline.from_source(source, uid="files")
-            pipeline.sink_to(df if condition is None else df.where(condition), sink, uid="topic")
-            pipeline.run()
+        write_files(spark, rows.folder, SCHEMA, sink, condition, parallelism=cores)
 
     def peer(topic: str, options: Mapping[str, str]) -> None:
         (
