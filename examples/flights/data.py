@@ -43,81 +43,53 @@ SUFFIXES = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parqu
 _COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
 
 
+class _Below:
+    """A path below the folder of the run."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    def __get__(self, places: Places, owner: type[Places]) -> Path:
+        return places.root.joinpath(*self._parts)
+
+
 @dataclass(frozen=True)
 class Places:
-    """The paths below the folder of the run."""
+    """The paths below the folder of the run.
+
+    Attributes:
+        root: The folder.
+        raw: The unpacked tables of the package.
+        flights: The files of the flights in the first half, one for each day.
+        live: The flights of the second half, one per line, in the order of sending.
+        overlap: The flights of the first half's last day, both in a file and in the topic.
+        all_sent: The file that exists after the last flight was sent.
+        weather: The files of weather, one for each airport.
+        airports: The file with all airports.
+        archive: The flights with their weather, aircraft, and airport.
+        delays: The delays by hour.
+        enriched: The contents of the topic of enriched flights, one per line.
+        indexed: The contents of the index of flights, one per line.
+        broker: The broker's data.
+        notes: The file for the drivers' lag in the topic and their lookups, one line at a time.
+        checkpoint: The checkpoint and state of the pipeline.
+    """
 
     root: Path
-
-    @property
-    def raw(self) -> Path:
-        """The unpacked tables of the package."""
-        return self.root / "raw"
-
-    @property
-    def flights(self) -> Path:
-        """The files of the flights in the first half, one for each day."""
-        return self.root / "arrived" / "flights"
-
-    @property
-    def live(self) -> Path:
-        """The flights of the second half, one per line, in the order of sending."""
-        return self.root / "live.jsonl"
-
-    @property
-    def overlap(self) -> Path:
-        """The flights of the first half's last day, which are both in a file and in the topic."""
-        return self.root / "overlap.jsonl"
-
-    @property
-    def all_sent(self) -> Path:
-        """The file that exists after the last flight was sent."""
-        return self.root / "_ALL_SENT"
-
-    @property
-    def weather(self) -> Path:
-        """The files of weather, one for each airport."""
-        return self.root / "arrived" / "weather"
-
-    @property
-    def airports(self) -> Path:
-        """The file with all airports."""
-        return self.root / "arrived" / "airports"
-
-    @property
-    def archive(self) -> Path:
-        """The flights with their weather, aircraft, and airport."""
-        return self.root / "archive"
-
-    @property
-    def delays(self) -> Path:
-        """The delays by hour."""
-        return self.root / "delays"
-
-    @property
-    def enriched(self) -> Path:
-        """Return the contents of the topic of enriched flights, one per line."""
-        return self.root / "enriched.jsonl"
-
-    @property
-    def indexed(self) -> Path:
-        """Return the contents of the index of flights, one per line."""
-        return self.root / "indexed.jsonl"
-
-    @property
-    def broker(self) -> Path:
-        """The broker's data."""
-        return self.root / "broker"
-
-    @property
-    def notes(self) -> Path:
-        """The file for the drivers' lag in the topic and their lookups, one line at a time."""
-        return self.root / "notes.jsonl"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The checkpoint and state of the pipeline."""
-        return self.root / "checkpoint"
+    raw = _Below("raw")
+    flights = _Below("arrived", "flights")
+    live = _Below("live.jsonl")
+    overlap = _Below("overlap.jsonl")
+    all_sent = _Below("_ALL_SENT")
+    weather = _Below("arrived", "weather")
+    airports = _Below("arrived", "airports")
+    archive = _Below("archive")
+    delays = _Below("delays")
+    enriched = _Below("enriched.jsonl")
+    indexed = _Below("indexed.jsonl")
+    broker = _Below("broker")
+    notes = _Below("notes.jsonl")
+    checkpoint = _Below("checkpoint")
 
 
 _TABLES = {"flights": FLIGHTS, "weather": WEATHER, "planes": PLANES, "airports": AIRPORTS}
