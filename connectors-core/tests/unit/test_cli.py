@@ -540,13 +540,61 @@ def test_decisions_can_be_left_out(location):
     assert view["queries"][0]["decisions"] == []
 
 
-def test_secrets_in_a_position_are_masked(location):
+def assign(location, name):
+    """Assign a split in plan 2, and return its position as the state stores it."""
     store = StateStore(str(location / "query-0"))
-    split = planned("https://me:hunter2@host/file")
+    split = planned(name)
     assigned = AssignedSplit(subtask=0, split=split)
     part = SourcePlan(entries=(entry(2, 0, split),), assigned=(assigned,))
     document = Plan(pipeline_id="p-1", number=2, nonce="n2", incarnation=1, sources={"in": part})
-    PLANS.create(store, plan_path(2), document)
+    assert PLANS.create(store, plan_path(2), document)
+    return split.state.data.decode()
+
+
+def on_terminal(columns, *arguments):
+    env = {"COLUMNS": str(columns), "FORCE_COLOR": "1"}
+    shown = CliRunner().invoke(app, [str(argument) for argument in arguments], env=env).stdout
+    return [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", shown).splitlines()]
+
+
+LONG_NAME = "/data/in/flights-of-january.csv@1700000000000000:0-100"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_positions_that_do_not_fit_into_a_terminal_are_below_their_splits(location, columns):
+    position = f"not read: {assign(location, LONG_NAME)}"
+    lines = on_terminal(columns, "state", "show", location)
+    assert max(map(len, lines)) <= columns
+    begin = next(number for number, line in enumerate(lines) if line.startswith("split of in"))
+    table = lines[begin : lines.index("", begin)]
+    assert table[1].strip() == "position"
+    row = next(number for number, line in enumerate(table) if line.startswith("a "))
+    assert table[row].split() == ["a", "0", "2013-01-01", "05:00:00Z", "0"]
+    assert table[row + 1] == '  {"split_id":"a","position":10}'
+    folded = [line for line in table if line.startswith(LONG_NAME[:8])]
+    assert [line.split()[1:] for line in folded] == [["0", "-", "0"]]
+    ends = table[table.index(folded[0]) + 1 :]
+    names = [line for line in ends if not line.startswith("  ")]
+    assert folded[0].split()[0] + "".join(names) == LONG_NAME
+    below = [line.strip() for line in ends if line.startswith("  ")]
+    assert f"{below[0]} {''.join(below[1:])}" == position
+
+
+def test_positions_that_fit_into_a_terminal_are_next_to_their_splits(location):
+    lines = on_terminal(80, "state", "show", location)
+    (line,) = [line for line in lines if line.startswith("a ")]
+    assert line.endswith('{"split_id":"a","position":10}')
+
+
+def test_piped_output_shows_each_split_with_its_whole_position_on_one_line(location):
+    position = assign(location, LONG_NAME)
+    lines = run("state", "show", location).stdout.splitlines()
+    (shown,) = [line for line in lines if line.startswith(LONG_NAME)]
+    assert shown.split() == [LONG_NAME, "0", "-", "0", "not", "read:", position]
+
+
+def test_secrets_in_a_position_are_masked(location):
+    assign(location, "https://me:hunter2@host/file")  # pragma: allowlist secret
     for extra in ((), ("--json",)):
         assert "hunter2" not in run("state", "show", location, *extra).stdout
 

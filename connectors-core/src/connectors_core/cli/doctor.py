@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import orjson
 import typer
-from rich.console import Console
 
 from connectors_core.cli.finding_table import show
 from connectors_core.cli.findings import Finding, Level
+from connectors_core.cli.tables import output
 from connectors_core.compatibility import line_for
 from connectors_core.spark.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
 
@@ -58,7 +58,7 @@ def doctor(
         payload = {"ok": not failed, "findings": [dataclasses.asdict(f) for f in findings]}
         typer.echo(orjson.dumps(payload, option=orjson.OPT_INDENT_2).decode())
     else:
-        show(findings, Console())
+        show(findings, output())
     if failed:
         raise typer.Exit(1)
 

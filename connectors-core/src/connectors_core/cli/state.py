@@ -8,11 +8,11 @@ from typing import Annotated
 
 import orjson
 import typer
-from rich.console import Console
 
 from connectors_core.cli.state_options import LocationArgument, StorageOption, storage_options
 from connectors_core.cli.state_tables import print_state
 from connectors_core.cli.state_view import view_state
+from connectors_core.cli.tables import output
 from connectors_core.engine.state import StateStore
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, copy, or repair the state of a pipeline.")
@@ -31,4 +31,4 @@ def show_state(
     if as_json:
         typer.echo(orjson.dumps(view, option=orjson.OPT_INDENT_2).decode())
     else:
-        print_state(view, Console(), time.time())
+        print_state(view, output(), time.time())

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import count
@@ -25,6 +23,7 @@ from connectors_core.cli.state_options import (
     query_of,
 )
 from connectors_core.cli.state_view import view_sources
+from connectors_core.cli.tables import output, plain_table
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
 from connectors_core.engine.recovery import abandonment, rewind
 from connectors_core.engine.recovery.locations import Locations
@@ -132,8 +131,7 @@ def give_up_epoch(
     """Give up an epoch that can never be committed or whose decision is lost.
 
     Use this as a last resort. First fix the cause in the commit's error, or restore a backup. The
-    command lists the rows that it abandons, by sink and writer, and their source positions.
-    With
+    command lists the rows that it abandons, by sink and writer, and their source positions. With
     --read-again, the rows are not lost.
     """
     locations = locations_of(location, checkpoint, storage_option)
@@ -186,7 +184,7 @@ def _show_rewinding(
     starts: Mapping[str, str] | None = None,
 ) -> None:
     more = "at least " if found.forgotten else ""
-    table = _table("source or sink", "rows")
+    table = plain_table("source or sink", "rows")
     if found.epoch < 0:
         typer.echo(f"{found.query} is rewound to the start")
         _show_beginnings(locations, query, found, starts or {})
@@ -200,7 +198,7 @@ def _show_rewinding(
             table.add_row(Text(uid), f"{more}{count(rows)} are read again")
     for uid, rows in found.written.items():
         table.add_row(Text(uid), f"{more}{count(rows)} were written since then, and stay")
-    Console().print(table)
+    output().print(table)
 
 
 def _show_beginnings(
@@ -248,12 +246,12 @@ def _show_giving_up(found: abandonment.GivingUp, again: rewind.Rewinding | None)
             fate += " if the sources start before them"
     for uid, rows in found.rows.items():
         typer.echo(f"epoch {found.epoch} of {found.query}: {count(rows)} rows of {uid} {fate}")
-    table = _table("sink", "writer", "committables", "rows")
+    table = plain_table("sink", "writer", "committables", "rows")
     for each in found.abandoned:
         table.add_row(
             Text(each.sink), str(each.subtask), count(each.committables), count(each.rows)
         )
-    Console().print(table)
+    output().print(table)
     _show_read(found, "The epoch read these rows:")
     for uid in found.done:
         kept = "keeps its rows" if again is None else "gets its rows twice"
@@ -279,10 +277,3 @@ def _end_text(part: abandonment.ReadPart) -> str:
     if part.last == part.begin:
         return "its end"
     return f"the end of {position_text(part.last.state, part.last.skip)}"
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from connectors_core._display import NOTHING, count, moment, size, span
-from connectors_core.cli.state_view import DecisionView, LeaseView, QueryView, StateView
+from connectors_core.cli.state_view import (
+    DecisionView,
+    LeaseView,
+    QueryView,
+    SourceView,
+    StateView,
+)
+from connectors_core.cli.tables import plain_table, rows_with_details
 
 _PROCESS: Final = {
     True: "; its process is running",
@@ -39,9 +46,10 @@ def print_state(view: StateView, console: Console, now: float) -> None:
         console.print(Text.assemble((query.name, "bold"), f"  {query.spark_query_id}"))
         for line in _query_lines(query):
             console.print(Text(line))
-        for table in _tables(query):
+        for table in _tables(query, console.width):
             console.print()
-            console.print(table)
+            for part in table:
+                console.print(part)
 
 
 def _lease_text(lease: LeaseView | None, now: float) -> str:
@@ -69,9 +77,10 @@ def _ranges(numbers: list[int]) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
-def _tables(query: QueryView) -> Iterator[Table]:
+def _tables(query: QueryView, width: int) -> Iterator[Iterable[RenderableType]]:
+    """Return the tables of a query, each as the parts to print."""
     if query.plan is not None:
-        table = _table("source", "splits", "watermark", "reports of the plan", "")
+        table = plain_table("source", "splits", "watermark", "reports of the plan", "")
         for source in query.sources:
             table.add_row(
                 source.uid,
@@ -80,30 +89,37 @@ def _tables(query: QueryView) -> Iterator[Table]:
                 f"{source.reported}/{source.entries}",
                 "finished" if source.finished else "",
             )
-        yield table
+        yield [table]
     for source in query.sources:
         if source.splits:
-            table = _table(f"split of {source.uid}", "reader", "watermark", "skip", "position")
-            for split in source.splits:
-                table.add_row(
-                    Text(split.split_id),
-                    str(split.subtask),
-                    moment(split.watermark),
-                    count(split.skip),
-                    Text(split.position if split.read else f"not read: {split.position}"),
-                )
-            yield table
+            yield _splits(source, width)
     for uid in dict.fromkeys(writer.sink for writer in query.writers):
-        table = _table(f"writer of {uid}", "states")
+        table = plain_table(f"writer of {uid}", "states")
         for writer in query.writers:
             if writer.sink == uid:
                 table.add_row(str(writer.writer), Text("\n".join(writer.states) or NOTHING))
-        yield table
+        yield [table]
     if query.decisions:
-        table = _table("epoch", "batch", "plan", "sink", "rows", "bytes", "committables", "state")
+        columns = ("epoch", "batch", "plan", "sink", "rows", "bytes", "committables", "state")
+        table = plain_table(*columns)
         for decision in query.decisions:
             _add_decision(table, decision)
-        yield table
+        yield [table]
+
+
+def _splits(source: SourceView, width: int) -> Iterator[RenderableType]:
+    columns = (f"split of {source.uid}", "reader", "watermark", "skip", "position")
+    rows = [
+        (
+            split.split_id,
+            str(split.subtask),
+            moment(split.watermark),
+            count(split.skip),
+            split.position if split.read else f"not read: {split.position}",
+        )
+        for split in source.splits
+    ]
+    return rows_with_details(columns, rows, width)
 
 
 def _add_decision(table: Table, decision: DecisionView) -> None:
@@ -124,10 +140,3 @@ def _fate(decision: DecisionView, uid: str) -> str:
         return "given up"
     fate = "not committed" if uid in decision.not_done else "committed"
     return fate + (", rewritten" if uid in decision.rewritten else "")
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

@@ -28,7 +28,6 @@ from connectors_core.engine.protocol import (
     Report,
     Rewrite,
     SourcePlan,
-    Versioned,
     done_path,
 )
 from connectors_core.engine.recovery.abandonment import is_given_up
@@ -36,7 +35,7 @@ from connectors_core.engine.state import LeaseOwner, StateStore, decode_document
 from connectors_core.errors import StateLocationError
 from connectors_core.secrets import mask_text
 
-MAX_SHOWN: Final = 200
+MAX_STATE: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +307,9 @@ def view_sources(store: StateStore, query: QueryIdentity) -> list[SourceView]:
 
 def _writers(newest: Decision) -> list[WriterView]:
     return [
-        WriterView(sink=uid, writer=number, states=[_stored(state) for state in states])
+        WriterView(
+            sink=uid, writer=number, states=[stored_text(state, MAX_STATE) for state in states]
+        )
         for uid, sink in newest.sinks.items()
         for number, states in enumerate(sink.writer_states)
     ]
@@ -334,7 +335,7 @@ def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) 
             if read.finished:
                 splits.pop(read.split_id, None)
             elif (split := splits.get(read.split_id)) is not None:
-                split.position, split.skip = _stored(read.state), read.skip
+                split.position, split.skip = stored_text(read.state), read.skip
                 split.watermark, split.read = read.watermark, True
     source.splits = list(splits.values())
     source.finished, source.watermark = plan.finished, plan.watermark
@@ -348,15 +349,11 @@ def _split(
     return SplitView(
         split_id=mask_text(planned.split_id),
         subtask=subtask,
-        position=_stored(planned.state),
+        position=stored_text(planned.state),
         skip=planned.skip,
         read=read,
         watermark=watermark,
     )
-
-
-def _stored(stored: Versioned) -> str:
-    return stored_text(stored, MAX_SHOWN)
 
 
 def _done_name(epoch: int, uid: str) -> str:
