@@ -31,6 +31,11 @@ LINES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "3.5": {"spark": ["3.5"], "python": ["3.11"]},
     "4.3": {"spark": ["4.3", "4.2", "4.1", "4.0"], "python": ["3.11", "3.13", "3.12"]},
 }
+# The libraries of an environment of each Spark line; `release-tools matrix check --fix` writes it.
+LIBRARIES: Final[Mapping[str, Sequence[str]]] = {
+    "3.5": ["numpy<2", "pandas<3", "pyarrow<26"],
+    "4.3": ["pandas<3"],
+}
 # 3.1.2.3.5 is version 3.1.2 for Spark 3.5; a checkout has only the version.
 _BUILD: Final = re.compile(r"(\d+\.\d+\.\d+)\.(\d+\.\d+)")
 _LINE: Final = re.compile(r"\d+\.\d+")

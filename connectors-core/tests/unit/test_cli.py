@@ -156,7 +156,7 @@ def problems(findings):
         (
             {"numpy": "1.26.4", "pyarrow": "26.0.1", "pandas": "2.3.3"},
             "3.5",
-            {"pyarrow": "pip install 'pyarrow<26' 'numpy<2' 'pyspark==3.5.*'"},
+            {"pyarrow": "pip install 'numpy<2' 'pandas<3' 'pyarrow<26' 'pyspark==3.5.*'"},
         ),
         (
             {"numpy": "1.26.4", "pyarrow": "26.0.1"},
@@ -167,21 +167,33 @@ def problems(findings):
             {"numpy": "2.0.0", "pyarrow": "25.0.0", "pandas": "3.0.0"},
             "3.5",
             {
-                "numpy": "pip install 'numpy<2' 'pyarrow<26' 'pandas<3' 'pyspark==3.5.*'",
-                "pandas": "pip install 'numpy<2' 'pyarrow<26' 'pandas<3' 'pyspark==3.5.*'",
+                "numpy": "pip install 'numpy<2' 'pandas<3' 'pyarrow<26' 'pyspark==3.5.*'",
+                "pandas": "pip install 'numpy<2' 'pandas<3' 'pyarrow<26' 'pyspark==3.5.*'",
             },
         ),
         (
             {"numpy": "1.26.4", "pyarrow": "25.0.0", "pandas": "3.0.0"},
             "3.5",
-            {"pandas": "pip install 'pandas<3' 'pyspark==3.5.*'"},
+            {"pandas": "pip install 'numpy<2' 'pandas<3' 'pyarrow<26' 'pyspark==3.5.*'"},
         ),
         ({"numpy": "2.0.0"}, "4.3", {"pyarrow": "pip install pyarrow 'pyspark==4.3.*'"}),
+        ({"numpy": "1.26.4"}, "3.5", {"pyarrow": "pip install 'pyarrow<26' 'pyspark==3.5.*'"}),
     ],
 )
 def test_incompatible_library_versions_are_reported_with_a_fix(versions, line, expected):
     found = problems(library_findings(installed(**versions), line))
     assert {check: finding.fix for check, finding in found.items()} == expected
+
+
+@pytest.mark.parametrize("line", ["4.3", "4.0"])
+def test_pandas_3_on_spark_4_is_a_warning_with_a_fix(line):
+    versions = installed(numpy="2.4.6", pyarrow="26.0.1", pandas="3.0.0")
+    found = {finding.check: finding for finding in library_findings(versions, line)}
+    assert [finding.level for finding in found.values()] == [Level.OK, Level.OK, Level.WARNING]
+    assert found["pandas"].problem.startswith("Spark does not fully support pandas 3")
+    fix = found["pandas"].fix
+    assert fix.removesuffix(" 'pyspark==4.3.*'") == "pip install 'pandas<3'"
+    assert fix.endswith("'pyspark==4.3.*'") == (line == "4.3")
 
 
 @pytest.mark.parametrize(

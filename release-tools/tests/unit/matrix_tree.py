@@ -106,6 +106,7 @@ FILES: dict[str, str | None] = {
         "# What works.\nLINES = {\n"
         '    "3.5": {"spark": ["3.5"], "python": ["3.11"]},\n'
         '    "4.3": {"spark": ["4.3", "4.2"], "python": ["3.11", "3.12"]},\n}\n'
+        'LIBRARIES = {\n    "3.5": ["numpy<2"],\n    "4.3": ["pandas<3"],\n}\n'
     ),
     "connectors-core/src/connectors_core/cli/doctor.py": (
         'SPARK_LINES: dict[str, tuple[int, ...]] = {"3.5": (8, 17), "4.3": (17, 21)}\n'

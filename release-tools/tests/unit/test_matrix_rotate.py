@@ -59,6 +59,7 @@ def test_a_new_spark_line_is_added_to_every_list_of_lines(matrix_tree: MatrixTre
     assert "| Spark 5.0 | Spark 4.3 |" in text("README.md")
     checked = text("connectors-core/src/connectors_core/compatibility.py")
     assert '"5.0": {"spark": ["5.0"], "python": ["3.11"]},' in checked
+    assert '    "5.0": ["pandas<3"],' in checked
     core = text("connectors-core/pyproject.toml")
     assert 'spark = ["pandas<3", "pyspark>=4.3,<5.1"]' in core
 

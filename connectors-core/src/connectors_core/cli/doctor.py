@@ -9,10 +9,11 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,7 +24,7 @@ import typer
 from connectors_core.cli.finding_table import show
 from connectors_core.cli.findings import Finding, Level
 from connectors_core.cli.tables import output
-from connectors_core.compatibility import line_for
+from connectors_core.compatibility import LIBRARIES, line_for
 from connectors_core.spark.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ CORE: Final = "connectors-core"
 # The supported Spark lines with their Java versions.
 SPARK_LINES: Final[Mapping[str, tuple[int, ...]]] = {"3.5": (8, 11, 17), "4.3": (17, 21)}
 MINIMUM_PYTHON: Final = (3, 11)
+# Libraries that are too new for a Spark line but work, with what Spark does.
+_WARNED: Final = {("4.3", "pandas"): "Spark does not fully support pandas 3, and warns about it"}
 
 Versions = Callable[[str], str | None]
 """Return the installed version of a distribution, None if it is not installed."""
@@ -184,35 +187,35 @@ def java_finding(version: str | None, line: str | None) -> Finding:
 
 
 def library_findings(versions: Versions, line: str | None) -> Iterator[Finding]:
-    """Check for combinations of numpy, pyarrow, and pandas that are known to fail."""
-    numpy, pyarrow, pandas = (versions(name) for name in ("numpy", "pyarrow", "pandas"))
-    old_spark = line == "3.5"
-    pin = f" 'pyspark=={line}.*'" if line in SPARK_LINES else ""
-    new_pandas = old_spark and pandas is not None and at_least(pandas, "3")
-    faults: dict[str, tuple[str, str]] = {}
-    if pyarrow is None:
-        faults["pyarrow"] = ("pyarrow is required", f"pip install pyarrow{pin}")
-    elif at_least(pyarrow, "26") and numpy is not None and not at_least(numpy, "2"):
-        cure = "'pyarrow<26' 'numpy<2'" if old_spark else "'numpy>=2'"
-        faults["pyarrow"] = (f"pyarrow {pyarrow} needs numpy 2", f"pip install {cure}{pin}")
-    if old_spark and numpy is not None and at_least(numpy, "2"):
-        older = "'numpy<2' 'pyarrow<26'" + (" 'pandas<3'" if new_pandas else "")
-        faults["numpy"] = (
-            "Spark 3.5 needs numpy below 2, and numpy below 2 needs pyarrow below 26",
-            f"pip install {older}{pin}",
-        )
-    if new_pandas:  # pandas 3 needs numpy 2: one command replaces both
-        _, cure = faults.get("numpy", ("", f"pip install 'pandas<3'{pin}"))
-        faults["pandas"] = ("Spark 3.5 needs pandas below 3", cure)
-    for name, version in (("numpy", numpy), ("pyarrow", pyarrow), ("pandas", pandas)):
-        problem, fix = faults.get(name, (None, None))
-        yield Finding(
-            check=name,
-            found=version or "not installed",
-            level=Level.OK if problem is None else Level.PROBLEM,
-            problem=problem,
-            fix=fix,
-        )
+    """Check numpy, pyarrow, and pandas against the libraries of the Spark line."""
+    built = line_for(line) or ""
+    required = dict(map(split_requirement, LIBRARIES.get(built, ())))
+    pins = [f"{name}{specifier}" for name, specifier in required.items()]
+    numpy = versions("numpy")
+    for name in ("numpy", "pyarrow", "pandas"):
+        version, bound = versions(name), required.get(name, "")
+        finding = Finding(check=name, found=version or "not installed")
+        level, problem, install = Level.PROBLEM, None, pins
+        if version is None:
+            if name == "pyarrow":
+                problem, install = "pyarrow is required", [f"pyarrow{bound}"]
+        elif not fits(version, bound):
+            warned = _WARNED.get((built, name))
+            level = Level.PROBLEM if warned is None else Level.WARNING
+            problem = warned or f"Spark {line} needs {name}{bound}"
+        elif name == "pyarrow" and at_least(version, "26") and numpy and not at_least(numpy, "2"):
+            problem, install = f"pyarrow {version} needs numpy 2", ["numpy>=2"]
+        if problem is not None:
+            finding = dataclasses.replace(
+                finding, level=level, problem=problem, fix=_pip_install(install, line)
+            )
+        yield finding
+
+
+def _pip_install(requirements: Sequence[str], line: str | None) -> str:
+    """Return the command that installs libraries and keeps the Spark line."""
+    spark = [f"pyspark=={line}.*"] if line in SPARK_LINES else []
+    return shlex.join(["pip", "install", *requirements, *spark])
 
 
 def worker_python_finding(setting: str | None) -> Finding:

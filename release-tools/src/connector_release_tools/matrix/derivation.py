@@ -64,6 +64,7 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
     yield Derived("Makefile", Word("LINES := "), " ".join(shorts))
     if (root / _CHECK).exists():
         yield Derived(_CHECK, Literal("LINES"), _works(matrix, spark_lines))
+        yield Derived(_CHECK, Literal("LIBRARIES"), pins)
     if (root / _CORE).exists():
         yield Derived(_CORE, SPARK_EXTRA_KEY, _core_extra(matrix, spark_lines))
     projects = [_TEMPLATE] if (root / _TEMPLATE).is_dir() else []
