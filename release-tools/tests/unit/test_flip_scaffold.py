@@ -95,6 +95,21 @@ def test_a_second_run_changes_nothing(accepted):
     assert changed(accepted) == set()
 
 
+def test_a_connector_that_its_author_has_created_and_changed_is_registered(accepted):
+    plan = accepted.read(1).header.connector
+    answers = ("--description", plan.description, "--owner", "somebody", "--source", "--no-sink")
+    assert (plan.source, plan.sink) == (True, False)
+    assert accepted.run("template", "create", "pulsar", *answers).exit_code == 0
+    project = "connector-pulsar/pyproject.toml"
+    declared = text(accepted, project).replace('"pyarrow"', '"pyarrow", "pulsar-client>=3"')
+    accepted.commit({project: declared})
+    said = accepted.flip("scaffold", "1", "--sponsor", "bob")
+    assert "was created" not in said
+    assert changed(accepted) == {*REGISTERED, "requirements/base.in"}
+    assert "pulsar-client>=3\n" in text(accepted, "requirements/base.in")
+    assert text(accepted, project).count("pulsar-client") == 1
+
+
 def test_the_next_run_completes_an_interrupted_run(accepted, monkeypatch):
     def run_with_room_for_one_file():
         room = iter([scaffold.write])

@@ -187,6 +187,8 @@ def test_a_folder_created_from_the_template_must_be_in_the_matrix(matrix_tree: M
     shutil.copytree(matrix_tree.root / ONE, matrix_tree.root / "connector-two")
     output = matrix_tree.matrix("check").output
     assert f"{MATRIX}: connector-two, which was created from the template, is not listed" in output
+    assert "flip new 'A connector for two' --author HANDLE --connector two --desc" in output
+    assert "release-tools flip scaffold NUMBER --sponsor HANDLE" in output
 
 
 def test_a_missing_core_is_reported(matrix_tree: MatrixTree):

@@ -24,6 +24,16 @@ def test_a_connector_is_created_with_its_answers(tree: Tree) -> None:
     assert tree.check("connector-memory")["connector-memory"]["state"] == "up to date"
 
 
+def test_the_next_commands_are_printed(tree: Tree) -> None:
+    output = tree.run("create", "memory", *ANSWERS).output
+    assert "commit it, then run make env and its tests/unit" in output
+    assert (
+        "release-tools flip new 'A connector for memory' --author HANDLE --connector memory "
+        "--description 'In memory' --no-sink\n"
+    ) in output
+    assert "release-tools flip scaffold NUMBER --sponsor HANDLE" in output
+
+
 def test_missing_answers_are_prompted_for(tree: Tree) -> None:
     result = tree.run("create", "memory", "--owner", "somebody", input="In memory\ny\nn\n")
     assert result.exit_code == 0, result.output

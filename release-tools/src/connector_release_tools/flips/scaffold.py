@@ -106,7 +106,9 @@ def scaffold(
     state = TemplateState.at_head(repository)
     rendering = renderer.render(state.tree, plan.model_dump())
     connector = Connector(repository, rendering.name)
-    text = rendering.files[PYPROJECT].content.decode()
+    is_made = _is_made(connector, rendering, plan)
+    declared = connector.file(PYPROJECT) if is_made else None
+    text = (declared or rendering.files[PYPROJECT]).content.decode()
     project = Project.parse(text, f"{connector.name}/{PYPROJECT}")
     root = repository.root
 
@@ -142,7 +144,7 @@ def scaffold(
     changes += _derived(root, matrix, connector.name)
     return Scaffold(
         connector,
-        _is_made(connector, rendering),
+        is_made,
         tuple(change for change in changes if change.before != change.after),
         matrix,
         renderer,
@@ -178,11 +180,12 @@ def _accepted(
     return flip.header.connector, patron
 
 
-def _is_made(connector: Connector, rendering: Rendering) -> bool:
+def _is_made(connector: Connector, rendering: Rendering, plan: ConnectorPlan) -> bool:
     if not connector.folder.exists():
         return False
     if (connector.folder / LINK).exists():
-        if connector.link().answers == rendering.answers:
+        # The author may have answered the questions that a proposal leaves open.
+        if plan.model_dump().items() <= connector.link().answers.items():
             return True
     elif files_below(connector.folder).items() <= rendering.files.items():
         return False  # an interrupted run did not link the connector to the template

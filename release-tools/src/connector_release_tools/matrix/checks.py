@@ -11,6 +11,7 @@ from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
+from connector_release_tools.errors import ConnectorFolderError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix import connector_drift, tree_drift
 from connector_release_tools.matrix.derivation import Derived, derived
@@ -18,6 +19,9 @@ from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.model import CORE, Matrix
 from connector_release_tools.matrix.project import PYPROJECT
+from connector_release_tools.template.connector import PREFIX
+from connector_release_tools.template.link import LINK, Answers, Link
+from connector_release_tools.template.proposal import how_to_register
 
 __all__ = ["findings"]
 
@@ -83,13 +87,20 @@ def _folders(root: Path, matrix: Matrix) -> Iterator[Finding]:
     for name in matrix.connectors:
         if not (root / name / PYPROJECT).exists():
             yield Finding(MATRIX, f"{name} has no folder with a {PYPROJECT}")
-    for link in sorted(root.glob("connector-*/.cruft.json")):
+    for link in sorted(root.glob(f"{PREFIX}*/{LINK}")):
         if (name := link.parent.name) not in matrix.connectors:
             yield Finding(
                 MATRIX,
                 f"{name}, which was created from the template, is not listed",
-                f"add it under connectors with its next version, or remove the folder {name}",
+                how_to_register(name.removeprefix(PREFIX), _answers(link)),
             )
+
+
+def _answers(path: Path) -> Answers:
+    try:
+        return Link.read(path).answers
+    except ConnectorFolderError:  # `template check` reports it
+        return {}
 
 
 def _core_version(root: Path) -> str | None:

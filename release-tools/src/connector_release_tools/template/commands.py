@@ -17,6 +17,8 @@ from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.git import Repository
 from connector_release_tools.template import connector as connectors_of_tree
 from connector_release_tools.template.connector import PREFIX, Connector, TemplateState, connectors
+from connector_release_tools.template.link import Answers
+from connector_release_tools.template.proposal import how_to_register
 from connector_release_tools.template.renderer import TEMPLATE, Renderer
 from connector_release_tools.template.report import (
     Verdict,
@@ -42,7 +44,7 @@ Names = Annotated[
 ]
 Diff = Annotated[bool, typer.Option("--diff", help="Also show the differences.")]
 Description = Annotated[str, typer.Option(prompt=True, help="What it connects to, in one line.")]
-Owner = Annotated[str, typer.Option(prompt=True, help="The maintainer.")]
+Owner = Annotated[str, typer.Option(prompt=True, help="The GitHub organization that owns it.")]
 Source = Annotated[bool, typer.Option("--source/--no-source", prompt=True, help="Create a source.")]
 Sink = Annotated[bool, typer.Option("--sink/--no-sink", prompt=True, help="Create a sink.")]
 
@@ -145,21 +147,18 @@ def create(
     root: Root = Path(),
 ) -> None:
     """Create a connector from the template."""
-    answers = {
-        "name": name.removeprefix(PREFIX),
-        "description": description,
-        "owner": owner,
-        "source": source,
-        "sink": sink,
-        "sink_kind": sink_kind.value,
-        "lookup": lookup,
-    }
+    answers = _answers(
+        name, description=description, owner=owner, source=source, sink=sink,
+        sink_kind=sink_kind, lookup=lookup,
+    )  # fmt: skip
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
         made = connectors_of_tree.create(repository, renderer, state, answers)
-    _console().print(
+    console = _console()
+    console.print(
         f"created {made.name}; commit it, then run make env and its tests/unit", style="green"
     )
+    console.print(how_to_register(made.name.removeprefix(PREFIX), answers))
 
 
 @template.command()
@@ -181,21 +180,20 @@ def link(
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
         (found,) = connectors(repository, [connector])
-        answers = {
-            "name": found.name.removeprefix(PREFIX),
-            "description": description,
-            "owner": owner,
-            "source": source,
-            "sink": sink,
-            "sink_kind": sink_kind.value,
-            "lookup": lookup,
-        }
+        answers = _answers(
+            found.name, description=description, owner=owner, source=source, sink=sink,
+            sink_kind=sink_kind, lookup=lookup,
+        )  # fmt: skip
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(
         f"linked {found.name}; show the differences with "
         f"`release-tools template check {found.name}`",
         style="green",
     )
+
+
+def _answers(folder: str, *, sink_kind: SinkKind, **others: str | bool) -> Answers:
+    return {"name": folder.removeprefix(PREFIX), **others, "sink_kind": sink_kind.value}
 
 
 @contextmanager

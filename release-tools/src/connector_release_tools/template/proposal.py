@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that register a new connector in this repository."""
+
+from __future__ import annotations
+
+import shlex
+
+from connector_release_tools.template.link import Answers
+
+__all__ = ["how_to_register"]
+
+
+def how_to_register(system: str, answers: Answers) -> str:
+    """Return the next commands for a connector that is not registered.
+
+    Args:
+        system: The external system, such as pulsar.
+        answers: The answers that the connector was created with; empty if they are unknown.
+    """
+    without = [f"--no-{side}" for side in ("source", "sink") if not answers.get(side, True)]
+    about = str(answers.get("description", "TEXT"))
+    title = f"A connector for {system}"
+    words = [title, "--author", "HANDLE", "--connector", system, "--description", about, *without]
+    return (
+        f"to register it, propose it: release-tools flip new {shlex.join(words)}\n"
+        "  after the proposal is accepted: release-tools flip scaffold NUMBER --sponsor HANDLE"
+    )
