@@ -115,6 +115,11 @@ def test_a_stale_page_is_reported(tree):
             "3: connectors_core.parts is not public",
         ),
         (
+            "connector-template/{% if cookiecutter.sink %}{{cookiecutter.name}}.py{% endif %}",
+            "from connectors_core import parts\n",
+            "1: connectors_core.parts is not public",
+        ),
+        (
             f"{CONNECTOR}/docs/more.md",
             "# More\n\n```python\nfrom connector_one.reading import Reader\n```\n",
             "4: connector_one.reading.Reader is not public",

@@ -110,14 +110,15 @@ def _breaches(root: Path, path: str, surface: _Surface) -> Iterator[Finding]:
 
 def _code(root: Path, path: str) -> Iterator[tuple[int, str]]:
     """Yield the Python code in a file, each block with the number of the line before it."""
-    if not path.endswith((".py", ".md")):
+    name = _STATEMENT.sub("", path)  # of the generated file
+    if not name.endswith((".py", ".md")):
         return
     text = (root / path).read_text(encoding="utf-8")
     if "{{cookiecutter" in path:
         text = _STATEMENT.sub("", text)
         for match in _IMPORT.finditer(text):
             yield text.count("\n", 0, match.start(1)), match[1]
-    elif path.endswith(".py"):
+    elif name.endswith(".py"):
         yield 0, text
     else:
         for block in parse(text).blocks:
