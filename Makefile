@@ -133,11 +133,13 @@ unit: env ## run the tests that need no JVM, those of the core and connectors fo
 	  .venv/spark$$line/bin/python $(PYTEST) -n 2 $(LINE_UNIT) $$others || exit 1; \
 	done
 
-# One process and one Spark session for each line. The output appears when the lane ends.
+# Two processes for each line, each with its own Spark session: tests mostly wait for Spark, so four
+# processes keep two cores busy. A file's tests share a process, and so a server. The output appears
+# when the lane ends.
 $(LINES:%=lane%): lane%: env%
 	@mkdir -p build/test
 	@code=0; log=build/test/spark$*.log; \
-	$(call SPARK_PYTHON,$*) $(PYTEST) \
+	$(call SPARK_PYTHON,$*) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder \
 	  --junit-xml build/test/spark$*.xml $(SPARK_TESTS) > $$log 2>&1 < /dev/null || code=$$?; \
 	cat $$log; \
 	exit $$code
