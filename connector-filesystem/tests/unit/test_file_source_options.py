@@ -73,6 +73,8 @@ def test_a_misspelled_option_is_reported():
     ("key", "instead"),
     [
         ("maxFilesPerTrigger", "splits=..."),
+        ("minPartitions", "parallelism=..."),
+        ("maxOffsetsPerTrigger", "rows=..."),
         ("latestFirst", "'source.order'"),
         ("maxFileAge", "'source.late-file-window'"),
     ],

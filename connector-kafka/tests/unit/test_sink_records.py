@@ -434,3 +434,9 @@ def test_an_upsert_needs_a_key() -> None:
 def test_option_names_of_flink_and_spark_lead_to_a_suggestion(key: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=meant.replace(".", r"\.")):
         KafkaSink.from_options({"properties.bootstrap.servers": "x:1", "topic": "a", key: "1"})
+
+
+@pytest.mark.parametrize("topic", ["flights;delays", "flights,delays", "flights delays", "x" * 250])
+def test_the_topic_of_all_records_is_one_topic(topic):
+    with pytest.raises(InvalidOptionError, match=r"the name of one topic.*'topic\.column'"):
+        KafkaRecordSerializationSchema(topic=topic)

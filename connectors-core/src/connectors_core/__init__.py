@@ -12,6 +12,7 @@ from connectors_core._lazy import lazily
 
 if TYPE_CHECKING:
     from connectors_core.annotations import ConnectorDeprecationWarning
+    from connectors_core.engine.coordinator.epoch_committer import CommitRetries
     from connectors_core.engine.coordinator.source_observation import SplitStatus
     from connectors_core.engine.query.status import (
         LookupCaching,
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
         NumberSequenceSource,
         RateLimiterStrategy,
         ReadLimits,
+        RecordEvaluator,
         SourceSwitchContext,
         TimestampAssigner,
         WatermarkAlignment,
@@ -173,6 +175,7 @@ else:
                 "NumberSequenceSource",
                 "RateLimiterStrategy",
                 "ReadLimits",
+                "RecordEvaluator",
                 "SourceSwitchContext",
                 "TimestampAssigner",
                 "WatermarkAlignment",
@@ -180,6 +183,7 @@ else:
                 "WatermarkStrategy",
             ),
             "connectors_core.spark": ("Pipeline",),
+            "connectors_core.engine.coordinator.epoch_committer": ("CommitRetries",),
             "connectors_core.engine.coordinator.source_observation": ("SplitStatus",),
             "connectors_core.engine.query.status": (
                 "LookupCaching",
@@ -204,6 +208,7 @@ __all__ = [
     "BadRecordLimitError",
     "Boundedness",
     "CommitError",
+    "CommitRetries",
     "ConfigurationError",
     "ConfluentAvroFormat",
     "ConnectorDeprecationWarning",
@@ -241,6 +246,7 @@ __all__ = [
     "RateLimiterStrategy",
     "RawFormat",
     "ReadLimits",
+    "RecordEvaluator",
     "RecordPolicy",
     "RecordPolicyMode",
     "ReloadStrategy",

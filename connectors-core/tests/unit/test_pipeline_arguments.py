@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+from connectors_core import Pipeline
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.errors import InvalidOptionError
 from connectors_core.records import RecordPolicy
@@ -116,3 +117,9 @@ def test_a_limit_of_zero_pauses_a_reader():
     assert pickle.loads(pickle.dumps(paused)) == paused
     assert ReadLimits(rows=1).per_reader(1, 2) == paused
     assert ReadLimits(rows=5).tightened_by(paused) == paused
+
+
+@pytest.mark.parametrize("argument", ["on_changed_query", "progress"])
+def test_a_pipeline_refuses_a_value_that_is_none_of_its_choices(tmp_path, argument):
+    with pytest.raises(InvalidOptionError, match=f"the value of '{argument}' is invalid"):
+        Pipeline(None, "choices", checkpoint_location=tmp_path, **{argument: "refused"})

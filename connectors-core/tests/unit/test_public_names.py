@@ -50,3 +50,17 @@ assert PlanLimits is ReadLimits is connectors_core.ReadLimits
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_pipeline_without_pyspark_names_the_command_that_installs_it() -> None:
+    code = """
+import sys
+import connectors_core
+sys.modules["pyspark"] = None
+try:
+    connectors_core.Pipeline
+except connectors_core.MissingDependencyError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "run: pip install 'connectors-core[spark]'" in done.stdout, done.stderr

@@ -27,11 +27,6 @@ _OF_HADOOP = {
     "es.nodes.wan.only": "the connector only talks to the servers of 'hosts'; remove it",
     "es.nodes.discovery": "the connector only talks to the servers of 'hosts'; remove it",
     "es.index.auto.create": "the server's setting action.auto_create_index decides; remove it",
-    "es.mapping.id.field": "use 'document-id.columns'",
-    "es.batch.write.retry.count": "use 'sink.bulk-flush.backoff.timeout', the time limit of "
-    "retries",
-    "es.read.field.exclude": "name the fields to read in 'fields'",
-    "es.input.max.docs.per.partition": "use 'source.slices'",
     "es.net.ssl.truststore.location": "use 'ssl.ca-file', a PEM file",
     "es.net.ssl.keystore.location": "client certificates are not supported; use a login",
 }
@@ -50,7 +45,12 @@ class ConnectedOptions(Configured, elsewhere=_OF_HADOOP):
     )
 
 
-class DocumentOptions(ConnectedOptions, scope="elasticsearch documents", since=SINCE):
+class DocumentOptions(
+    ConnectedOptions,
+    scope="elasticsearch documents",
+    since=SINCE,
+    elsewhere={"es.read.field.exclude": "name the fields to read in 'fields'"},
+):
     """Which documents to read, and from which servers."""
 
     index: Setting[tuple[str, ...], str | Sequence[str]] = option(

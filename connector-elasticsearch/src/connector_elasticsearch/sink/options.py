@@ -193,7 +193,16 @@ def _refuse_foreign(given: Mapping[str, object]) -> None:
             )
 
 
-class ElasticsearchSinkOptions(ConnectedOptions, scope="elasticsearch sink", since=SINCE):
+class ElasticsearchSinkOptions(
+    ConnectedOptions,
+    scope="elasticsearch sink",
+    since=SINCE,
+    elsewhere={
+        "es.mapping.id.field": "use 'document-id.columns'",
+        "es.batch.write.retry.count": "use 'sink.bulk-flush.backoff.timeout', the time limit of "
+        "retries",
+    },
+):
     """What to write and how: the settings of `ElasticsearchSink`."""
 
     index: Setting[str] = option(

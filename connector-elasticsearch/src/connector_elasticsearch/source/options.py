@@ -33,7 +33,12 @@ def _metadata_columns(value: Any) -> tuple[tuple[MetadataColumn, str], ...]:
         raise ValueError(f"a map from {known} to names") from None
 
 
-class ElasticsearchSourceOptions(DocumentOptions, scope="elasticsearch source", since=SINCE):
+class ElasticsearchSourceOptions(
+    DocumentOptions,
+    scope="elasticsearch source",
+    since=SINCE,
+    elsewhere={"es.input.max.docs.per.partition": "use 'source.slices'"},
+):
     """What to read and how: the settings of `ElasticsearchSource`."""
 
     metadata_columns: Setting[

@@ -113,6 +113,9 @@ class FileSourceOptions(
         "ReadLimits(splits=...))`",
         "maxbytespertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
         "ReadLimits(bytes=...))`",
+        "minpartitions": "the number of readers is `Pipeline.from_source(..., parallelism=...)`",
+        "maxoffsetspertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
+        "ReadLimits(rows=...))`",
         "latestfirst": "'source.order' determines the order of files, and the oldest come first; "
         "remove it",
         "maxfileage": "use 'source.late-file-window'",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +20,7 @@ from connectors_core.formats import (
     format_of,
     format_options,
 )
-from connectors_core.options import Option, Setting, not_empty, option, part
+from connectors_core.options import Bound, Option, Setting, not_empty, option, part
 from connectors_core.sink import ROW_KIND_COLUMN
 
 __all__ = [
@@ -55,6 +56,13 @@ class Serialized:
     bad: tuple[BadMessage, ...] = ()
 
 
+_ONE_TOPIC: Final = Bound(
+    "one topic",
+    lambda name: re.fullmatch("[A-Za-z0-9._-]{1,249}", name) is not None,
+    "the name of one topic; a column can name the topic of each record ('topic.column')",
+)
+
+
 def _written(prefix: str) -> tuple[Option[Any], ...]:
     """Return the options of a format that affect the output."""
     return tuple(
@@ -77,7 +85,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
         "topic",
         str,
         default=None,
-        validator=not_empty,
+        validator=_ONE_TOPIC,
         doc="Topic of all records.",
     )
     topic_column: Setting[str | None] = option(

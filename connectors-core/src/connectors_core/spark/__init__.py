@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from connectors_core.errors import MissingDependencyError
+
 if TYPE_CHECKING:
     from connectors_core.spark.pipeline import Pipeline
 
@@ -14,7 +16,13 @@ __all__ = ["Pipeline"]
 def __getattr__(name: str) -> Any:
     # Imported late: Spark's reader processes import the carriers and need nothing else from here.
     if name == "Pipeline":
-        from connectors_core.spark.pipeline import Pipeline
-
+        try:
+            from connectors_core.spark.pipeline import Pipeline
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("pyspark"):
+                raise
+            raise MissingDependencyError(
+                "pyspark", install="pip install 'connectors-core[spark]'", feature="a Pipeline"
+            ) from error
         return Pipeline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
+from connectors_core.engine.coordinator.pipeline_checks import check_choice
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
@@ -31,7 +32,7 @@ from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
 from connectors_core.spark.progress import ShowProgress
-from connectors_core.spark.recorded_identity import RecordedIdentity
+from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
 from connectors_core.spelling import spelled_as_made
 from connectors_core.table.lookup_table_source import LookupTableSource
@@ -75,7 +76,7 @@ class Pipeline:
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
-        InvalidOptionError: A duration is invalid.
+        InvalidOptionError: A duration or a choice is invalid.
     """
 
     @suggesting_keywords
@@ -92,11 +93,13 @@ class Pipeline:
         trigger_interval: timedelta | str = timedelta(0),
         commit_retries: CommitRetries | None = None,
         lease_expiry: timedelta | str = LEASE_EXPIRY,
-        on_changed_query: Literal["refuse", "new-generation"] = "refuse",
+        on_changed_query: OnChangedQuery = "refuse",
         connection_timeout: timedelta | str | None = timedelta(seconds=10),
         stop_on_sigterm: bool = True,
         progress: ShowProgress = False,
     ) -> None:
+        check_choice("on_changed_query", on_changed_query, get_args(OnChangedQuery))
+        check_choice("progress", progress, (False, True, "auto"))
         if not is_classic(spark):
             raise UnsupportedError(
                 "a Pipeline needs a classic session",
@@ -270,6 +273,7 @@ class Pipeline:
             ConfigurationError: The uid is already used, an argument has another type, or sink and
                 rows are incompatible.
         """
+        check_choice("output_mode", output_mode, get_args(OutputMode))
         self._registered.check_sink(sink, uid, record_policy)
         self._frames.sink_to(
             RegisteredSink(
@@ -284,6 +288,7 @@ class Pipeline:
 
     # --- running --------------------------------------------------------------------------------
 
+    @suggesting_keywords
     def run(
         self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
     ) -> bool:

@@ -31,6 +31,8 @@ from connectors_core.errors import IdentityError
 from connectors_core.spark.batch import new_run_id, unfinished_run
 from connectors_core.spark.carriers import SparkLog
 
+OnChangedQuery = Literal["refuse", "new-generation"]
+
 
 @dataclass(eq=False, repr=False)
 class RecordedIdentity:
@@ -56,7 +58,7 @@ class RecordedIdentity:
     root: StateStore
     checkpoint: str
     registered: Registrations
-    on_changed_query: Literal["refuse", "new-generation"]
+    on_changed_query: OnChangedQuery
 
     def __post_init__(self) -> None:
         self.known: PipelineIdentity | None = None

@@ -209,6 +209,7 @@ class LocalPipeline:
         self._registered.add_sink(local)
         self._sinks.append(local)
 
+    @suggesting_keywords
     def run(
         self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
     ) -> bool:

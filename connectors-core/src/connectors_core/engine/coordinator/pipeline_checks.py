@@ -39,6 +39,21 @@ def check_type(
         )
 
 
+def check_choice(argument: str, value: object, choices: Collection[object]) -> None:
+    """Refuse an argument that is none of its choices.
+
+    Raises:
+        InvalidOptionError: The value is another one.
+    """
+    if value not in choices:
+        raise InvalidOptionError(
+            f"the value of {argument!r} is invalid",
+            expected=" or ".join(map(repr, choices)),
+            found=repr(value),
+            option=argument,
+        )
+
+
 def check_record_policy(policy: object) -> None:
     """Refuse a record policy of another type.
 
