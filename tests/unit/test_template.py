@@ -17,12 +17,12 @@ CONNECTORS = sorted(path.parent.name for path in ROOT.glob("connector-*/pyprojec
 QUESTIONS = ROOT / "connector-template/cookiecutter.json"
 
 
-def test_every_connector_is_linked() -> None:
+def test_every_connector_is_linked_to_the_template() -> None:
     assert sorted(path.parent.name for path in ROOT.glob("connector-*/.cruft.json")) == CONNECTORS
 
 
 @pytest.mark.parametrize("name", CONNECTORS)
-def test_a_connector_is_up_to_date(name: str) -> None:
+def test_a_connector_is_up_to_date_with_the_template(name: str) -> None:
     result = CliRunner().invoke(app, ["template", "check", name, "--diff", "--root", str(ROOT)])
     assert result.exit_code == 0, result.output
 

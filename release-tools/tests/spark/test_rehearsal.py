@@ -207,7 +207,9 @@ def test_pip_chooses_the_same_build_and_keeps_spark(rehearsal, installed):
     assert environment.versions() == before
 
 
-def test_without_the_extra_spark_stays_and_the_import_names_the_right_build(rehearsal, installed):
+def test_without_the_extra_spark_is_kept_and_the_import_error_names_the_right_build(
+    rehearsal, installed
+):
     environment, spark_line = installed
     before, newest = environment.versions(), max(map(SparkLine.parse, OTHER))
     rehearsal.pip(environment, "--force-reinstall", "--no-deps", CONNECTOR)

@@ -155,7 +155,7 @@ def test_a_computed_all_is_refused():
         exports("__all__ = sorted(dir())", "one")
 
 
-def test_a_project_lists_its_own_packages_only():
+def test_a_project_lists_only_its_own_packages():
     project = '[project]\nname = "connector-one"\n'
     assert Promise.parse(project, "here").packages == ("connector_one",)
     listed = project + '[tool.connector-release-tools]\napi = ["connectors_core"]\n'

@@ -92,7 +92,7 @@ def test_every_connector_has_at_most_two_corner_cells(connector, lines):
         ({"connector": "connector-two"}, ["connector-two 1.0.0-4.3"]),
     ],
 )
-def test_cells_are_chosen_by_their_parts(wanted, cells):
+def test_cells_are_selected_by_connector_major_and_spark_line(wanted, cells):
     assert names(select(TWO_MAJORS, **wanted)) == cells
 
 
@@ -146,7 +146,7 @@ def test_uncommitted_changes_count_only_on_request(matrix_tree: MatrixTree):
     assert digest(matrix_tree, working_tree=True) != before
 
 
-def test_a_release_is_tested_from_its_pin_regardless_of_main(matrix_tree: MatrixTree):
+def test_a_release_is_tested_from_its_pinned_tree(matrix_tree: MatrixTree):
     matrix_tree.release()
     before = digest(matrix_tree)
     matrix_tree.commit({f"{ONE}/new.py": "1"})
@@ -242,7 +242,7 @@ def result(**other: object) -> Result:
         ({"outcome": "failed"}, Selection.MARKED, False),
     ],
 )
-def test_a_result_holds_for_the_same_inputs_and_no_more_tests(stored, tests, holds):
+def test_a_result_is_valid_for_the_same_inputs_and_no_additional_tests(stored, tests, holds):
     assert result(**stored).holds_for("a", tests) is holds
 
 

@@ -60,7 +60,7 @@ def test_broken_links_are_reported(findings, link, why):
     assert said == [f"README.md:3: the link {link} {why}"]
 
 
-def test_a_link_through_a_reference_is_found(findings):
+def test_reference_links_are_checked(findings):
     assert findings("# Top\n\n[it][there]\n\n[there]: gone.md\n") == [
         "README.md:3: the link gone.md leads nowhere"
     ]
@@ -70,7 +70,7 @@ def test_link_syntax_in_code_is_ignored(findings):
     assert findings(f"`[a](b.md)`\n\n{FENCE}\n[a](b.md)\n{FENCE}\n") == []
 
 
-def test_the_documents_of_a_connector_stay_in_its_folder(findings):
+def test_a_link_out_of_the_folder_of_a_connector_is_reported(findings):
     document = "[core](../README.md) [source](docs/source.md)"
     others = {"connector-x/README.md": document, "connector-x/docs/source.md": "[x](../README.md)"}
     assert findings("", **others) == [
@@ -85,7 +85,7 @@ def test_templates_and_fragments_are_not_checked(findings):
     assert findings("", **others) == []
 
 
-def test_raw_html_is_refused_and_comments_are_not(findings):
+def test_raw_html_is_refused_but_comments_are_accepted(findings):
     text = "<!-- a comment -->\n\nSee <a href='x'>x</a>.\n"
     assert findings(text) == ["README.md:3: raw HTML is not allowed; write Markdown"]
 
@@ -101,7 +101,7 @@ def test_raw_html_is_refused_and_comments_are_not(findings):
         ("json", "{}", "{"),
     ],
 )
-def test_code_must_be_of_its_language(findings, language, good, bad):
+def test_code_must_be_valid_in_its_language(findings, language, good, bad):
     assert findings(f"{FENCE}{language}\n{good}\n{FENCE}\n") == []
     (said,) = findings(f"# Top\n\n{FENCE}{language}\n{bad}\n{FENCE}\n")
     assert said.startswith(f"README.md:3: not valid {language}: ")

@@ -175,7 +175,7 @@ class Source(_Shared):
 '''
 
 
-def test_names_are_in_the_order_in_which_users_need_them(reference):
+def test_names_are_sorted_by_their_importance_for_users(reference):
     (reference.sources / "one" / "used.py").write_text(USED)
     page = Reference(reference.sources, first=["Source"]).page("one.used")
     places = [page.index(f"{{py:class}} {name}") for name in ("Source", "Limits", "Color", "AnErr")]

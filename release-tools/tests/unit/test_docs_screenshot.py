@@ -50,7 +50,7 @@ def run(tree, tmp_path):
     return CliRunner().invoke(app, ["docs", "screenshot", *arguments])
 
 
-def test_every_page_is_shown_in_two_widths_without_a_network(installed, tree, tmp_path):
+def test_every_page_is_captured_at_two_widths_without_a_network(installed, tree, tmp_path):
     installed(PAINTS)
     said = run(tree, tmp_path)
     assert said.exit_code == 0, said.output
@@ -65,7 +65,7 @@ def test_every_page_is_shown_in_two_widths_without_a_network(installed, tree, tm
 
 
 @pytest.mark.parametrize("last_line", ["exit 0", "echo no > $picture", "exit 3"])
-def test_a_page_that_is_not_shown_is_an_error(installed, tree, tmp_path, last_line):
+def test_a_page_that_does_not_load_is_an_error(installed, tree, tmp_path, last_line):
     installed(last_line)
     assert run(tree, tmp_path).exit_code == 2
 

@@ -188,7 +188,7 @@ def test_an_error_stops_the_build_and_keeps_the_old_site(repository):
     assert (old / "index.html").read_text() == "old"
 
 
-def test_a_folder_with_something_else_is_not_replaced(repository, tmp_path):
+def test_a_folder_that_contains_no_site_is_not_replaced(repository, tmp_path):
     write(tmp_path / "mine", {"letter.txt": "dear"})
     said = run(repository, "--out", str(tmp_path / "mine"))
     assert said.exit_code == 2

@@ -28,7 +28,7 @@ def test_the_proposals_of_this_repository_follow_the_rules():
     assert f"{proposals} proposals follow the rules" in result.output
 
 
-def test_the_process_names_every_status_and_every_rule():
+def test_the_process_page_names_every_status_and_rule():
     text = (ROOT / "FLIP-PROCESS.md").read_text()
     assert all(f"**{status}**" in text for status in Status)
     rules = here(Repository(ROOT)).rules.root[-1]
@@ -160,7 +160,7 @@ def test_history_authors_and_votes_are_append_only(decided):
     assert "0003-three.md: its author was changed; it was eve" in said
 
 
-def test_a_sponsor_may_be_found_after_acceptance(decided):
+def test_a_sponsor_may_be_added_after_acceptance(decided):
     plan = ("--connector", "pulsar", "--description", "Pulsar")
     decided.propose("Four", *plan)
     decided.accept(4)

@@ -19,7 +19,7 @@ def test_a_draft_advances_to_acceptance(flips):
     assert "1 proposals follow the rules" in flips.flip("check")
 
 
-def test_numbers_follow_the_highest(flips):
+def test_a_new_proposal_gets_the_number_after_the_highest(flips):
     assert [flips.propose(f"Number {it}") for it in (1, 2)] == [1, 2]
     flips.path(1).rename(flips.root / "flips/0017-elsewhere.md")
     flips.flip("new", "Next", "--author", "eve")
@@ -77,7 +77,7 @@ def test_a_forbidden_transition_is_refused_and_changes_nothing(flips, command, m
     assert flips.read(number).header.status is Status.DRAFT
 
 
-def test_an_empty_section_keeps_a_draft_a_draft(flips):
+def test_a_draft_with_an_empty_section_cannot_be_discussed(flips):
     flips.flip("new", "One", "--author", "eve")
     said = flips.flip("open-discussion", "1", "--by", "eve", code=2)
     assert "section Motivation is empty; section Decision is empty" in said
@@ -107,7 +107,7 @@ def test_a_vote_cannot_open_with_too_few_maintainers(flips):
     assert "opened with 2 binding voters: acceptance needs 3 binding +1" in said
 
 
-def test_acceptance_waits_for_time_and_votes(flips):
+def test_acceptance_needs_the_minimum_time_and_votes(flips):
     number = flips.propose("One")
     flips.open_vote(number)
     flips.vote(number, alice="+1", bob="+1")
@@ -122,7 +122,7 @@ def test_acceptance_waits_for_time_and_votes(flips):
     flips.flip("accept", "1", "--by", "eve")
 
 
-def test_a_veto_needs_a_reason_and_stops_until_it_is_withdrawn(flips):
+def test_a_veto_needs_a_reason_and_prevents_acceptance_until_it_is_withdrawn(flips):
     number = flips.propose("One")
     flips.open_vote(number)
     said = flips.flip("vote", "1", "veto", "--by", "bob", code=2)
@@ -136,7 +136,7 @@ def test_a_veto_needs_a_reason_and_stops_until_it_is_withdrawn(flips):
     flips.flip("accept", "1", "--by", "eve")
 
 
-def test_a_proposal_goes_back_to_discussion_and_its_votes_are_void(flips):
+def test_a_proposal_that_returns_to_discussion_loses_its_votes(flips):
     number = flips.propose("One")
     flips.open_vote(number)
     flips.vote(number, alice="+1", bob="+1", carol="+1")
@@ -147,7 +147,7 @@ def test_a_proposal_goes_back_to_discussion_and_its_votes_are_void(flips):
     assert "0 of 3 required binding +1" in flips.flip("accept", "1", "--by", "eve", code=2)
 
 
-def test_the_author_withdraws_before_the_result_and_nothing_follows(flips):
+def test_an_author_can_withdraw_before_the_result_and_no_step_follows(flips):
     number = flips.propose("One")
     flips.open_vote(number)
     flips.vote(number, alice="+1", bob="+1", carol="+1")
@@ -184,7 +184,7 @@ def test_a_discussion_without_a_vote_expires(flips):
     assert "follow the rules" in flips.flip("check")
 
 
-def test_three_binding_objections_reject(flips):
+def test_three_binding_objections_reject_a_proposal(flips):
     flips.propose("One")
     flips.open_vote(1)
     flips.vote(1, alice="-1", bob="-1")
@@ -209,7 +209,7 @@ def test_an_accepted_proposal_can_be_superseded_by_an_accepted_one(flips):
     assert "follow the rules" in flips.flip("check")
 
 
-def test_the_list_is_for_people_and_for_programs(flips):
+def test_proposals_are_listed_as_a_table_and_as_json(flips):
     flips.propose("One")
     flips.accept(1)
     flips.propose("Two")

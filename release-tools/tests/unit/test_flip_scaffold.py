@@ -171,7 +171,7 @@ def test_a_new_requirement_is_added_and_named(accepted):
     )
 
 
-def test_the_import_rules_of_this_repository_take_a_connector():
+def test_a_connector_can_be_added_to_the_import_rules_of_this_repository():
     known = MatrixFile.of(Repository(ROOT)).matrix().connectors
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     linter = tomllib.loads(in_project(text, known, "connector_new"))["tool"]["importlinter"]
@@ -200,7 +200,7 @@ def test_known_requirements_are_not_added_again():
     assert in_requirements(texts, texts[0], "connector-x", project) == texts[0]
 
 
-def test_the_scaffold_of_this_repository_passes_its_own_checks(tmp_path):
+def test_a_scaffold_in_this_repository_passes_its_checks(tmp_path):
     git(tmp_path, "clone", "--quiet", str(ROOT), "tree")
     tree = FlipTree(tmp_path / "tree", datetime.datetime.now(datetime.UTC))
     term = "  - {handle: NAME, since: 2026-01-01}\n"

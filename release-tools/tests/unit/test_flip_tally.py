@@ -94,7 +94,7 @@ def test_acceptance_meets_the_rules(votes, now):
 
 
 @given(leaning, moments, st.lists(ballots(OTHERS), max_size=5))
-def test_votes_that_do_not_bind_change_no_result(votes, now, more):
+def test_non_binding_votes_do_not_change_the_result(votes, now, more):
     assert count(*votes, *more, now=now).outcome is count(*votes, now=now).outcome
 
 
@@ -131,13 +131,13 @@ def test_the_last_vote_of_a_person_counts():
         ("ALICE", at(days=1), True),  # case does not matter
     ],
 )
-def test_a_vote_binds_by_the_day_it_was_cast(voter, when, binds):
+def test_a_vote_is_binding_if_its_voter_is_a_maintainer_on_that_day(voter, when, binds):
     counted = count(ballot(voter, "+1", when))
     assert bool(counted.binding) is binds
     assert bool(counted.others) is not binds
 
 
-def test_nothing_is_decided_before_the_vote_was_open_long_enough():
+def test_there_is_no_result_before_the_end_of_the_minimum_time():
     early = count(*FAVOURABLE, now=at(hours=72) - datetime.timedelta(seconds=1))
     assert early.outcome is Outcome.OPEN
     assert early.missing == ()

@@ -108,7 +108,7 @@ def test_a_removed_file_disappears_from_the_pages(index):
     assert not index.remove(WHEEL)
 
 
-def test_a_file_named_for_another_version_is_refused(index, wheel, tmp_path):
+def test_a_file_with_another_version_in_its_name_is_refused(index, wheel, tmp_path):
     renamed = tmp_path / WHEEL.replace("2.0.0", "3.0.0")
     renamed.write_bytes(wheel.read_bytes())
     with pytest.raises(DistributionError, match="which differs from its file name"):
@@ -173,7 +173,7 @@ def test_other_spellings_of_a_project_redirect_to_it(address, asked):
         "/simple/connector-one/index.html",
     ],
 )
-def test_nothing_else_is_served(address, path):
+def test_other_paths_are_not_found(address, path):
     assert get(address, path)[0] == 404
 
 
@@ -189,14 +189,14 @@ def test_only_local_clients_are_served(index):
         assert server.server_address[0] == "127.0.0.1"
 
 
-def test_an_installer_takes_a_package_from_it(address, tmp_path, monkeypatch):
+def test_uv_installs_a_package_from_the_index(address, tmp_path, monkeypatch):
     monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://{address}/simple/")
     environment = Environment.create(tmp_path / "env")
     environment.install("connector-one==2.0.0.*")
     assert environment.versions()["connector-one"] == "2.0.0.3.5"
 
 
-def test_the_commands_add_and_remove(tmp_path, wheel):
+def test_the_commands_add_and_remove_files(tmp_path, wheel):
     folder = str(tmp_path / "index")
     runner = CliRunner()
     said = [

@@ -64,16 +64,14 @@ def planned(text: str, into: Target, **options: object) -> Installation:
 
 
 @given(names, versions, spark_lines, numbers)
-def test_the_requirement_comes_with_the_pin_of_the_installed_spark(
-    name, version, spark_line, patch
-):
+def test_the_command_pins_the_installed_spark(name, version, spark_line, patch):
     pyspark = f"{spark_line}.{patch}"
     made = planned(f"{name}=={version}", target(pyspark))
     assert made.release == Release.parse(f"{name}=={version}-{spark_line}")
     assert made.command[-2:] == (f"{name}=={version}.{spark_line}", f"pyspark=={pyspark}")
 
 
-def test_without_an_installed_spark_its_line_is_required_and_pinned():
+def test_without_an_installed_spark_the_command_installs_the_line_of_the_release():
     made = planned("connector-kafka==3.1.2-3.5", target(None, packaged=False))
     assert made.command[-2:] == ("connector-kafka==3.1.2.3.5", "pyspark==3.5.*")
 
@@ -124,7 +122,7 @@ def test_the_password_of_an_index_is_neither_printed_nor_an_argument(installer: 
     assert str(made).endswith("--index-url https://index.example/simple")
 
 
-def test_a_spark_that_was_replaced_is_an_error():
+def test_a_replaced_spark_is_an_error():
     release = Release.parse("connector-kafka==3.1.2-3.5")
     after = Target(Path("/env/bin/python"), "3.5.8", True, "3.1.2.3.5")
     with pytest.raises(InstallError, match=r"the installation changed pyspark 3\.5\.9 to 3\.5\.8"):
@@ -167,7 +165,7 @@ def run(name: str, *arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["install", name, *map(str, arguments)])
 
 
-def test_the_installed_spark_stays_and_decides_which_build_is_taken(tmp_path: Path, wheels: Path):
+def test_uv_keeps_the_installed_spark_and_chooses_its_build(tmp_path: Path, wheels: Path):
     environment = Environment.create(tmp_path / "environment")
     environment.install("pyspark==3.5.8", find_links=[wheels])
     into = ("--python", environment.python, "--find-links", wheels)
@@ -189,7 +187,7 @@ def test_the_installed_spark_stays_and_decides_which_build_is_taken(tmp_path: Pa
 
 
 @pytest.mark.slow  # creating an environment with pip is slow
-def test_pip_does_the_same(tmp_path: Path, wheels: Path):
+def test_pip_keeps_the_installed_spark_and_chooses_its_build(tmp_path: Path, wheels: Path):
     folder = tmp_path / "environment"
     venv.create(folder, with_pip=True, symlinks=True)
     environment = Environment(folder)

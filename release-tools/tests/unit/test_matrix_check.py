@@ -22,7 +22,7 @@ def test_this_repository_matches_its_matrix():
     assert list(findings(repository, MatrixFile.of(repository).matrix())) == []
 
 
-def test_the_schema_is_that_of_the_classes():
+def test_the_schema_matches_the_classes():
     assert SCHEMA.read_text("utf-8") == schema(), "run `release-tools matrix schema`"
 
 

@@ -46,7 +46,7 @@ def test_the_matrix_of_this_repository_is_valid():
     assert "connector-filesystem" in matrix.connectors
 
 
-def test_cells_are_the_supported_majors_on_the_lines_they_are_built_for(file):
+def test_each_supported_major_has_a_cell_for_each_of_its_spark_lines(file):
     assert [str(cell.release) for cell in file.matrix().cells()] == [
         "connector-one 3.0.0-4.3",
         "connector-one 3.0.0-3.5",

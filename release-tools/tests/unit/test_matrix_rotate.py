@@ -41,7 +41,7 @@ def test_a_new_spark_line_ends_the_oldest(matrix_tree: MatrixTree):
     assert "End of life:\n  Spark 3.5\n" in output
 
 
-def test_a_new_spark_line_is_added_to_every_list_of_lines(matrix_tree: MatrixTree):
+def test_a_new_spark_line_is_added_to_every_list_of_spark_lines(matrix_tree: MatrixTree):
     matrix_tree.matrix("rotate", "--spark", "5.0")
     text = matrix_tree.text
     assert text("Makefile") == "# Oldest first.\nLINES := 43 50\n"
@@ -87,7 +87,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(matrix_tree: MatrixTree):
     assert git(matrix_tree.root, "status", "--porcelain") == ""
 
 
-def test_a_release_needs_a_new_one_for_the_new_line(matrix_tree: MatrixTree):
+def test_a_released_connector_needs_another_release_for_the_new_spark_line(matrix_tree: MatrixTree):
     matrix_tree.release()
     output = matrix_tree.matrix("rotate", "--spark", "5.0").output
     assert "  connector-one 2.1.0-5.0\n  connector-one 2.1.0-4.3\n" in output
@@ -96,7 +96,7 @@ def test_a_release_needs_a_new_one_for_the_new_line(matrix_tree: MatrixTree):
     assert read(matrix_tree).connectors[ONE].majors["2"].spark == ("4.3", "3.5")  # unchanged
 
 
-def test_an_older_line_of_spark_is_refused(matrix_tree: MatrixTree):
+def test_an_older_spark_line_is_refused(matrix_tree: MatrixTree):
     result = matrix_tree.matrix("rotate", "--spark", "4.2")
     assert result.exit_code == 2
     assert "Spark 4.2 is not newer than 4.3, the newest line of the matrix" in result.output
@@ -133,7 +133,7 @@ def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     assert matrix_tree.matrix("check").exit_code == 0
 
 
-def test_a_new_major_is_for_the_lines_that_main_is_built_for(matrix_tree: MatrixTree):
+def test_a_new_major_supports_the_spark_lines_of_main(matrix_tree: MatrixTree):
     matrix_tree.release()
     matrix_tree.change(f"{ONE}/pyproject.toml", '["3.5", "4.3"]', '["4.3"]')
     output = matrix_tree.matrix("rotate", "--major", ONE).output
@@ -157,7 +157,7 @@ def test_a_rotation_needs_exactly_one_target(matrix_tree: MatrixTree, arguments)
     assert matrix_tree.matrix("rotate", *arguments).exit_code == 2
 
 
-def test_a_workflow_gets_every_cell_on_one_line(matrix_tree: MatrixTree):
+def test_the_github_format_prints_all_cells_on_one_line(matrix_tree: MatrixTree):
     commit = matrix_tree.release()
     (line,) = matrix_tree.matrix("show", "--format", "github").stdout.splitlines()
     newest, oldest = json.loads(line)["include"]
@@ -176,7 +176,7 @@ def test_a_workflow_gets_every_cell_on_one_line(matrix_tree: MatrixTree):
     assert oldest["pyspark"] == "3.5.9"
 
 
-def test_programs_get_the_whole_matrix(matrix_tree: MatrixTree):
+def test_the_json_format_prints_the_whole_matrix(matrix_tree: MatrixTree):
     said = json.loads(matrix_tree.matrix("show", "--format", "json").stdout)
     assert said["connectors"][ONE]["majors"]["2"]["servers"] == {"one": ["7", "8"]}
     assert [cell["name"] for cell in said["cells"]] == [

@@ -22,7 +22,7 @@ def commands(group: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[2:] for line in lines if line.startswith(begin)]
 
 
-def test_the_commands_run_one_after_the_other(tree: Tree) -> None:
+def test_the_template_commands_run_in_their_order(tree: Tree) -> None:
     assert len(commands("template")) == 6
     for command in commands("template"):
         result = tree.run(*command)
@@ -30,7 +30,7 @@ def test_the_commands_run_one_after_the_other(tree: Tree) -> None:
         tree.commit({})
 
 
-def test_the_commands_of_the_matrix_run_one_after_the_other(matrix_tree: MatrixTree) -> None:
+def test_the_matrix_commands_run_in_their_order(matrix_tree: MatrixTree) -> None:
     matrix_tree.release()
     assert len(commands("matrix")) == 6
     for command in commands("matrix"):
@@ -39,14 +39,14 @@ def test_the_commands_of_the_matrix_run_one_after_the_other(matrix_tree: MatrixT
         matrix_tree.commit({})
 
 
-def test_the_commands_of_proposals_run_one_after_the_other(decided: FlipTree) -> None:
+def test_the_proposal_commands_run_in_their_order(decided: FlipTree) -> None:
     assert len(commands("flip")) == 3
     for command in commands("flip"):
         decided.flip(*command)
         decided.commit()
 
 
-def test_the_commands_of_reviews_run_one_after_the_other(accepted: FlipTree) -> None:
+def test_the_review_commands_run_in_their_order(accepted: FlipTree) -> None:
     assert accepted.run("review", "sync").exit_code == 0
     assert len(commands("review")) == 2
     for command in commands("review"):

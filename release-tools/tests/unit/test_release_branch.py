@@ -35,7 +35,7 @@ def test_an_existing_maintenance_branch_is_kept(tree):
     assert git(tree.root, "rev-parse", BRANCH) == before
 
 
-def test_a_branch_of_the_name_without_the_release_is_refused(release_tree):
+def test_a_maintenance_branch_without_the_release_is_refused(release_tree):
     git(release_tree.root, "branch", BRANCH, "HEAD~1")
     release_tree.released()
     said = release_tree.error("branch", CONNECTOR, "--major", "2")
@@ -47,7 +47,7 @@ def test_a_major_without_a_release_has_no_maintenance_branch(release_tree):
     assert "connector-one 2.0.0 is not released yet" in said
 
 
-def test_a_merge_takes_the_commits_and_no_file(tree):
+def test_a_merge_adds_the_commits_and_changes_no_file(tree):
     (tree.root / API).write_text("in the making")
     before = git(tree.root, "rev-parse", "HEAD^{tree}")
     said = tree.run("branch", CONNECTOR, "--major", "2", "--merge").output
@@ -58,7 +58,7 @@ def test_a_merge_takes_the_commits_and_no_file(tree):
     assert "already contains" in tree.run("branch", CONNECTOR, "--major", "2", "--merge").output
 
 
-def test_its_releases_are_in_a_clone_of_main_alone(tree, tmp_path):
+def test_a_clone_of_main_contains_the_commits_of_a_merged_branch(tree, tmp_path):
     tree.run("branch", CONNECTOR, "--major", "2", "--merge")
     commit = git(tree.root, "rev-parse", BRANCH)
     git(tree.root, "branch", "-D", BRANCH)

@@ -25,7 +25,7 @@ def built(first_built_tree):
     return {each.name: each for each in first_built_tree.dist.iterdir()}
 
 
-def test_each_line_has_a_wheel_and_its_source_distribution(built):
+def test_each_spark_line_has_a_wheel_and_a_source_distribution(built):
     assert sorted(built) == [
         f"connector_one-2.0.0.{spark_line}{suffix}"
         for spark_line in SPARK_LINES
@@ -33,7 +33,7 @@ def test_each_line_has_a_wheel_and_its_source_distribution(built):
     ]
 
 
-def test_a_second_build_elsewhere_gives_the_same_bytes(built, release_tree, tmp_path, umask):
+def test_a_build_in_another_folder_gives_the_same_bytes(built, release_tree, tmp_path, umask):
     again = build_release(
         release_tree.repository, release_tree.candidate(), tmp_path / "another" / "folder",
         spark_lines=SPARK_LINES[:1], step=lambda _: None,
@@ -53,7 +53,7 @@ def test_the_source_distribution_gives_the_same_wheel(built, release_tree, tmp_p
     assert made.read_bytes() == built[wheel].read_bytes()
 
 
-def test_a_single_line_can_be_built(release_tree):
+def test_one_spark_line_can_be_built(release_tree):
     said = release_tree.run("build", CONNECTOR, "--spark", "4.3", "--dry-run").output
     assert [line.split()[2] for line in said.splitlines()] == [
         "build/dist/connector_one-2.0.0.4.3.tar.gz",
@@ -61,7 +61,7 @@ def test_a_single_line_can_be_built(release_tree):
     ]
 
 
-def test_an_unsupported_line_is_refused(release_tree):
+def test_an_unsupported_spark_line_is_refused(release_tree):
     said = release_tree.error("build", CONNECTOR, "--spark", "4.0")
     assert "connector-one-2.0.0 is not for Spark 4.0" in said
 

@@ -36,7 +36,7 @@ def test_a_ready_release_passes(patch_tree):
     )
 
 
-def test_a_commit_elsewhere_is_the_same_candidate(release_tree):
+def test_a_commit_outside_the_connector_keeps_the_candidate(release_tree):
     before = release_tree.candidate()
     release_tree.commit({"README.md": "Of the repository.\n"})
     assert release_tree.candidate() == before
@@ -60,7 +60,7 @@ def test_all_problems_are_reported_at_once_with_hints(release_tree):
     assert "hint: run release-tools release update connector-one, and commit" in said
 
 
-def test_a_version_that_was_released_is_refused(release_tree):
+def test_a_released_version_is_refused(release_tree):
     release_tree.released()
     assert found(release_tree) == [
         "connector-one 2.0.0 was released on 2026-11-01; pyproject.toml has 2.0.0"
@@ -111,7 +111,7 @@ def test_a_feature_needs_more_than_a_patch_release(patch_tree):
     assert found(patch_tree) == []
 
 
-def test_a_feature_on_the_older_major_is_refused_even_when_it_was_gathered(release_tree):
+def test_a_feature_on_the_older_major_is_refused_even_if_the_notes_contain_it(release_tree):
     release_tree.released()
     release_tree.run("branch", CONNECTOR, "--major", "2")
     git(release_tree.root, "switch", "--quiet", "connector-one-2.x")
@@ -124,7 +124,7 @@ def test_a_feature_on_the_older_major_is_refused_even_when_it_was_gathered(relea
     ]
 
 
-def test_a_patch_needs_a_branch_on_which_the_matrix_has_the_release(release_tree):
+def test_a_patch_is_checked_on_main_with_its_major(release_tree):
     release_tree.released()
     release_tree.run("branch", CONNECTOR, "--major", "2")
     git(release_tree.root, "switch", "--quiet", "connector-one-2.x")
@@ -144,7 +144,7 @@ def test_uncommitted_changes_do_not_count_and_are_reported(release_tree):
     assert "connector-one has uncommitted changes" in said
 
 
-def test_a_shallow_clone_is_told_to_fetch_its_history(release_tree, tmp_path):
+def test_a_shallow_clone_is_reported_with_a_hint(release_tree, tmp_path):
     git(tmp_path, "clone", "--quiet", "--depth=1", release_tree.root.as_uri(), "shallow")
     with pytest.raises(HistoryError, match="this clone is shallow") as caught:
         Candidate.at(Repository(tmp_path / "shallow"), CONNECTOR)
@@ -167,7 +167,7 @@ def test_a_pin_missing_from_the_clone_is_reported(patch_tree):
         ("[tool.connector]", "[tool.connector", "is not the pyproject.toml of a connector"),
     ],
 )
-def test_a_connector_that_declares_too_little_is_refused(release_tree, old, new, message):
+def test_a_connector_with_missing_declarations_is_refused(release_tree, old, new, message):
     release_tree.replace(f"{CONNECTOR}/pyproject.toml", old, new)
     with pytest.raises(ReleaseToolsError, match=message):
         release_tree.candidate()

@@ -51,7 +51,7 @@ def tree(release_tree):
 
 
 @pytest.fixture
-def nothing_but_here(tmp_path, monkeypatch):
+def wheelhouse_only(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_NO_INDEX", "1")
     make_wheel(tmp_path / "cache/connectors/wheelhouse", "pyspark", "4.3.0")
@@ -71,7 +71,7 @@ def released(tree, folder):
     tree.run("promote", "connectors-core-1.0.0", *places, "--commit")
 
 
-def test_the_core_is_released_from_check_to_the_pin(tree, tmp_path, nothing_but_here):
+def test_the_core_is_released_from_check_to_the_pin(tree, tmp_path, wheelhouse_only):
     assert found(tree) == [
         "fragments are not in CHANGELOG.md: +first.feature.md",
         "connectors-core/CHANGELOG.md has no section 1.0.0",
@@ -90,7 +90,7 @@ def test_the_core_is_released_from_check_to_the_pin(tree, tmp_path, nothing_but_
     ]
 
 
-def test_a_break_since_the_last_release_needs_a_reason(tree, tmp_path, nothing_but_here):
+def test_a_break_since_the_last_release_needs_a_reason(tree, tmp_path, wheelhouse_only):
     released(tree, tmp_path)
     tree.commit({f"{CORE}/changelog.d/+less.bugfix.md": "Less.\n"})
     tree.replace(INIT, "query, name=None", "query")
@@ -107,7 +107,7 @@ def test_a_break_since_the_last_release_needs_a_reason(tree, tmp_path, nothing_b
     ]
 
 
-def test_a_core_that_requires_spark_is_refused(tree, nothing_but_here):
+def test_a_core_that_requires_spark_is_refused(tree, wheelhouse_only):
     needs = 'requires-python = ">=3.11"\n'
     tree.replace(f"{CORE}/pyproject.toml", needs, f'{needs}dependencies = ["pyspark"]\n')
     tree.run("update", CORE, "--commit")
@@ -117,6 +117,6 @@ def test_a_core_that_requires_spark_is_refused(tree, nothing_but_here):
     assert "installs pyspark 4.3.0, but must not install any" in said
 
 
-def test_one_line_of_the_core_cannot_be_built(tree):
+def test_the_core_cannot_be_built_for_one_spark_line(tree):
     said = tree.error("build", CORE, "--spark", "4.3")
     assert "one build serves every line" in said

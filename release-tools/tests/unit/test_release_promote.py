@@ -162,7 +162,7 @@ def test_a_commit_missing_from_main_is_not_promoted(staged, folders):
     assert "release branch connector-one --major 2 --merge" in said
 
 
-def test_an_older_release_does_not_take_the_pin(staged, folders):
+def test_an_older_release_does_not_replace_the_pin(staged, folders):
     staged.released()
     staged.replace(MATRIX, '"2.0.0"', '"2.0.1"')
     assert "the matrix has connector-one 2.0.1, which is newer" in staged.error(

@@ -20,7 +20,7 @@ def status(tree):
     return [line.split()[-1] for line in listed.splitlines()]
 
 
-def test_version_notes_and_matrix_are_written_in_one_step(tree):
+def test_one_step_writes_the_version_the_notes_and_the_matrix(tree):
     tree.replace(MATRIX, '"2.0.0"', '"2.9.9"')
     tree.run("update", CONNECTOR, "--version", "2.0.0")
     assert 'version = "2.0.0" # as it is released' in tree.text(PROJECT)
@@ -62,7 +62,7 @@ def test_a_commit_contains_only_the_changed_files(tree):
     assert f"undo: git revert {tree.head()}" in said
 
 
-def test_the_matrix_keeps_a_release_until_the_next_is_made(tree):
+def test_an_update_keeps_the_released_version_in_the_matrix(tree):
     tree.update()
     tree.released()
     before = tree.text(MATRIX)
@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_a_connector_of_the_tree_is_refused(tree, name):
     assert f"does not contain the connector {name}" in tree.error("update", name)
 
 
-def test_a_major_that_the_matrix_does_not_know_is_not_written(tree):
+def test_a_major_missing_from_the_matrix_is_refused(tree):
     said = tree.error("update", CONNECTOR, "--version", "3.0.0")
     assert "connector-one 3 is not in the compatibility matrix" in said
     assert status(tree) == []

@@ -24,7 +24,7 @@ LICENCE = {f"connector_one-{VERSION}.dist-info/licenses/LICENSE": "A licence."}
 
 
 @pytest.fixture
-def nothing_but_here(tmp_path, monkeypatch):
+def wheelhouse_only(tmp_path, monkeypatch):
     """Installers find pyspark in a wheelhouse, and have no package index."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_NO_INDEX", "1")
@@ -49,7 +49,7 @@ def found(wheel, candidate):
     ]
 
 
-def test_a_release_is_verified_as_a_whole(built_tree, nothing_but_here):
+def test_a_release_is_verified_and_recorded(built_tree, wheelhouse_only):
     said = built_tree.run("verify", CONNECTOR).output
     assert "connector-one-2.0.0 is verified for commit" in said
     record = Record.read(built_tree.root / "build/releases/connector-one-2.0.0.yaml")
@@ -104,7 +104,7 @@ def test_invalid_metadata_is_reported(tmp_path, candidate, old, new, message):
     assert message in said
 
 
-def test_a_release_that_would_replace_the_spark_of_a_platform_is_named(tmp_path, candidate):
+def test_a_release_that_would_replace_the_spark_of_a_platform_is_reported(tmp_path, candidate):
     itself = wheel(tmp_path, *GOOD, "Requires-Dist: pyspark<3.6,>=3.5", **LICENCE)
     (said,) = found(itself, candidate)
     assert said.endswith(
@@ -112,7 +112,7 @@ def test_a_release_that_would_replace_the_spark_of_a_platform_is_named(tmp_path,
     )
 
 
-def test_a_fix_of_a_major_that_brings_spark_may_bring_it(tmp_path, candidate):
+def test_a_fix_of_a_major_that_installs_spark_may_install_it(tmp_path, candidate):
     metadata = [each.partition(";")[0] for each in GOOD]
     old = wheel(tmp_path, *metadata, **LICENCE)
     assert inspect(old, candidate, spark_line=SPARK_LINE, pythons={"3.11"}, brings_spark=True) == []
@@ -159,7 +159,7 @@ def installed(tmp_path, *metadata, licences=("Apache-2.0",), **files):
     ]  # fmt: skip
 
 
-def test_a_forbidden_license_is_reported(tmp_path, nothing_but_here):
+def test_a_forbidden_license_is_reported(tmp_path, wheelhouse_only):
     said = installed(tmp_path, "Requires-Dist: copyleft", GOOD[3])
     assert said == [
         f"connector_one-{VERSION}-py3-none-any.whl installs copyleft 1.0 with the license "
@@ -167,13 +167,13 @@ def test_a_forbidden_license_is_reported(tmp_path, nothing_but_here):
     ]
 
 
-def test_every_license_of_an_expression_must_be_allowed(tmp_path, nothing_but_here):
+def test_every_license_of_an_expression_must_be_allowed(tmp_path, wheelhouse_only):
     two = ("Requires-Dist: copyleft", "License-Expression: MIT AND (Zlib OR Apache-2.0)")
     (said,) = installed(tmp_path, *two, licences=["MIT", "Apache-2.0", "GPL-3.0-only"])
     assert "installs connector-one" in said
 
 
-def test_every_license_of_several_classifiers_must_be_allowed(tmp_path, nothing_but_here):
+def test_every_license_of_several_classifiers_must_be_allowed(tmp_path, wheelhouse_only):
     both = [
         f"Classifier: License :: OSI Approved :: {name}"
         for name in ("MIT License", "Apache Software License")
@@ -185,14 +185,14 @@ def test_every_license_of_several_classifiers_must_be_allowed(tmp_path, nothing_
     assert installed(tmp_path, *copyleft, licences=[*allowed, "Apache Software License"]) == []
 
 
-def test_a_wheel_that_cannot_be_imported_is_reported(tmp_path, nothing_but_here):
+def test_a_wheel_that_cannot_be_imported_is_reported(tmp_path, wheelhouse_only):
     broken = {"connector_one/__init__.py": "import nothing_of_this_name\n"}
     (said,) = installed(tmp_path, **broken)
     assert "cannot be used on Spark 3.5" in said
     assert "No module named 'nothing_of_this_name'" in said
 
 
-def test_a_wheel_with_unavailable_requirements_is_reported(tmp_path, nothing_but_here):
+def test_a_wheel_with_unavailable_requirements_is_reported(tmp_path, wheelhouse_only):
     (said,) = installed(tmp_path, "Requires-Dist: nobody-has-this")
     assert "cannot be used on Spark 3.5" in said
     assert "nobody-has-this" in said

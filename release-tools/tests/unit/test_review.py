@@ -100,7 +100,7 @@ def test_a_team_alone_cannot_approve():
     assert said == "/: maintained only by org/owners; add people to MAINTAINERS.yaml"
 
 
-def test_every_folder_that_is_changed_needs_its_own_approval():
+def test_every_changed_folder_needs_its_own_approval():
     files = ("README.md", "connector-one/docs/deep/a.md", "connector-one/b.py", "connector-onely/c")
     said = against(review("bob"), files=files)
     assert said == [
@@ -129,7 +129,7 @@ reviews = st.lists(
 
 
 @given(reviews, people)
-def test_approved_means_that_somebody_else_of_the_folder_approved_last(given, author):
+def test_the_last_reviews_of_the_other_maintainers_decide_the_approval(given, author):
     said = [it for it in given if it["state"] != "COMMENTED"]
     said.sort(key=lambda it: it["submitted_at"])
     last = {it["user"]["login"]: it["state"] for it in said}
@@ -217,7 +217,7 @@ def test_a_form_that_does_not_ask_for_the_component_is_an_error(accepted):
     assert "bug.yml has no dropdown with the id component" in result.output
 
 
-def test_code_owners_are_those_whose_term_has_no_end():
+def test_code_owners_are_the_maintainers_without_an_end_date():
     assert codeowners(Maintainers.parse(PEOPLE)).splitlines()[1:] == [
         "* @alice @org/owners",
         "/connector-one/ @bob",

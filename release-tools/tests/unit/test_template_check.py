@@ -55,7 +55,7 @@ def test_a_template_change_that_does_not_affect_a_connector_is_ignored(tree: Tre
     assert states == {"connector-one": "older than the template", "connector-two": "up to date"}
 
 
-def test_own_work_in_the_authors_files_and_pyproject_is_ignored(tree: Tree) -> None:
+def test_changes_in_the_authors_files_and_pyproject_are_ignored(tree: Tree) -> None:
     tree.commit(
         {
             "connector-one/src/connector_one/__init__.py": None,
@@ -68,7 +68,7 @@ def test_own_work_in_the_authors_files_and_pyproject_is_ignored(tree: Tree) -> N
 
 
 @pytest.mark.parametrize("change", ["changed", "removed", "executable"])
-def test_a_file_of_the_template_is_not_edited_in_a_connector(tree: Tree, change: str) -> None:
+def test_an_edited_template_file_is_reported(tree: Tree, change: str) -> None:
     if change == "executable":
         (tree.root / TOX).chmod(0o755)
     tree.commit({} if change == "executable" else {TOX: "mine" if change == "changed" else None})
@@ -78,7 +78,7 @@ def test_a_file_of_the_template_is_not_edited_in_a_connector(tree: Tree, change:
     assert files(verdict) == {("tox.ini", "connector", found)}
 
 
-def test_an_edit_is_detected_next_to_a_template_change(tree: Tree) -> None:
+def test_an_edit_is_reported_together_with_a_template_change(tree: Tree) -> None:
     tree.commit(
         {
             **tree.replaced(SINK_PAGE, "sink", "sinks"),
@@ -91,7 +91,7 @@ def test_an_edit_is_detected_next_to_a_template_change(tree: Tree) -> None:
     }
 
 
-def test_changes_that_are_not_committed_count_when_asked_for(tree: Tree) -> None:
+def test_uncommitted_changes_are_checked_on_request(tree: Tree) -> None:
     (tree.root / PROJECT / "new.txt").write_text("new\n")
     result = tree.run("check")
     assert result.exit_code == 0
@@ -101,7 +101,7 @@ def test_changes_that_are_not_committed_count_when_asked_for(tree: Tree) -> None
     assert git(tree.root, "diff", "--cached", "--name-only") == "", "the index is the user's"
 
 
-def test_the_table_names_files_and_the_diff_is_shown_when_asked_for(tree: Tree) -> None:
+def test_the_table_names_files_and_the_diff_is_shown_on_request(tree: Tree) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     short = tree.run("check")
     assert short.exit_code == 1
@@ -111,7 +111,7 @@ def test_the_table_names_files_and_the_diff_is_shown_when_asked_for(tree: Tree) 
     assert "-commands = pytest\n+commands = pytest -q\n" in tree.run("check", "--diff").output
 
 
-def test_the_named_connectors_are_checked(tree: Tree) -> None:
+def test_only_the_named_connectors_are_checked(tree: Tree) -> None:
     assert list(tree.check("connector-two/")) == ["connector-two"]
     assert list(tree.check()) == ["connector-one", "connector-two"]
     for name in ("connector-three", "..", "connector-template"):
@@ -141,7 +141,7 @@ def test_a_shallow_clone_works_while_the_template_is_unchanged(tree: Tree, tmp_p
     assert Tree(tmp_path / "shallow").check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_commit_that_was_squashed_away_is_found_by_its_tree(tree: Tree, tmp_path: Path) -> None:
+def test_a_squashed_commit_is_found_by_its_tree(tree: Tree, tmp_path: Path) -> None:
     git(tree.root, "checkout", "--quiet", "--orphan", "squashed")
     tree.commit({})
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))

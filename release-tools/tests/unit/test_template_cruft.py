@@ -33,7 +33,7 @@ def test_plain_cruft_sees_no_difference_in_a_new_connector(tree: Tree) -> None:
     assert cruft(tree.root / "connector-one", "diff", "--exit-code") == ""
 
 
-def test_after_plain_cruft_update_the_check_still_knows_where_the_connector_is(tree: Tree) -> None:
+def test_a_connector_is_up_to_date_after_a_plain_cruft_update(tree: Tree) -> None:
     for words in ("pytest -q", "pytest -vv"):
         old = tree.text(f"{PROJECT}/tox.ini").partition("commands = ")[2].strip()
         commit = tree.commit(tree.replaced(f"{PROJECT}/tox.ini", old, words))

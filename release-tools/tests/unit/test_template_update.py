@@ -21,7 +21,7 @@ def status(tree: Tree) -> str:
     return git(tree.root, "status", "--porcelain")
 
 
-def test_a_change_of_the_template_reaches_every_connector_and_own_work_stays(tree: Tree) -> None:
+def test_a_template_change_reaches_every_connector_and_keeps_its_own_changes(tree: Tree) -> None:
     tree.commit(
         {
             AUTHORS: "# mine\n",
@@ -106,7 +106,7 @@ def test_an_edited_template_file_is_kept_and_reported(tree: Tree) -> None:
     assert tree.check()["connector-one"]["state"] == "has changed template files"
 
 
-def test_restore_takes_the_files_of_the_template(tree: Tree) -> None:
+def test_restore_undoes_edits_of_template_files(tree: Tree) -> None:
     tree.commit({"connector-one/tox.ini": "mine\n", "connector-one/docs/sink.md": None})
     tree.update("--restore")
     assert {each["state"] for each in tree.check().values()} == {"up to date"}
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_merged_is_kept_and_reported(
     assert (path.read_text() if path.exists() else None) == here
 
 
-def test_a_new_file_of_the_template_does_not_overwrite_one_of_the_author(tree: Tree) -> None:
+def test_a_new_template_file_does_not_overwrite_an_authors_file(tree: Tree) -> None:
     tree.commit({"connector-one/notes.md": "mine\n", f"{PROJECT}/notes.md": "theirs\n"})
     assert "conflict in connector-one/notes.md" in tree.update(exit_code=1)
     assert "mine\n" in tree.text("connector-one/notes.md")
@@ -146,7 +146,7 @@ def test_a_folder_with_the_name_of_a_new_file_is_reported(tree: Tree) -> None:
     assert "connector-two: updated" in said
 
 
-def test_files_that_the_template_gives_to_the_author_or_takes_back(tree: Tree) -> None:
+def test_an_update_does_not_change_a_file_whose_owner_changes(tree: Tree) -> None:
     tree.commit(
         {
             **tree.replaced(f"{PROJECT}/pyproject.toml", '"README.md"', '"docs/**"'),
@@ -160,7 +160,7 @@ def test_files_that_the_template_gives_to_the_author_or_takes_back(tree: Tree) -
     assert {each["state"] for each in tree.check().values()} == {"up to date"}
 
 
-def test_a_folder_with_changes_is_refused_and_the_others_are_updated(
+def test_a_connector_with_uncommitted_changes_is_refused_and_the_others_are_updated(
     tree: Tree,
 ) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
@@ -176,13 +176,13 @@ def test_a_folder_with_changes_is_refused_and_the_others_are_updated(
     assert {each["state"] for each in tree.check().values()} == {"up to date"}
 
 
-def test_changes_elsewhere_in_the_repository_do_not_matter(tree: Tree) -> None:
+def test_uncommitted_changes_elsewhere_are_ignored(tree: Tree) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     (tree.root / "notes.md").write_text("half done\n")
     tree.update()
 
 
-def test_a_dry_run_changes_nothing_and_shows_what_would(tree: Tree) -> None:
+def test_a_dry_run_shows_the_changes_and_writes_nothing(tree: Tree) -> None:
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     said = tree.update("--dry-run", "--diff")
     assert "connector-one: would be updated\n  changed tox.ini\n" in said
@@ -190,7 +190,7 @@ def test_a_dry_run_changes_nothing_and_shows_what_would(tree: Tree) -> None:
     assert status(tree) == ""
 
 
-def test_changes_of_the_template_that_are_not_committed_do_not_count(tree: Tree) -> None:
+def test_uncommitted_template_changes_are_ignored(tree: Tree) -> None:
     (tree.root / PROJECT / "tox.ini").write_text("half done\n")
     said = tree.update()
     assert "connector-template has uncommitted changes" in said
@@ -214,7 +214,7 @@ def test_a_new_question_gets_its_default_and_is_recorded(tree: Tree, file: str) 
     assert tree.check()["connector-one"]["state"] == "up to date"
 
 
-def test_a_broken_pyproject_is_an_error_that_names_it(tree: Tree) -> None:
+def test_an_invalid_pyproject_is_reported_by_its_name(tree: Tree) -> None:
     tree.commit({PYPROJECT: "[tool"})
     tree.commit(tree.replaced(f"{PROJECT}/tox.ini", "pytest", "pytest -q"))
     said = tree.update(exit_code=2)
@@ -230,7 +230,7 @@ FILES = st.dictionaries(
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(there=FILES, here=FILES)
-def test_an_update_that_succeeds_makes_the_check_succeed_and_a_second_does_nothing(
+def test_after_a_successful_update_the_check_passes_and_a_second_update_does_nothing(
     first_tree: Tree, there: dict[str, str | None], here: dict[str, str | None]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -17,13 +17,13 @@ names = st.from_regex(r"connector-[a-z0-9]{1,9}(-[a-z0-9]{1,9}){0,2}", fullmatch
 
 
 @given(release_versions)
-def test_a_release_name_and_its_package_version_name_the_same(version):
+def test_a_release_name_and_its_package_version_parse_to_the_same_version(version):
     assert ReleaseVersion.parse(str(version)) == version
     assert ReleaseVersion.of_package(version.package_version) == version
 
 
 @given(release_versions)
-def test_a_package_version_is_one_that_installers_write_the_same_way(version):
+def test_a_package_version_is_already_normalized(version):
     assert str(PackageVersion(version.package_version)) == version.package_version
 
 
@@ -34,7 +34,7 @@ def test_releases_are_ordered_as_installers_order_them(one, other):
 
 
 @given(names, release_versions)
-def test_a_release_can_be_read_back_from_its_spellings(name, version):
+def test_a_release_is_parsed_from_each_of_its_spellings(name, version):
     release = Release(name, version)
     assert Release.parse(str(release)) == release
     assert Release.parse(f"{name}=={version}") == release
@@ -43,7 +43,7 @@ def test_a_release_can_be_read_back_from_its_spellings(name, version):
 
 
 @given(spark_lines, numbers)
-def test_the_requirement_of_a_line_takes_its_releases_and_no_other(spark_line, patch):
+def test_the_requirement_of_a_spark_line_accepts_only_its_releases(spark_line, patch):
     taken = Requirement(spark_line.requirement).specifier
     assert f"{spark_line}.{patch}" in taken
     assert f"{spark_line.major}.{spark_line.minor + 1}.{patch}" not in taken
@@ -74,7 +74,7 @@ def test_parsed_versions_survive_a_round_trip(text):
         ("03.1.2-3.5", "3.1.2-3.5"),
     ],
 )
-def test_a_misspelling_is_refused_with_the_right_spelling(written, meant):
+def test_a_misspelling_is_refused_with_the_correct_spelling(written, meant):
     with pytest.raises(VersionError) as caught:
         ReleaseVersion.parse(written)
     assert (str(caught.value), caught.value.hint) == (

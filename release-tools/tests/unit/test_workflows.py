@@ -54,7 +54,7 @@ def test_the_workflows_are_found() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_is_one_of_the_tools(name: str) -> None:
+def test_every_command_of_a_workflow_exists(name: str) -> None:
     for words in commands(name):
         command = typer.main.get_command(app)
         while isinstance(command, TyperGroup):
@@ -65,7 +65,7 @@ def test_every_command_is_one_of_the_tools(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_scripts_are_shell_without_expressions(name: str) -> None:
+def test_scripts_are_valid_shell_without_workflow_expressions(name: str) -> None:
     for step in steps(name):
         script = step.get("run", "")
         assert "${{" not in script, f"{name}: give it by env"
@@ -101,7 +101,7 @@ def house(tmp_path):
     return house
 
 
-def lay_in(house: Path, connector: str) -> subprocess.CompletedProcess[str]:
+def copy_into(house: Path, connector: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [LAY_IN, "../own", connector], cwd=house, capture_output=True, text=True, check=False
     )
@@ -109,7 +109,7 @@ def lay_in(house: Path, connector: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("connector", ["connector-x", "connector-new"])
 def test_a_connector_is_copied_into_the_main_repository(house, connector):
-    done = lay_in(house, connector)
+    done = copy_into(house, connector)
     assert done.returncode == 0, done.stderr
     own = git(house.parent / "own", "rev-parse", "HEAD^{tree}")
     assert git(house, "rev-parse", f"HEAD:{connector}") == own
@@ -119,11 +119,11 @@ def test_a_connector_is_copied_into_the_main_repository(house, connector):
 
 
 def test_copying_a_connector_twice_gives_the_same_state(house):
-    assert lay_in(house, "connector-x").returncode == 0
-    assert lay_in(house, "connector-x").returncode == 0
+    assert copy_into(house, "connector-x").returncode == 0
+    assert copy_into(house, "connector-x").returncode == 0
 
 
 def test_a_foreign_folder_is_not_replaced(house):
-    done = lay_in(house, "../own")
+    done = copy_into(house, "../own")
     assert done.returncode == 2
     assert "expected the name of a connector" in done.stderr
