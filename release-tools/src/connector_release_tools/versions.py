@@ -45,7 +45,7 @@ class Version:
         Raises:
             VersionError: The text has another format.
         """
-        match = _matched(_VERSION, text, "a connector version", "MAJOR.MINOR.PATCH, as in 3.1.2")
+        match = _match(_VERSION, text, "a connector version", "MAJOR.MINOR.PATCH, as in 3.1.2")
         return cls(*map(int, match.groups()))
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class SparkLine:
         Raises:
             VersionError: The text has another format.
         """
-        match = _matched(_SPARK_LINE, text, "a Spark line", "MAJOR.MINOR, as in 3.5")
+        match = _match(_SPARK_LINE, text, "a Spark line", "MAJOR.MINOR, as in 3.5")
         return cls(*map(int, match.groups()))
 
     @property
@@ -97,7 +97,7 @@ class ReleaseVersion:
         Raises:
             VersionError: The text has another format; the hint contains the right one.
         """
-        return cls._of(_matched(_RELEASE, text, "a release name", _meant(text) or _SPELLING))
+        return cls._of(_match(_RELEASE, text, "a release name", _meant(text) or _SPELLING))
 
     @classmethod
     def of_package(cls, text: str) -> ReleaseVersion:
@@ -107,7 +107,7 @@ class ReleaseVersion:
             VersionError: The text has another format.
         """
         spelling = "MAJOR.MINOR.PATCH.SPARK, as in 3.1.2.3.5"
-        return cls._of(_matched(_PACKAGE, text, "the package version of a release", spelling))
+        return cls._of(_match(_PACKAGE, text, "the package version of a release", spelling))
 
     @property
     def package_version(self) -> str:
@@ -154,9 +154,9 @@ class Release:
         return f"{self.connector} {self.version}"
 
 
-def _matched(pattern: re.Pattern[str], text: str, kind: str, spelling: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], text: str, what: str, spelling: str) -> re.Match[str]:
     if (match := pattern.fullmatch(text)) is None:
-        raise VersionError(f"{text!r} is not {kind}", hint=f"write {spelling}")
+        raise VersionError(f"{text!r} is not {what}", hint=f"write {spelling}")
     return match
 
 

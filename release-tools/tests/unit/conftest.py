@@ -40,6 +40,14 @@ def living_in(home: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def first_home(factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Use a new home for a repository that tests only copy."""
+    folder = factory.mktemp("first")
+    with living_in(folder):
+        yield folder
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path) -> Iterator[Path]:
     home = tmp_path / "home"
@@ -50,8 +58,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def first_tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    folder = tmp_path_factory.mktemp("first")
-    with living_in(folder):
+    with first_home(tmp_path_factory) as folder:
         tree = Tree.new(folder / "tree", TEMPLATE)
         tree.create("one")
         tree.create("two", "--no-sink")
@@ -66,8 +73,7 @@ def tree(first_tree: Tree, tmp_path: Path) -> Tree:
 
 @pytest.fixture(scope="session")
 def first_matrix_tree(tmp_path_factory: pytest.TempPathFactory) -> MatrixTree:
-    folder = tmp_path_factory.mktemp("first")
-    with living_in(folder):
+    with first_home(tmp_path_factory) as folder:
         tree = MatrixTree.new(folder / "tree", MATRIX)
     return tree
 
@@ -80,8 +86,7 @@ def matrix_tree(first_matrix_tree: MatrixTree, tmp_path: Path) -> MatrixTree:
 
 @pytest.fixture(scope="session")
 def first_release_tree(tmp_path_factory: pytest.TempPathFactory) -> ReleaseTree:
-    folder = tmp_path_factory.mktemp("first_release")
-    with living_in(folder):
+    with first_home(tmp_path_factory) as folder:
         tree = ReleaseTree.new(folder / "tree", RELEASE)
         tree.update()
     return tree
@@ -91,8 +96,7 @@ def first_release_tree(tmp_path_factory: pytest.TempPathFactory) -> ReleaseTree:
 def first_patch_tree(
     first_release_tree: ReleaseTree, tmp_path_factory: pytest.TempPathFactory
 ) -> ReleaseTree:
-    folder = tmp_path_factory.mktemp("first_patch")
-    with living_in(folder):
+    with first_home(tmp_path_factory) as folder:
         tree = first_release_tree.copy(folder / "tree")
         tree.released()
         tree.fragment("+fixed.bugfix.md")
@@ -116,8 +120,7 @@ def patch_tree(first_patch_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
 def first_built_tree(
     first_release_tree: ReleaseTree, tmp_path_factory: pytest.TempPathFactory
 ) -> ReleaseTree:
-    folder = tmp_path_factory.mktemp("first_built")
-    with living_in(folder):
+    with first_home(tmp_path_factory) as folder:
         tree = first_release_tree.copy(folder / "tree")
         tree.run("build", CONNECTOR)
     return tree
@@ -131,8 +134,7 @@ def built_tree(first_built_tree: ReleaseTree, tmp_path: Path) -> ReleaseTree:
 
 @pytest.fixture(scope="session")
 def first_flips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FlipTree]:
-    folder = tmp_path_factory.mktemp("flips")
-    with living_in(folder):
+    with first_home(tmp_path_factory) as folder:
         bare = FlipTree.new(folder / "bare", FLIPS)
         decided = bare.copy(folder / "decided")
         for title in ("One", "Two", "Three"):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from git_tree import GitTree
+from release_tree import MATRIX_HEAD
 from template_tree import PROJECT, TEMPLATE
 from typer.main import get_command
 
@@ -42,16 +43,9 @@ binding:
   - {handle: carol, since: 2026-01-01}
   - {handle: dan, since: 2026-01-01, until: 2026-02-28}
 """
-MATRIX = """\
-# What works together.
-spark:
-  "4.3": {pyspark: "4.3.0", python: "3.11", java: "17"}
-  "3.5": {pyspark: "3.5.9", python: "3.11", java: "17"}
-
-connectors:
-  connector-one:
-    majors:
-      "1": {version: "1.0.0", status: features, spark: ["4.3", "3.5"], core: ">=1.0,<2"}
+MATRIX = f"""\
+{MATRIX_HEAD}\
+      "1": {{version: "1.0.0", status: features, spark: ["4.3", "3.5"], core: ">=1.0,<2"}}
 """
 FORM = """\
 name: Something is wrong

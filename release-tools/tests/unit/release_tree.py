@@ -24,7 +24,7 @@ from connector_release_tools.versions import ReleaseVersion
 
 CONNECTOR = "connector-one"
 API = f"{CONNECTOR}/src/connector_one/__init__.py"
-MATRIX_TEXT = """\
+MATRIX_HEAD = """\
 # A remark.
 spark:
   "4.3": {pyspark: "4.3.0", python: "3.11", java: "17"}
@@ -33,6 +33,9 @@ spark:
 connectors:
   connector-one:
     majors:
+"""
+MATRIX_TEXT = f"""\
+{MATRIX_HEAD}\
       "2":
         version: "2.0.0"
         status: features

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The browser on the PATH takes screenshots; here it is a script."""
+"""The browser on the PATH takes screenshots. In these tests, it is a script."""
 
 import shutil
 

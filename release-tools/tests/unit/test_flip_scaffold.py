@@ -58,7 +58,7 @@ def test_the_connector_is_created_and_registered_everywhere(accepted):
         .majors.values()
     )
     assert (major.version, major.spark, major.core) == ("0.1.0", ("4.3", "3.5"), ">=1.0,<2")
-    assert text(accepted, "compatibility-matrix.yaml").startswith("# What works together.")
+    assert text(accepted, "compatibility-matrix.yaml").startswith("# A remark.")
 
     linter = tomllib.loads(text(accepted, "pyproject.toml"))["tool"]["importlinter"]
     assert linter["root_packages"] == ["connectors_core", "connector_one", "connector_pulsar"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Self
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -45,20 +45,17 @@ def _quoted(found: object) -> object:
     return found
 
 
-def _specifier(text: str) -> str:
-    try:
-        SpecifierSet(text)
-    except InvalidSpecifier as error:
-        raise ValueError(f"{text!r} is not a version range such as '>=1.0,<2'") from error
-    return text
+def _parsed_by(parse: Callable[[str], object], what: str) -> AfterValidator:
+    """Return a check that a text can be parsed; the value stays a text."""
 
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not {what}") from error
+        return text
 
-def _requirement(text: str) -> str:
-    try:
-        Requirement(text)
-    except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is not a requirement such as 'numpy<2'") from error
-    return text
+    return AfterValidator(check)
 
 
 _Quoted = BeforeValidator(_quoted)
@@ -67,8 +64,8 @@ _Version = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")
 _MajorMinor = Annotated[str, _Quoted, StringConstraints(pattern=r"^\d+\.\d+$")]
 _MajorNumber = Annotated[str, _Quoted, StringConstraints(pattern=r"^(0|[1-9]\d*)$")]
 _ObjectId = Annotated[str, _Quoted, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-_Range = Annotated[str, _Quoted, AfterValidator(_specifier)]
-_Requirement = Annotated[str, _Quoted, AfterValidator(_requirement)]
+_Range = Annotated[str, _Quoted, _parsed_by(SpecifierSet, "a version range such as '>=1.0,<2'")]
+_Requirement = Annotated[str, _Quoted, _parsed_by(Requirement, "a requirement such as 'numpy<2'")]
 _Name = Annotated[str, StringConstraints(pattern=r"^connector-[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
