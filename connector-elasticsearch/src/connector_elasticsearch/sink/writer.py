@@ -39,7 +39,7 @@ STALE_METRIC: Final = "numDocumentsStale"
 """The documents of which the server had a newer version."""
 
 _DOING: Final = "writing documents"
-# The parts of a response to thousands of operations that are parsed.
+# The fields of a response that the server sends; a response can have thousands of items.
 _FILTER: Final = ",".join(
     ["errors", "items.*.status", *(f"items.*.error.{name}" for name in ("type", "reason", "index"))]
 )

@@ -167,7 +167,7 @@ SplitT = TypeVar("SplitT", bound=SourceSplit)
 
 
 class SplitState(ABC, Generic[SplitT]):
-    """The moving position of one split inside a reader (Flink's ``SourceReaderBase``)."""
+    """The mutable position of a split in a reader (Flink's ``SourceReaderBase``)."""
 
     @abstractmethod
     def to_split(self) -> SplitT:

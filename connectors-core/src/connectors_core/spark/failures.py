@@ -2,8 +2,8 @@
 """Translates a failure in Spark into a short connector error. Driver.
 
 An exception in a task reaches the driver as text: the Python traceback, then the JVM stack trace,
-often twice. A person needs only the exception that Python code raised, or otherwise the first line
-of Spark's message.
+often twice. Users need only the exception that Python code raised, or otherwise the first line of
+Spark's message.
 """
 
 from __future__ import annotations

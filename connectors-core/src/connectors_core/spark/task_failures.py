@@ -61,7 +61,7 @@ class TaskFailures:
         """Cancel jobs of this thread at the first failure that a retry would repeat.
 
         Raises:
-            TaskFailedError: There was such a failure.
+            TaskFailedError: A job was canceled for this reason.
             LeaseError: A job failed, and another driver has taken over.
         """
         job = secrets.token_hex(8)

@@ -49,7 +49,7 @@ WRITING_MEETINGS: Final = frozenset(
 
 
 class SinkFailureCases(PipelineSuite, part=True):
-    """Cases of a sink's writes during failures."""
+    """Cases that write to a sink during failures."""
 
     # --- Failures ---------------------------------------------------------------------------------
 

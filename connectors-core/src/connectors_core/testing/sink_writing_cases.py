@@ -36,7 +36,7 @@ from connectors_core.testing.trial import (
 
 
 class SinkWritingCases(PipelineSuite, part=True):
-    """Cases of a sink's writes without failures."""
+    """Cases that write to a sink without failures."""
 
     # --- Topologies -------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ _PLACE: Final = ("split_id", "position")
 
 
 class SourceFailureCases(PipelineSuite, part=True):
-    """Cases of a source's reads during failures."""
+    """Cases that read a source during failures."""
 
     # --- Failures ---------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ LARGE_ROWS: Final = 200_000
 
 
 class SourceReadingCases(PipelineSuite, part=True):
-    """Cases of a source's reads without failures."""
+    """Cases that read a source without failures."""
 
     # --- Reading ----------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ def compare(
     """Compare the old and the new rendering of a connector, and its files with them.
 
     Args:
-        old: The rendering that the connector was made from.
+        old: The rendering that the connector was created from.
         new: The rendering to update it to.
         current: Returns a file of the connector.
         authors: The files to exclude.

@@ -63,7 +63,7 @@ _OF_THE_PROGRAM: Final = frozenset(
         "pyspark.errors.exceptions.base.PySparkValueError",
     }
 )
-# These may mean anything: the same one twice from one task counts as deterministic.
+# These errors can have any cause. The same error twice in one task counts as deterministic.
 _UNSPECIFIC: Final = frozenset({"Exception", "RuntimeError"})
 
 

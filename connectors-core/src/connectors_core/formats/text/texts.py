@@ -88,7 +88,7 @@ def text_bytes(texts: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def replace_bytes(texts: pa.Array, replacements: Sequence[tuple[int, str]]) -> pa.Array:
-    """Replace ASCII characters, one after another; cheap if there are none."""
+    """Replace ASCII characters, one after another; fast if the text has none of them."""
     data = text_bytes(texts)
     for code, replacement in replacements:
         if (data == code).any():

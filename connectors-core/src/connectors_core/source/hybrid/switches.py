@@ -74,7 +74,7 @@ class SupportsSwitchInfo(ABC):
 
     @abstractmethod
     def switch_info(self) -> Mapping[str, Any]:
-        """Return plain JSON without secrets, which is recorded. Called when all is read."""
+        """Return plain JSON without secrets, which is recorded. Called after the last row."""
 
 
 class SwitchesSources(ABC):
