@@ -161,7 +161,7 @@ class RetryLog:
 
     @property
     def failing(self) -> bool:
-        """Whether attempts have failed without a success since."""
+        """Whether the last attempt failed."""
         return self._tries > 0
 
     def __call__(self, state: tenacity.RetryCallState) -> None:
