@@ -220,7 +220,7 @@ class FileSourceOptions(
     )
     partition_columns: Setting[
         tuple[tuple[str, pa.DataType | None], ...],
-        Mapping[str, pa.DataType] | Sequence[str] | pa.Schema | str | None,
+        Mapping[str, pa.DataType] | Sequence[str] | SchemaLike | None,
     ] = option(
         "partition.columns",
         OptionType("schema", _partition_columns),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ class EmptyMessages(StrEnum):
 class RecordFormat(Configured, DecodingFormat, EncodingFormat, scope="format"):
     """A format whose messages are records of several columns."""
 
-    empty_messages: Setting[EmptyMessages, EmptyMessages | str] = option(
+    empty_messages: Setting[EmptyMessages, EmptyMessages | Literal["null", "bad"]] = option(
         "format.empty-messages",
         EmptyMessages,
         default=EmptyMessages.NULL,

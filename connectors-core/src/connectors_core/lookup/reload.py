@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from connectors_core.options import Configured, OptionType, Setting, at_least, option, positive
 
@@ -116,12 +116,14 @@ class PeriodicCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"
         doc="Interval between reloads.",
         validator=positive,
     )
-    schedule_mode: Setting[ScheduleMode, ScheduleMode | str] = option(
-        "lookup.full-cache.periodic-reload.schedule-mode",
-        ScheduleMode,
-        default=ScheduleMode.FIXED_DELAY,
-        kw_only=False,
-        doc="Whether the interval starts at the end of a reload or at its scheduled time.",
+    schedule_mode: Setting[ScheduleMode, ScheduleMode | Literal["FIXED_DELAY", "FIXED_RATE"]] = (
+        option(
+            "lookup.full-cache.periodic-reload.schedule-mode",
+            ScheduleMode,
+            default=ScheduleMode.FIXED_DELAY,
+            kw_only=False,
+            doc="Whether the interval starts at the end of a reload or at its scheduled time.",
+        )
     )
 
     def next_reload(self, last: datetime | None, now: datetime) -> datetime:
