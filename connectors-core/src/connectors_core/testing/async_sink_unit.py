@@ -76,7 +76,7 @@ class SentRequests:
         self._writer = writer
         self._submit = writer.submit_request_entries
         self._reject = writer.reject
-        vars(writer._sending)["submit"] = self._submitting
+        writer._sending.submit_entries = self._submitting
         vars(writer)["reject"] = self._rejecting
 
     async def _submitting(self, entries: Sequence[Any]) -> Sequence[Any]:
