@@ -25,7 +25,7 @@ def trial_of(spark_environment: LocalSpark, tmp_path: Path) -> NewTrial:
     def trial(kind: type[DirectorySink]) -> SinkTrial:
         def context(name: str) -> Sorted:
             (tmp_path / name).mkdir()
-            return Sorted(tmp_path / name, kind)
+            return Sorted(kind(tmp_path / name))
 
         return SinkTrial(spark_environment, context, tmp_path, SUITE.seed, exactly_once=True)
 
