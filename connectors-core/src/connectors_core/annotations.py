@@ -8,9 +8,11 @@ It is stable unless it has a mark.
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeVar, cast
 
@@ -19,6 +21,7 @@ __all__ = [
     "Stability",
     "deprecated",
     "experimental",
+    "former_names",
     "public",
     "stability_of",
 ]
@@ -27,6 +30,9 @@ _T = TypeVar("_T", bound=Callable[..., Any])
 
 _ATTRIBUTE: Final = "__stability__"
 _warned_lock: Final = threading.Lock()
+
+# Their released 2.x import former names, and their tests turn the warning into an error.
+_RELEASED: Final = ("connector_elasticsearch", "connector_filesystem", "connector_kafka")
 
 
 class Stability(StrEnum):
@@ -54,7 +60,8 @@ class ConnectorDeprecationWarning(DeprecationWarning):
 
 
 def public(target: _T) -> _T:
-    """Do nothing. Deprecated since 1.0.0, removed in 2.0.0; released connectors import it."""
+    """Deprecated since 1.0.0, removed in 2.0.0: a name is public if an `__all__` lists it."""
+    _warn_of_former(f"{__name__}.public", "`__all__`")
     return target
 
 
@@ -110,6 +117,36 @@ def deprecated(
         return cast(_T, result)
 
     return decorate
+
+
+def former_names(module: str, paths: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module whose names have moved; using one of them warns.
+
+    Args:
+        module: The module.
+        paths: The dotted path of the object by its former name.
+    """
+
+    def get(name: str) -> Any:
+        if name not in paths:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        _warn_of_former(f"{module}.{name}", paths[name])
+        home, _, found = paths[name].rpartition(".")
+        return getattr(importlib.import_module(home), found)
+
+    return get
+
+
+def _warn_of_former(name: str, instead: str) -> None:
+    """Warn the caller's caller, unless it is a released connector."""
+    frame = sys._getframe(2)
+    while frame.f_back and frame.f_globals.get("__name__") == "importlib._bootstrap":
+        frame = frame.f_back
+    if str(frame.f_globals.get("__name__")).startswith(_RELEASED):
+        return
+    message = f"{name} is deprecated since 1.0.0 and will be removed in 2.0.0; use {instead}"
+    warning = ConnectorDeprecationWarning(message, since="1.0.0", removal="2.0.0")
+    warnings.warn(warning, stacklevel=3)
 
 
 def stability_of(target: object) -> Stability | None:

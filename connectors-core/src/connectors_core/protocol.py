@@ -3,6 +3,19 @@
 
 from __future__ import annotations
 
-from connectors_core.engine.protocol import decision_path, report_path
+from typing import TYPE_CHECKING
+
+from connectors_core.annotations import former_names
+
+if TYPE_CHECKING:
+    from connectors_core.engine.protocol import decision_path, report_path
+else:
+    __getattr__ = former_names(
+        __name__,
+        {
+            "decision_path": "connectors_core.engine.protocol.decision_path",
+            "report_path": "connectors_core.engine.protocol.report_path",
+        },
+    )
 
 __all__ = ["decision_path", "report_path"]

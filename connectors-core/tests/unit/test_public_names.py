@@ -45,8 +45,8 @@ dir(connectors_core)
 assert not [name for name in sys.modules if name.startswith("connectors_core.s")]
 from connectors_core import ConfigurationError, HybridSource, JsonFormat, RecordPolicy, Secret
 assert "pyspark" not in sys.modules
-from connectors_core.source import PlanLimits, ReadLimits
-assert PlanLimits is ReadLimits is connectors_core.ReadLimits
+from connectors_core.source import ReadLimits
+assert ReadLimits is connectors_core.ReadLimits
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -210,6 +210,17 @@ def test_a_release_in_the_history_passes(matrix_tree: MatrixTree):
     assert "features |" in matrix_tree.text("README.md")
 
 
+def test_a_released_version_belongs_to_one_tree(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    matrix_tree.commit({f"{ONE}/src/new.py": ""})
+    assert (
+        f"{ONE}/pyproject.toml: version 2.0.0 is released, and {ONE}/src has changed since then"
+        in matrix_tree.matrix("check").output
+    )
+    matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.0.0"', 'version = "2.1.0"')
+    assert matrix_tree.matrix("check").exit_code == 0
+
+
 def test_main_may_advance_only_within_the_released_major(matrix_tree: MatrixTree):
     matrix_tree.release()
     matrix_tree.change(f"{ONE}/pyproject.toml", 'version = "2.0.0"', 'version = "2.1.0"')

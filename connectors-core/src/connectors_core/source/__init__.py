@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Source API after Flink's FLIP-27, on Arrow batches."""
 
+from typing import TYPE_CHECKING
+
+from connectors_core.annotations import former_names
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.source.assigner import SplitAssigner
 from connectors_core.source.base import (
@@ -45,7 +48,6 @@ from connectors_core.source.reader import (
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import Boundedness, Source, SupportsRewinding
 from connectors_core.source.split import (
-    PlanLimits,
     ReadLimits,
     SourceSplit,
     SplitState,
@@ -57,6 +59,11 @@ from connectors_core.source.watermarks import (
     WatermarkGenerator,
     WatermarkStrategy,
 )
+
+if TYPE_CHECKING:
+    from connectors_core.source.split import PlanLimits
+else:
+    __getattr__ = former_names(__name__, {"PlanLimits": "connectors_core.source.ReadLimits"})
 
 __all__ = [
     "SOURCE_BATCH_ROWS",

@@ -46,7 +46,7 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     if (core := _core_version(root)) is None:
         yield Finding(f"{CORE}/{PYPROJECT}", "it does not exist, or has no version")
     if matrix.core is not None and core is not None:
-        yield from connector_drift.main(root, CORE, matrix.core, matrix)
+        yield from connector_drift.main(repository, CORE, matrix.core, matrix)
         for number, released in matrix.core.majors.items():
             yield from connector_drift.release(
                 repository, CORE, released, f"{MATRIX}: core {number}"
@@ -54,7 +54,7 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     for name, connector in matrix.connectors.items():
         if not (root / name).is_dir():
             continue  # _folders reports it
-        yield from connector_drift.main(root, name, connector, matrix)
+        yield from connector_drift.main(repository, name, connector, matrix)
         yield from connector_drift.workflow(root, name)
         yield from connector_drift.run_time_check(root, name)
         for number, major in connector.majors.items():

@@ -28,11 +28,11 @@ _WORKFLOW: Final = ".github/workflows/ci.yml"
 _SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@\S+")
 
 
-def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
+def main(repository: Repository, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
     """Check the declarations on main: the version, the Spark lines, the ranges."""
     place = f"{name}/{PYPROJECT}"
     try:
-        project = Project.parse(_text(root / place), place)
+        project = Project.parse(_text(repository.root / place), place)
     except ConnectorFolderError as error:
         yield Finding(place, str(error), error.hint)
         return
@@ -48,6 +48,12 @@ def main(root: Path, name: str, package: Core, matrix: Matrix) -> Iterator[Findi
                 f"version {project.version} does not follow {newest.version}, the last release "
                 f"of major {number}",
                 f"`release-tools matrix rotate --major {name}` starts a new major",
+            )
+        elif version == released and _sources_differ(repository, name, newest):
+            yield Finding(
+                place,
+                f"version {project.version} is released, and {name}/src has changed since then",
+                f"write the next version, such as {released.major}.{released.minor + 1}.0",
             )
     for spark_line in project.spark:
         if spark_line not in map(str, matrix.spark_lines):
@@ -116,6 +122,11 @@ def run_time_check(root: Path, name: str) -> Iterator[Finding]:
             "the import does not compare the installed Spark with the build",
             f'call check_spark("{name}") of connectors_core.compatibility',
         )
+
+
+def _sources_differ(repository: Repository, name: str, released: CoreMajor) -> bool:
+    before = repository.object_id(f"{released.tree}:src")  # None is a finding of the pin
+    return before is not None and before != repository.object_id(f"HEAD:{name}/src")
 
 
 def _ranges(project: Project, major: Major, place: str) -> Iterator[Finding]:
