@@ -21,7 +21,6 @@ __all__ = [
     "Stability",
     "deprecated",
     "experimental",
-    "former_names",
     "public",
     "stability_of",
 ]

@@ -50,18 +50,22 @@ def run(tree, tmp_path):
     return CliRunner().invoke(app, ["docs", "screenshot", *arguments])
 
 
-def test_every_page_is_captured_at_two_widths_without_a_network(installed, tree, tmp_path):
+def test_every_page_is_captured_in_every_view_without_a_network(installed, tree, tmp_path):
     installed(PAINTS)
     said = run(tree, tmp_path)
     assert said.exit_code == 0, said.output
-    assert "4 screenshots" in said.output
+    assert "8 screenshots" in said.output
     folder = tree.root / "build/site-screenshots"
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.png")} == {
-        f"{kind}/{page}.png" for kind in ("wide", "narrow") for page in ("README", "docs/deploy")
+        f"{kind}/{page}.png"
+        for kind in ("wide", "narrow", "wide-dark", "narrow-dark")
+        for page in ("README", "docs/deploy")
     }
     called = (folder / "wide/README.txt").read_text()
     assert called.startswith((tmp_path / "site/README.html").as_uri())
     assert "--host-resolver-rules=MAP * ~NOTFOUND" in called
+    assert "preferredColorScheme=1" in called
+    assert "preferredColorScheme=0" in (folder / "wide-dark/README.txt").read_text()
 
 
 @pytest.mark.parametrize("last_line", ["exit 0", "echo no > $picture", "exit 3"])

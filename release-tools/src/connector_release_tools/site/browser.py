@@ -16,6 +16,12 @@ __all__ = ["find", "photograph"]
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _WIDTHS: Final = {"wide": "1280,1600", "narrow": "400,1600"}
+_SCHEMES: Final = {"": "1", "-dark": "0"}  # Blink's PreferredColorScheme
+_VIEWS: Final = {
+    f"{width}{scheme}": (f"--window-size={size}", f"--blink-settings=preferredColorScheme={blink}")
+    for width, size in _WIDTHS.items()
+    for scheme, blink in _SCHEMES.items()
+}
 _PNG: Final = b"\x89PNG\r\n"
 
 
@@ -25,12 +31,12 @@ def find() -> str | None:
 
 
 def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str], None]) -> int:
-    """Take a screenshot of every page in two widths. The browser has no network access.
+    """Take screenshots of every page: wide and narrow, light and dark, without a network.
 
     Args:
         browser: The program.
         site: The folder of the site.
-        folder: The folder of the screenshots; its subfolder for each width is recreated.
+        folder: The folder of the screenshots; its subfolder for each view is recreated.
         on_page: Called with every page before its screenshots.
 
     Returns:
@@ -43,13 +49,13 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
     pages = sorted(site.rglob("*.html"))
     if not pages:
         raise DocsError(f"{site} does not contain a site", hint="run `release-tools docs build`")
-    for kind in _WIDTHS:
+    for kind in _VIEWS:
         shutil.rmtree(folder / kind, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="release-tools-") as profile:
         for page in pages:
             name = page.relative_to(site).with_suffix("").as_posix()
             on_page(name)
-            for kind, size in _WIDTHS.items():
+            for kind, options in _VIEWS.items():
                 picture = folder / kind / f"{name}.png"
                 picture.parent.mkdir(parents=True, exist_ok=True)
                 output(
@@ -60,7 +66,7 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
                         "--hide-scrollbars",
                         "--host-resolver-rules=MAP * ~NOTFOUND",
                         f"--user-data-dir={profile}",
-                        f"--window-size={size}",
+                        *options,
                         f"--screenshot={picture.resolve()}",
                         page.resolve().as_uri(),
                     ),
@@ -68,4 +74,4 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
                 )
                 if not picture.exists() or not picture.read_bytes().startswith(_PNG):
                     raise DocsError(f"{browser} created no screenshot of {page}")
-    return len(pages) * len(_WIDTHS)
+    return len(pages) * len(_VIEWS)

@@ -74,7 +74,7 @@ def screenshot(
     ] = None,
     root: Root = Path(),
 ) -> None:
-    """Take screenshots of all pages, wide and narrow, with an installed Chromium.
+    """Take screenshots of all pages, wide and narrow, light and dark, with an installed Chromium.
 
     Exit code: 0 all screenshots exist, or no Chromium is installed; 2 a screenshot failed.
     """
