@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import files, memory, micro_batch, warm_workers
-from benchmarks.comparing import Result, compared
+from benchmarks.comparison import Result, compared
 from benchmarks.session import new_session
 
 OUTPUT = Path("build/bench")

@@ -20,7 +20,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from benchmarks.comparing import Result, alternating, compared
+from benchmarks.comparison import Result, alternating, compared
 from benchmarks.session import NoopSink, new_session
 from connector_elasticsearch import ElasticsearchSink, ElasticsearchTable
 from connector_elasticsearch.testing import ElasticsearchServer

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks import micro_batch
-from benchmarks.comparing import Result, alternating
+from benchmarks.comparison import Result, alternating
 from connectors_core.spark.warm_workers import SETTING, Warmth
 
 NOTHING = "nothing"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from benchmarks.comparing import Result, compared
+from benchmarks.comparison import Result, compared
 from benchmarks.elasticsearch import clients, memory, reading, writing
 from benchmarks.elasticsearch.documents import Documents, prepared
 from benchmarks.elasticsearch.peer import MAIN_INFO, jars

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.comparing import Result, compared
+from benchmarks.comparison import Result, compared
 from benchmarks.elasticsearch.documents import Documents, new_index, prepared
 from benchmarks.files import flights_table
 from connector_elasticsearch import ElasticsearchSink

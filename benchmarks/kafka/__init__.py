@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from benchmarks.comparing import Result, compared
+from benchmarks.comparison import Result, compared
 from benchmarks.kafka import clients, epochs, latency, memory, reading, writing
 from benchmarks.kafka.topics import CODECS, SIZES, Topic, filled
 from benchmarks.session import new_session

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.soak import disk, epochs, flights
-from benchmarks.soak.measuring import Measurements
+from benchmarks.soak.measurements import Measurements
 from benchmarks.soak.verdict import LIMITS, Verdict
 
 

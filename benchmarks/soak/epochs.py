@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.micro_batch import trigger_times, trivial
 from benchmarks.session import new_session
-from benchmarks.soak.measuring import Measurements
+from benchmarks.soak.measurements import Measurements
 from benchmarks.soak.processes import tree
 
 # Spark and the pipeline keep 100 epochs. After twice that number, all retained state exists.

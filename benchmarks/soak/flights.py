@@ -23,12 +23,12 @@ from typing import Any, Final
 
 from examples.flights.data import Places, prepare
 from examples.flights.feed import Feed
+from examples.flights.harness import fetch_outputs, prepare_servers, start_driver
 from examples.flights.history import History
-from examples.flights.running import fetch_outputs, prepare_servers, start_driver
 from examples.flights.verify import verify
 
 from benchmarks.soak import disk
-from benchmarks.soak.measuring import Measurements
+from benchmarks.soak.measurements import Measurements
 from benchmarks.soak.processes import Process, jvm, tree, workers
 from benchmarks.soak.schedule import TARGETS, Fault, schedule
 from connector_elasticsearch.testing import ElasticsearchServer

@@ -21,8 +21,8 @@ from connector_kafka.testing import KafkaBroker
 from examples.flights import report, search
 from examples.flights.data import Places, prepare
 from examples.flights.feed import Feed
+from examples.flights.harness import fetch_outputs, prepare_servers, start_driver
 from examples.flights.history import DAY, END_OF_TIME, History
-from examples.flights.running import fetch_outputs, prepare_servers, start_driver
 from examples.flights.verify import verify
 
 # The fractions of the flights after which each process is killed, while the rest is being sent.

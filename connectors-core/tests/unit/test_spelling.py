@@ -10,7 +10,7 @@ import pytest
 
 from connectors_core.errors import ConnectorError, InvalidOptionError
 from connectors_core.options import Configured, Setting, option, positive
-from connectors_core.spelling import spell
+from connectors_core.options.spelling import spell
 
 POLL = "scan.poll-interval"
 

@@ -15,7 +15,7 @@ from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.flips.commands import flip
 from connector_release_tools.help_types import with_words
 from connector_release_tools.index.commands import index
-from connector_release_tools.installing.commands import install
+from connector_release_tools.installation.commands import install
 from connector_release_tools.matrix.commands import matrix
 from connector_release_tools.releases.commands import release
 from connector_release_tools.review.commands import review

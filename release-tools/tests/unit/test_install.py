@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from connector_release_tools.cli import app
 from connector_release_tools.environments import Environment
 from connector_release_tools.errors import InstallError, VersionError
-from connector_release_tools.installing.installation_plan import (
+from connector_release_tools.installation.installation_plan import (
     Installation,
     Installer,
     Request,

@@ -15,7 +15,7 @@ from connectors_core.options.keywords import unexpected_keyword
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
-from connectors_core.spelling import by_key, is_by_key, named_by, renamed
+from connectors_core.options.spelling import by_key, is_by_key, named_by, renamed
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from connectors_core._lazy import lazily
 
 if TYPE_CHECKING:
     from connectors_core.schema.ddl import SCHEMA, SchemaLike, parse_schema
-    from connectors_core.schema.nested import (
+    from connectors_core.schema.nested_columns import (
         CastValues,
         cast_column,
         is_any_list,
@@ -22,7 +22,7 @@ else:
         __name__,
         {
             "connectors_core.schema.ddl": ("SCHEMA", "SchemaLike", "parse_schema"),
-            "connectors_core.schema.nested": (
+            "connectors_core.schema.nested_columns": (
                 "CastValues",
                 "cast_column",
                 "is_any_list",

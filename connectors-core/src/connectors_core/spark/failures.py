@@ -25,8 +25,8 @@ from connectors_core.errors import (
     RetryableError,
     error_from_text,
 )
+from connectors_core.options.spelling import spell
 from connectors_core.spark.internals.sessions import exit_status_of_jvm, is_error_of_spark
-from connectors_core.spelling import spell
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _END_OF_PYTHON: Final = re.compile(

@@ -21,6 +21,7 @@ from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lookup.join import JoinType
 from connectors_core.options.keywords import suggesting_keywords
+from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.source.evaluator import RecordEvaluator
@@ -34,7 +35,6 @@ from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
 from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
-from connectors_core.spelling import spelled_as_made
 from connectors_core.table.lookup_table_source import LookupTableSource
 
 

@@ -25,7 +25,7 @@ from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.model import Matrix
 from connector_release_tools.matrix.project import PYPROJECT, Project
-from connector_release_tools.review import generated
+from connector_release_tools.review import github_files
 from connector_release_tools.template.connector import Connector, TemplateState, create
 from connector_release_tools.template.files import Change, File, files_below, read, write
 from connector_release_tools.template.link import LINK
@@ -140,7 +140,7 @@ def scaffold(
     changes = [
         Change(name, read(root / name), File(text.encode())) for name, text in wanted.items()
     ]
-    changes += generated.changes(root, matrix, Maintainers.parse(people))
+    changes += github_files.changes(root, matrix, Maintainers.parse(people))
     changes += _derived(root, matrix, connector.name)
     return Scaffold(
         connector,

@@ -13,7 +13,7 @@ from connector_release_tools.git import Repository
 from connector_release_tools.maintainers import MAINTAINERS, Maintainers
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.review.approval import objections
-from connector_release_tools.review.generated import changes
+from connector_release_tools.review.github_files import changes
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.template.files import write
 from connector_release_tools.terminal import Root

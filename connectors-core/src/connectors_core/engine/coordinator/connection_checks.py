@@ -17,7 +17,7 @@ from connectors_core.errors import (
     FatalError,
     RetryableError,
 )
-from connectors_core.spelling import spell
+from connectors_core.options.spelling import spell
 
 _GRACE_SECONDS: Final = 3.0
 """Extra time in which a check that keeps its timeout can raise its own error."""

@@ -20,7 +20,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import FatalError, UnsupportedError
 from connectors_core.metrics import MetricGroup
 from connectors_core.records import RecordErrorHandler, RecordPolicy
-from connectors_core.schema.nested import cast_column
+from connectors_core.schema.nested_columns import cast_column
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import (

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors_core.schema.nested import CastValues, cast_column
+from connectors_core.schema.nested_columns import CastValues, cast_column
 
 __all__ = ["converted", "explained", "one_batch", "zoned"]
 

@@ -48,7 +48,7 @@ from connectors_core.formats.text.texts import (
     replace_bytes,
     zone_sign,
 )
-from connectors_core.schema.nested import map_entries
+from connectors_core.schema.nested_columns import map_entries
 
 __all__ = [
     "JsonReader",

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 
 from connectors_core.engine.execution.writer_task import conform
-from connectors_core.schema.nested import cast_column, map_entries, nullable_column, nullable_type
+from connectors_core.schema.nested_columns import (
+    cast_column,
+    map_entries,
+    nullable_column,
+    nullable_type,
+)
 from connectors_core.testing.nested_columns import nested_array, nested_batches
 
 REQUIRED = pa.struct([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from connector_release_tools import terminal
-from connector_release_tools.installing.installation_plan import (
+from connector_release_tools.installation.installation_plan import (
     Installer,
     Request,
     Target,
