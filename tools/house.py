@@ -20,8 +20,9 @@ FORBIDDEN = {
     "the path of a machine": re.compile(r"(?<![\w.$}])/(root|work|home/\w+|Users/\w+)/"),
 }
 
-# The limits for a package's src. Split larger classes and modules.
-LINES_OF_A_MODULE = 700
+# The limits of a module, by folder. Split larger modules, and larger classes. A module of tests may
+# be longer: it is a list of cases with their data.
+LINES_OF_A_MODULE = {"src": 700, "tests": 900}
 LINES_OF_A_CLASS = 450
 
 
@@ -48,16 +49,23 @@ def breaches(path: Path) -> list[str]:
     source = path.suffix in SOURCES or (lines and lines[0].startswith("#!"))
     if source and not any(SPDX in line for line in lines[:3]):
         found.append(f"{name}:1: expected `{SPDX}` in the first three lines")
-    if path.suffix == ".py" and name.parts[1:2] == ("src",):
-        found += [f"{name}:{breach}" for breach in too_large(lines)]
+    limit = most_lines(name)
+    if limit is not None:
+        found += [f"{name}:{breach}" for breach in too_large(lines, limit)]
     return found
 
 
-def too_large(lines: list[str]) -> list[str]:
+def most_lines(name: Path) -> int | None:
+    """Return the limit of a module in the src or tests of a package; None for other files."""
+    folder = next((part for part in name.parts[:2] if part in LINES_OF_A_MODULE), None)
+    return LINES_OF_A_MODULE[folder] if folder and name.suffix == ".py" else None
+
+
+def too_large(lines: list[str], limit: int) -> list[str]:
     """Return the classes and modules that are too large, as `line: reason`."""
     found = []
-    if len(lines) > LINES_OF_A_MODULE:
-        found.append(f"1: a module of {len(lines)} lines, the most is {LINES_OF_A_MODULE}")
+    if len(lines) > limit:
+        found.append(f"1: a module of {len(lines)} lines, the most is {limit}")
     for node in ast.walk(ast.parse("\n".join(lines))):
         if isinstance(node, ast.ClassDef) and node.end_lineno is not None:
             size = node.end_lineno - node.lineno + 1

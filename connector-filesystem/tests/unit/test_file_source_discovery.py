@@ -3,118 +3,37 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import fsspec
-import orjson
 import pyarrow as pa
 import pytest
-from faulty_files import FaultyFiles, Storage
+from file_discovery import (
+    Context,
+    MadeUp,
+    enumerating,
+    files,
+    monitored,
+    restored,
+    started,
+    take_all,
+    write,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connector_filesystem import FileOrder, FileSource, PathTime
-from connector_filesystem.filesystem import FileLocation, FileStatus
+from connector_filesystem.filesystem import FileStatus
 from connector_filesystem.source.enumerator import FileEnumerator, FileEnumeratorState
-from connector_filesystem.source.listing import LeftOut, Listing, list_elsewhere
-from connector_filesystem.source.memory import EachVersion, ListedFiles
-from connector_filesystem.source.reader import read_split
+from connector_filesystem.source.memory import ListedFiles
 from connectors_core.errors import (
     ConfigurationError,
     FatalError,
     InvalidOptionError,
     RetryableError,
-    SplitChangedError,
-    StateCorruptedError,
 )
-from connectors_core.metrics import MetricGroup
-
-
-class Context:
-    """A coordinator whose worker calls run when a test triggers them."""
-
-    def __init__(self, readers=(0,), event_time_order=False):
-        self.registered_readers = frozenset(readers)
-        self.current_parallelism = len(readers)
-        self.event_time_order = event_time_order
-        self.metric_group = MetricGroup()
-        self.assigned = []
-        self.ended = []
-        self.calls = []
-
-    def call_async(self, call, handler, *, initial_delay=timedelta(0), period=None):
-        self.calls.append((call, handler, period))
-
-    def run_calls(self):
-        pending, self.calls = self.calls, [each for each in self.calls if each[2] is not None]
-        for call, handler, _ in pending:
-            try:
-                result = call()
-            except Exception as exc:
-                handler(None, exc)
-            else:
-                handler(result, None)
-
-    def split_found(self, split):
-        return split.event_time_lower_bound()
-
-    def assign_split(self, split, subtask_id):
-        self.assigned.append((subtask_id, split))
-
-    def signal_no_more_splits(self, subtask_id):
-        self.ended.append(subtask_id)
-
-    @property
-    def names(self):
-        return [split.path.rpartition("/")[2] for _, split in self.assigned]
-
-
-def write(path, mtime, content="x\n1\n"):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    os.utime(path, (mtime, mtime))
-
-
-def files(source):
-    return [
-        source._selection.relative(file.path)
-        for file in source._selection.files(may_be_missing=False)
-    ]
-
-
-def take_all(enumerator, context, reader=0):
-    """Request splits until none is left, and return the names of the assigned files."""
-    before = len(context.assigned)
-    while True:
-        count = len(context.assigned)
-        enumerator.handle_split_request(reader)
-        if len(context.assigned) == count:
-            return context.names[before:]
-
-
-def monitored(path, **options):
-    return FileSource(path, schema="x INT", monitor_interval=timedelta(seconds=1), **options)
-
-
-def started(source, context):
-    """Return an enumerator that has listed once."""
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
-    return enumerator
-
-
-def restored(source, enumerator, context):
-    serializer = source.enumerator_state_serializer()
-    data = serializer.serialize(enumerator.snapshot_state(1))
-    again = source.restore_enumerator(context, serializer.deserialize(serializer.version, data))
-    again.start()
-    return again
-
 
 # --- Selection -----------------------------------------------------------------------------------
 
@@ -190,6 +109,17 @@ def test_a_path_without_its_partition_column(tmp_path):
         source.create_enumerator(context).start()
         with pytest.raises(FatalError, match=name):
             context.run_calls()
+
+
+def test_patterns_match_the_same_files_as_in_fsspec(tmp_path):
+    for name in ("a.csv", "a/b.csv", "a/c/d.csv", "b/a/c.csv", "b/x.json", "ab/cd/ef/g.csv"):
+        write(tmp_path / name, 100)
+    fs = fsspec.filesystem("file")
+    for pattern in ("*", "*.csv", "a*", "*/*.csv", "**/*.csv", "a/**", "[ab]/*", "?/c", "*/a"):
+        matches = fs.glob(f"{tmp_path}/{pattern}")
+        expected = sorted({path for match in matches for path in fs.find(match)})
+        found = FileSource(f"{tmp_path}/{pattern}")._selection.files(may_be_missing=False)
+        assert [file.path for file in found] == expected, pattern
 
 
 # --- Bounded -------------------------------------------------------------------------------------
@@ -382,36 +312,6 @@ def test_a_clock_that_runs_ahead_does_not_hide_other_files(tmp_path):
     assert context.names == ["future.csv", "now.csv"]
 
 
-def listed(files):
-    return Listing({file.path: file for file in files}, complete=bool(files))
-
-
-class MadeUp:
-    """A selection with files that a test invents."""
-
-    def __init__(self, source):
-        self._source = source._selection
-        self.found = []
-
-    def listing(self, *, may_be_missing):
-        return listed(self.found)
-
-    def __getattr__(self, name):
-        return getattr(self._source, name)
-
-
-def enumerating(listing, context, order, *, seconds=1, **settings):
-    """Return an enumerator that lists at an interval, and waits for no late files."""
-    return FileEnumerator(
-        context,
-        listing,
-        order=order,
-        monitor_interval=timedelta(seconds=seconds),
-        late_file_window=timedelta(0),
-        **settings,
-    )
-
-
 @pytest.mark.parametrize("order", list(FileOrder))
 def test_state_stays_small(order):
     source = monitored("/data", order=order)
@@ -519,282 +419,6 @@ def test_exceeding_the_capacity_of_the_filter_is_reported_once(caplog, order, co
     assert 1 - len(before.lacking(others)) / len(others) == pytest.approx(share, abs=0.02)
 
 
-# --- Files in any order --------------------------------------------------------------------------
-
-
-def test_in_any_order_each_file_is_read_once_however_late_it_arrives(tmp_path):
-    write(tmp_path / "m.csv", 10_000)
-    source = monitored(tmp_path, order="any", late_file_window=timedelta(0))
-    context = Context()
-    enumerator = started(source, context)
-    assert take_all(enumerator, context) == ["m.csv"]
-    write(tmp_path / "a.csv", 5)
-    context.run_calls()
-    assert take_all(enumerator, context) == []  # the waiting reader already has it
-    assert context.names == ["m.csv", "a.csv"]
-    later = Context()
-    again = restored(source, enumerator, later)
-    write(tmp_path / "b.csv", 1)
-    write(tmp_path / "m.csv", 9_999)  # a replaced file is a new file
-    later.run_calls()
-    later.run_calls()
-    assert take_all(again, later) == ["b.csv", "m.csv"]
-    assert "lateFiles" not in later.metric_group.counters
-    state = again.snapshot_state(1)
-    assert len(state.read) == 3 * 12
-    assert [len(group.files) for group in state.gone] == [12]  # the replaced file
-
-
-@pytest.mark.parametrize(("former", "order"), list(itertools.permutations(map(str, FileOrder), 2)))
-def test_a_change_of_order_rereads_no_file(tmp_path, former, order):
-    for number in range(3):
-        write(tmp_path / f"{number}.csv", 1000 + number)
-    context = Context()
-    enumerator = monitored(tmp_path, order=former).create_enumerator(context)
-    enumerator.start()
-    context.run_calls()
-    assert take_all(enumerator, context) == ["0.csv", "1.csv", "2.csv"]
-    later = Context()
-    again = restored(monitored(tmp_path, order=order), enumerator, later)
-    # A snapshot before the first listing also keeps the whole state.
-    again = restored(monitored(tmp_path, order=order), again, later)
-    write(tmp_path / "3.csv", 1003)
-    later.calls = later.calls[1:]
-    later.run_calls()
-    assert take_all(again, later) == ["3.csv"]
-    for back in (order, former):
-        last = Context()
-        again = restored(monitored(tmp_path, order=back), again, last)
-        last.run_calls()
-        assert take_all(again, last) == []
-        assert "lateFiles" not in last.metric_group.counters
-
-
-def test_removed_files_are_forgotten_unless_all_files_are_gone():
-    now = [0.0]
-    memory = EachVersion(60.0, b"", clock=lambda: now[0])
-    a, b = (FileStatus(path=f"/data/{name}", size=1, modification_time=1) for name in "ab")
-    memory.take([a, b], complete=True)
-    for moment, files, complete, known in (
-        (100, [], False, True),  # the disk is not mounted
-        (300, [b], True, True),
-        (350, [b], True, True),
-        (361, [b], True, False),
-    ):
-        now[0] = moment
-        memory.take(files, complete=complete)
-        assert memory.sort_out([a, b])[0] == ([] if known else [a])
-    memory.take([a, b], complete=True)
-    assert EachVersion(60.0, memory.fields()["read"]).sort_out([a, b]) == ([], [])
-    with pytest.raises(StateCorruptedError):
-        EachVersion(60.0, b"short")
-
-
-def test_removed_files_are_forgotten_even_if_the_driver_restarts_often():
-    source = monitored("/data", order="any")
-    serializer = source.enumerator_state_serializer()
-    a, b = (FileStatus(path=f"/data/{name}.csv", size=1, modification_time=1) for name in "ab")
-
-    def life(files, state, clock):
-        """Run a driver for 40 seconds, and return the names it read and its stored state."""
-        now = [clock]
-        listing, context = MadeUp(source), Context()
-        listing.found = files
-        enumerator = enumerating(
-            listing,
-            context,
-            FileOrder.ANY,
-            seconds=40,
-            forget_after=timedelta(seconds=60),
-            state=None if state is None else serializer.deserialize(2, state),
-            clock=lambda: now[0],
-        )
-        enumerator.start()
-        context.run_calls()
-        now[0] += 40
-        context.run_calls()
-        return take_all(enumerator, context), serializer.serialize(enumerator.snapshot_state(1))
-
-    read, first = life([a, b], None, 5e6)
-    assert read == ["a.csv", "b.csv"]
-    _, second = life([b], first, 1e6)  # each machine's clock has a different origin
-    assert life([a, b], second, 0.0)[0] == []  # gone for 40 seconds
-    _, third = life([b], second, 3e6)
-    assert life([a, b], third, 0.0)[0] == ["a.csv"]  # gone for 80 seconds
-    assert len(third) < len(second)
-
-    older = orjson.loads(first)
-    del older["gone"]  # an older state lacks this field
-    assert life([a, b], orjson.dumps(older), 0.0)[0] == []
-
-
-@pytest.mark.parametrize(("forget_after", "again"), [("0 s", ["a.csv"]), ("7 d", [])])
-def test_forget_after_sets_how_long_a_removed_file_counts_as_read(tmp_path, forget_after, again):
-    for name in ("a.csv", "b.csv"):
-        write(tmp_path / name, 100)
-    source = FileSource.from_options(
-        {
-            "path": str(tmp_path),
-            "schema": "x INT",
-            "source.monitor-interval": "1 s",
-            "source.order": "any",
-            "source.forget-after": forget_after,
-        }
-    )
-    context = Context()
-    enumerator = started(source, context)
-    assert take_all(enumerator, context) == ["a.csv", "b.csv"]
-    (tmp_path / "a.csv").unlink()
-    context.run_calls()
-    context.run_calls()
-    write(tmp_path / "a.csv", 100)
-    context.run_calls()
-    assert context.names[2:] + take_all(enumerator, context) == again
-
-
-def test_an_object_rewritten_with_the_same_content_is_read_once():
-    memory = EachVersion(60.0, b"")
-    memory.take([FileStatus("/a", 1, 1, '"tag"')], complete=True)
-    other = FileStatus("/a", 1, 1, '"other"')
-    assert memory.sort_out([FileStatus("/a", 1, 2, "tag"), other]) == ([other], [])
-
-
-# --- Skipped files -------------------------------------------------------------------------------
-
-
-def test_links_are_followed_inside_the_path_and_reported_outside(tmp_path, caplog):
-    top, outside = tmp_path / "in", tmp_path / "outside"
-    for path in (top / "a.csv", top / "sub" / "b.csv", top / "..data" / "c.csv", outside / "d.csv"):
-        write(path, 100)
-    os.mkfifo(top / "pipe.csv")
-    for name, target in {
-        "c.csv": "..data/c.csv",
-        "again.csv": "a.csv",
-        "folder": "..data",
-        "round": "../in",
-        "sub/up": "..",
-        "gone.csv": "nothing",
-        "itself": "itself",
-        "out.csv": outside / "d.csv",
-        "out": outside,
-        "z/none": top / "sub",
-    }.items():
-        link = top / name
-        link.parent.mkdir(exist_ok=True)
-        link.symlink_to(target)
-    source, context = FileSource(top, schema="x INT"), Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    with caplog.at_level(logging.INFO):
-        context.run_calls()
-    assert sorted(take_all(enumerator, context)) == ["a.csv", "b.csv", "c.csv"]
-    listing = source._selection.listing(may_be_missing=False)
-    assert {os.path.relpath(path, top): reason for path, reason in listing.left_out.items()} == {
-        "..data": LeftOut.HIDDEN,
-        "again.csv": LeftOut.SAME_FILE,
-        "folder/c.csv": LeftOut.SAME_FILE,
-        "z/none/b.csv": LeftOut.SAME_FILE,
-        "round": LeftOut.BROKEN_LINK,
-        "sub/up": LeftOut.BROKEN_LINK,
-        "z/none/up": LeftOut.BROKEN_LINK,
-        "gone.csv": LeftOut.BROKEN_LINK,
-        "itself": LeftOut.BROKEN_LINK,
-        "out.csv": LeftOut.OUTSIDE,
-        "out": LeftOut.OUTSIDE,
-        "pipe.csv": LeftOut.SPECIAL,
-    }
-    gauges = context.metric_group.gauges
-    assert gauges["leftOutFiles"] == len(listing.left_out)
-    assert gauges["leftOutFiles.outside"] == 2
-    warned = "".join(each.getMessage() for each in caplog.records if each.levelname == "WARNING")
-    for name in ("round", "gone.csv", "itself", "out.csv", "pipe.csv"):
-        assert str(top / name) in warned
-    assert "again.csv" not in warned
-    assert "again.csv" in caplog.text
-
-
-def test_discovery_ends_if_folders_link_to_each_other(tmp_path):
-    for name in "abcdef":
-        write(tmp_path / f"_{name}" / f"{name}.csv", 100)
-        for other in "abcdef":
-            (tmp_path / f"_{name}" / f"to_{other}").symlink_to(tmp_path / f"_{other}")
-    (tmp_path / "start").symlink_to("_a")
-    assert sorted(name.rpartition("/")[2] for name in files(FileSource(tmp_path))) == [
-        f"{name}.csv" for name in "abcdef"
-    ]
-
-
-def test_a_linked_file_is_read_and_its_change_is_detected(tmp_path):
-    write(tmp_path / ".v1" / "a.csv", 100, "x\n1\n")
-    (tmp_path / "a.csv").symlink_to(".v1/a.csv")
-    source = FileSource(tmp_path, schema="x INT")
-    (file,) = source._selection.files(may_be_missing=False)
-    (split,) = source._selection.splits_of(file)
-    assert sum(chunk.batch.num_rows for chunk in read_split(source.read_settings(), split)) == 1
-    write(tmp_path / ".v2" / "a.csv", 200, "x\n2\n")
-    (tmp_path / "a.csv").unlink()
-    (tmp_path / "a.csv").symlink_to(".v2/a.csv")
-    with pytest.raises(SplitChangedError):
-        list(read_split(source.read_settings(), split))
-
-
-def test_skipped_files_are_counted_at_every_listing_and_reported_once(tmp_path, caplog):
-    for name in ("a.csv", "_SUCCESS", "b.csv.tmp", ".c.csv", "skip/d.csv"):
-        write(tmp_path / name, 100)
-    write(tmp_path / "empty.csv", 100, "")
-    source = monitored(tmp_path, path_regex=r"[^/]*")
-    context = Context()
-    enumerator = source.create_enumerator(context)
-    enumerator.start()
-    with caplog.at_level(logging.INFO):
-        context.run_calls()
-        for name in ("_SUCCESS", "b.csv.tmp", ".c.csv", "skip/d.csv", "empty.csv"):
-            assert str(tmp_path / name) in caplog.text
-        caplog.clear()
-        context.run_calls()
-        assert caplog.text == ""
-        (tmp_path / "b.csv.tmp").rename(tmp_path / "b.csv")
-        for number in range(25):
-            write(tmp_path / f"_{number:02d}", 100)
-        context.run_calls()
-    assert "and 5 more" in caplog.text
-    assert take_all(enumerator, context) == ["a.csv", "b.csv"]
-    gauges = context.metric_group.gauges
-    assert {name: value for name, value in gauges.items() if "leftOut" in name} == {
-        "leftOutFiles": 29,
-        "leftOutFiles.hidden": 27,
-        "leftOutFiles.incomplete": 0,
-        "leftOutFiles.unmatched": 1,
-        "leftOutFiles.empty": 1,
-    }
-
-
-def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
-    write(tmp_path / "a.csv", 100)
-    write(tmp_path / "closed" / "b.csv", 100)
-    scan = os.scandir
-
-    def refuse(path):
-        if str(path).endswith("closed"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)  # the user of the tests can be root
-    with pytest.raises(ConfigurationError, match="closed"):
-        FileSource(tmp_path)._selection.files(may_be_missing=False)
-
-
-def test_patterns_match_the_same_files_as_in_fsspec(tmp_path):
-    for name in ("a.csv", "a/b.csv", "a/c/d.csv", "b/a/c.csv", "b/x.json", "ab/cd/ef/g.csv"):
-        write(tmp_path / name, 100)
-    fs = fsspec.filesystem("file")
-    for pattern in ("*", "*.csv", "a*", "*/*.csv", "**/*.csv", "a/**", "[ab]/*", "?/c", "*/a"):
-        matches = fs.glob(f"{tmp_path}/{pattern}")
-        expected = sorted({path for match in matches for path in fs.find(match)})
-        found = FileSource(f"{tmp_path}/{pattern}")._selection.files(may_be_missing=False)
-        assert [file.path for file in found] == expected, pattern
-
-
 def test_a_failed_listing_is_retried(tmp_path):
     source = monitored("/data")
     listing, context = MadeUp(source), Context()
@@ -840,62 +464,3 @@ def test_available_now_lists_once_more_and_ends(tmp_path):
     later.run_calls()
     assert take_all(again, later) == ["c.csv"]
     assert later.ended == [0]
-
-
-# --- Locations -----------------------------------------------------------------------------------
-
-
-def test_paths_stay_inside_a_location():
-    location = FileLocation("/data/*.csv")
-    assert location.root == "/data"
-    assert location.join("a", "b.csv") == "/data/a/b.csv"
-    for bad in ("../a", "/etc/passwd", "a/../../b"):
-        with pytest.raises(InvalidOptionError):
-            location.join(bad)
-    with pytest.raises(InvalidOptionError):
-        location.relative("/other/a.csv")
-    assert location.relative("/data/x/a.csv") == "x/a.csv"
-
-
-def test_secrets_of_a_location_are_masked():
-    location = FileLocation("s3://user:word@bucket/x?token=t", {"secret": "hidden", "region": "eu"})
-    assert "word" not in repr(location)
-    assert "hidden" not in repr(location)
-    assert "=t" not in repr(location)
-    assert "eu" in repr(location)
-
-
-@pytest.mark.parametrize("pattern", ["", "/*.csv", "/**", "/*/*.csv"])
-def test_an_unreadable_remote_folder_is_an_error_and_not_empty(tmp_path, monkeypatch, pattern):
-    """`find` and `glob` of fsspec treat the failure as a folder without files."""
-    (tmp_path / "sub").mkdir()
-    for name in ("a.csv", "sub/b.csv"):
-        (tmp_path / name).write_text("1\n")
-    failing = str(tmp_path / "sub" if pattern != "/*.csv" else tmp_path)
-    with Storage().embedded() as address:
-        location = FileLocation(f"{address}{tmp_path}{pattern}")
-        listing = Listing()
-        list_elsewhere(location, lambda *_: None, listing)
-        wanted = {"": 2, "/*.csv": 1, "/**": 2, "/*/*.csv": 1}
-        assert len(listing.files) == wanted[pattern]
-
-        list_folder = FaultyFiles.ls
-
-        def ls(self, path, **settings):
-            if path == failing:
-                raise ConnectionResetError("the storage has gone")
-            return list_folder(self, path, **settings)
-
-        monkeypatch.setattr(FaultyFiles, "ls", ls)
-        with pytest.raises(ConnectionResetError):
-            list_elsewhere(location, lambda *_: None, Listing())
-
-
-def test_the_listing_of_a_remote_file_is_the_file_itself(tmp_path):
-    (tmp_path / "a.csv").write_text("1\n")
-    with Storage().embedded() as address:
-        listing = Listing()
-        list_elsewhere(FileLocation(f"{address}{tmp_path}/a.csv"), lambda *_: None, listing)
-        assert list(listing.files) == [str(tmp_path / "a.csv")]
-        with pytest.raises(FileNotFoundError):
-            list_elsewhere(FileLocation(f"{address}{tmp_path}/none"), lambda *_: None, listing)

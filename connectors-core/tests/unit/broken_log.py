@@ -6,6 +6,24 @@ from __future__ import annotations
 from toy_connector import LogEnumerator, LogReader, LogState
 
 
+class RefusesASecondClose:
+    closed = False
+
+    def close(self):
+        if self.closed:
+            raise RuntimeError("closed already")
+        self.closed = True
+
+
+class ClosesItsClient:
+    def start(self):
+        self.client = object()
+        super().start()
+
+    def close(self):
+        self.client = self.client
+
+
 class SwallowsPoison(LogReader):
     def bad(self, split, position, line, error):
         pass

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import broken_enumerators
 import broken_log
 import broken_outages
+import broken_readers
 import broken_units
 import pytest
 import test_suites_see_broken_sinks as broken_sinks
@@ -27,12 +29,12 @@ BY_KIND = {
         *broken_outages.OUTAGE_COMMITTERS,
     },
     "a bad record that is not the last of its split": {
-        broken_units.SkipsTheLineBehindABadOne,
-        broken_units.ForgetsTheSizeOfABadLine,
-        broken_units.MeetsABadRecordAgain,
-        broken_units.PlacesABadRecordInItsBatch,
-        broken_units.PlacesABadRecordAtItsBatch,
-        broken_units.PlacesABadRecordSinceItsStart,
+        broken_readers.SkipsTheLineBehindABadOne,
+        broken_readers.ForgetsTheSizeOfABadLine,
+        broken_readers.MeetsABadRecordAgain,
+        broken_log.PlacesABadRecordInItsBatch,
+        broken_readers.PlacesABadRecordAtItsBatch,
+        broken_readers.PlacesABadRecordSinceItsStart,
     },
     "values that are hard to preserve, written": {
         broken_sinks.WritesDecimalsAsFloats,
@@ -50,16 +52,16 @@ BY_KIND = {
         broken_sources.ReadsToTheEndThatItFinds,
     },
     "several splits that wait when some are handed back": {
-        broken_units.DropsWhatComesBackLate,
-        broken_units.PutsSeveralInPlaceOfWhatWaits,
-        broken_units.ForgetsWhatCameBack,
-        broken_units.ForgetsWhatCameBackAlone,
+        broken_enumerators.DropsWhatComesBackLate,
+        broken_enumerators.PutsSeveralInPlaceOfWhatWaits,
+        broken_enumerators.ForgetsWhatCameBack,
+        broken_enumerators.ForgetsWhatCameBackAlone,
     },
     "pause and resume": {
-        broken_units.PausesNothing,
-        broken_units.ResumesNothing,
-        broken_units.DropsWhatIsPaused,
-        broken_units.BeginsAPausedSplitAgain,
+        broken_readers.PausesNothing,
+        broken_readers.ResumesNothing,
+        broken_readers.DropsWhatIsPaused,
+        broken_readers.BeginsAPausedSplitAgain,
     },
 }
 # Each of these connectors is run and fails the intended case.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from other_driver import HeldBy
-from toy_source import reader_task, rows_of
+from toy_source import ToySource, fresh_store, reader_task, rows_of
 
 from connectors_core.engine.coordinator.plan_log import (
     complete_reports,
@@ -15,7 +15,10 @@ from connectors_core.engine.coordinator.plan_log import (
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import read_entry
+from connectors_core.source import SplitTraits
 from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
+
+LIVE = SplitTraits(end=False)
 
 
 class Crash(Exception):
@@ -192,3 +195,17 @@ class Driver:
 
     def watermarks(self, uid):
         return [plan.sources[uid].watermark for _, plan in sorted(self.plans.items())]
+
+
+def source_of(*sizes, first=10, **fields):
+    rows = {f"s{i:02}": list(range(first, first + size)) for i, size in enumerate(sizes)}
+    return ToySource(rows, **fields)
+
+
+def driver_of(source, *, store=None, **fields):
+    options = {
+        key: fields.pop(key)
+        for key in ("available_now", "trigger_interval", "groups")
+        if key in fields
+    }
+    return Driver(store or fresh_store(), {"s": {"source": source} | fields}, **options)
