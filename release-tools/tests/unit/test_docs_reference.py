@@ -75,7 +75,7 @@ class Part(never_installed.Thing):
     def untold(self): ...
 
     def _private(self):
-        """Nobody's."""
+        """Not public."""
 
 
 def helper(a, /, b=1, *args, c: str = "x", **rest) -> None:
@@ -117,7 +117,7 @@ def reference(tmp_path):
 
 def test_exported_names_are_documented_under_the_name_of_the_module(reference):
     page = reference.page("one")
-    assert page.startswith("# one\n\n:::{py:module} one\n")
+    assert page.startswith("# one API\n\n:::{py:module} one\n")
     assert "::::{py:class} Part\n\n*Experimental.*\n\nA part." in page
     assert ":ivar size: How large\n  it is." in page
     assert "Derives from `never_installed.Thing`." in page

@@ -159,6 +159,18 @@ def test_every_page_of_a_connector_links_to_the_same_page_of_its_other_versions(
     assert not versions("docs/deploy.html")
 
 
+def test_the_title_of_an_api_page_differs_from_that_of_its_package(repository):
+    assert run(repository).exit_code == 0
+    site = repository / "build" / "site"
+
+    def title(name: str) -> str:
+        return (site / name).read_text().partition("<title>")[2].partition("</title>")[0]
+
+    assert title("connector-one/README.html").startswith("connector-one")
+    assert title("connector-one/api/connector_one.html").startswith("connector_one API")
+    assert title("connector-one/2/api/connector_one.html").startswith("connector_one API")
+
+
 def test_proposals_are_not_in_the_sidebar_but_on_the_page_of_the_process(repository):
     proposal = "---\nstatus: draft\n---\n\n# FLIP 0001: A thing\n"
     write(repository, {"flips/0001-a.md": proposal, "FLIP-PROCESS.md": "# Process\n"})

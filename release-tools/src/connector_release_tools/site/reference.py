@@ -75,7 +75,8 @@ class Reference:
             raise DocsError(
                 f"{name} has no __all__", hint="add `__all__`, or remove the module from the list"
             )
-        parts = [f"# {name}", self._directive("py:module", name), *_text(module)]
+        # The suffix distinguishes `connector_kafka` from the package's page, `connector-kafka`.
+        parts = [f"# {name} API", self._directive("py:module", name), *_text(module)]
         elsewhere = []
         targets = {name: _target(module, name) for name in sorted(map(str, module.exports))}
         for exported, target in sorted(targets.items(), key=lambda each: self._place(*each)):
