@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds words and phrases that `docs/dev/style.md` advises against: `python tools/prose.py`.
 
-It checks pages, docstrings, comments, and messages.
+It checks pages, docstrings, comments, and messages, those of tests and templates too.
 """
 
 from __future__ import annotations
@@ -40,14 +40,28 @@ TELLTALES = {
     r"\bsign of life\b": "heartbeat",
     r"\btime-outs?\b": "timeout",
     r"\bways? out\b(?! of)": "option, hint",
-    r"\b(?:initialis|serialis|organis|recognis|optimis|normalis|summaris)(?:e|es|ed|ing|er|ers|"
+    # Apart from the attribute of a module in Ivy.
+    r"\borganisation\b(?![:=])|\borganis(?:e|es|ed|ing|er|ers)\b": "American spelling",
+    r"\b(?:initialis|serialis|recognis|optimis|normalis|summaris)(?:e|es|ed|ing|er|ers|"
     r"ation)\b": "American spelling",
     r"\bto begin with\b": "initial, bootstrap",
     r"\b(?:gave|gives?) a sign\b": "send a heartbeat",
     r"\ba fault of the (?:connector|library)\b": "a bug in the connector",
     r"\bmay be repeated\b": "can be repeated",
 }  # fmt: skip
-PATTERN = re.compile("|".join(f"(?:{each})" for each in TELLTALES), re.IGNORECASE)
+# A phrase can continue on the next line, which may be indented.
+PATTERN = re.compile(
+    "|".join(f"(?:{each})" for each in TELLTALES).replace(" ", r"\s+"), re.IGNORECASE
+)
+# They list tell-tale phrases, or repeat what is written elsewhere.
+EXEMPT = {
+    "docs/dev/style.md",
+    "docs/reference/public-api.md",
+    "tests/unit/test_prose.py",
+    "tools/prose.py",
+}
+# The syntax of templates, which is also in the names of their files.
+PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 
 def files() -> list[str]:
@@ -57,30 +71,42 @@ def files() -> list[str]:
     return sorted(
         name
         for name in listed.split("\0")
-        if name.endswith((".md", ".py"))
+        if PLACEHOLDER.sub("", name).endswith((".md", ".py"))
         and (ROOT / name).is_file()
-        and not re.search(r"(^|/)(CHANGELOG\.md|tests/|testing/)", name)
-        and name not in ("docs/dev/style.md", "docs/reference/public-api.md", "tools/prose.py")
+        and Path(name).name != "CHANGELOG.md"
+        and name not in EXEMPT
     )
 
 
 def passages(name: str) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each piece of prose in a file."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    if name.endswith(".md"):
+    if name.endswith(".py") and not PLACEHOLDER.search(name):
+        yield from passages_of_code(text)
+    elif PLACEHOLDER.sub("", name).endswith(".md"):
         without_code = re.sub(
             r"^```.*?^```$|^<!-- options of .*?<!-- end -->$",
             lambda match: "\n" * match.group().count("\n"),
             text,
             flags=re.MULTILINE | re.DOTALL,
         )
-        line = 1
-        for paragraph in re.split(r"(\n\s*\n)", without_code):
-            yield line, paragraph
-            line += paragraph.count("\n")
-        return
-    if "{{" in name or "{%" in name:
-        return
+        yield from paragraphs(without_code)
+    else:
+        # The code of a template cannot be parsed, so all of it counts as prose.
+        text = re.sub(r"^ *#", lambda match: " " * len(match.group()), text, flags=re.MULTILINE)
+        yield from paragraphs(text)
+
+
+def paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each paragraph."""
+    line = 1
+    for paragraph in re.split(r"(\n\s*\n)", text):
+        yield line, paragraph
+        line += paragraph.count("\n")
+
+
+def passages_of_code(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each string and comment in Python code."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
@@ -99,7 +125,7 @@ def breaches(name: str) -> list[str]:
     """Return the tell-tale phrases of a file, as `path:line: phrase: advice`."""
     found = []
     for line, text in passages(name):
-        for match in PATTERN.finditer(re.sub(r"\s+", lambda m: " " * len(m.group()), text)):
+        for match in PATTERN.finditer(text):
             phrase = re.sub(r"\s+", " ", match.group())
             advice = next(
                 advice

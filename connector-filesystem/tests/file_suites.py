@@ -63,7 +63,7 @@ SINK = Capabilities(
     ),
     cannot={
         Capability.LEASES: "names of files are unique by themselves",
-        Capability.REWRITING: "what is staged stays until it is committed or swept",
+        Capability.REWRITING: "staged files stay until they are committed or swept",
         Capability.WRITER_STATE: "every file stands by itself",
         Capability.TOPOLOGIES: "every file is committed as it was written",
         Capability.OUTAGES: SOURCE.cannot[Capability.OUTAGES],

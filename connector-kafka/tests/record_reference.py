@@ -19,7 +19,7 @@ class _Cursor:
 
     def take(self, size: int) -> bytes:
         if size < 0 or self.at + size > len(self.data):
-            raise RefusedError("behind the end")
+            raise RefusedError("after the end")
         self.at += size
         return self.data[self.at - size : self.at]
 

@@ -176,9 +176,9 @@ def test_files_and_a_log_are_read_over_restarts_before_at_and_after_the_switch(
         assert switched() == (point == FaultPoint.AFTER_PLAN)
     with build(parallelism=1) as pipeline:
         pipeline.start()
-        wait_until(lambda: sink.read().num_rows == 45, "what was there", pipeline)
+        wait_until(lambda: sink.read().num_rows == 45, "the existing rows", pipeline)
         topic.write("p1", range(45, 50))
-        wait_until(lambda: sink.read().num_rows == 50, "what was appended", pipeline)
+        wait_until(lambda: sink.read().num_rows == 50, "the appended rows", pipeline)
     topic.write("p0", range(50, 60))
     with build() as pipeline:
         assert pipeline.run(available_now=True)

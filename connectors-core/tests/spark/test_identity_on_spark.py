@@ -150,7 +150,7 @@ def test_a_changed_pipeline_is_refused_and_the_original_one_resumes(
         assert all(way in str(refusal.value) for way in refusal.value.ways_out)
     assert {uid: counts(DirectorySink(root / uid)) for uid in Shape().sinks} == before
 
-    for folder in ("checkpoint", "state"):  # the first way out: restore the files
+    for folder in ("checkpoint", "state"):  # the first option: restore the files
         if damage is not nothing:
             shutil.copytree(stopped / folder, root / folder, dirs_exist_ok=True)
     with build(spark, root, Shape()) as pipeline:

@@ -145,7 +145,7 @@ def test_a_source_without_a_sink_is_not_read(
 
 
 def fails(indices: pa.Array) -> pa.RecordBatch:
-    raise ValueError(f"{len(indices)} rows that nobody wants")
+    raise ValueError(f"{len(indices)} rows that no one wants")
 
 
 def test_a_batch_run_writes_dead_letters_and_can_end_at_a_record(
@@ -650,7 +650,7 @@ def test_a_second_driver_is_refused(spark: SparkSession, tmp_path: Path) -> None
         assert "LeaseError" in second.stderr
         assert f"pid {os.getpid()}" in second.stderr
         log.write("a", range(10, 20))
-        wait_until(lambda: sum(counts(sink).values()) == 20, "the first goes on", pipeline)
+        wait_until(lambda: sum(counts(sink).values()) == 20, "the first continues", pipeline)
     with build() as pipeline:  # the released lease is free
         pipeline.start()
     assert counts(sink) == once(range(20))

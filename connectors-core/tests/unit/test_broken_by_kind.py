@@ -46,7 +46,7 @@ BY_KIND = {
         broken_sources.ReadsNoNegativeZero,
         broken_sources.NormalizesTexts,
     },
-    "rows behind the end of a bounded source, then a restart": {
+    "rows after the end of a bounded source, then a restart": {
         broken_sources.MovesTheEnd,
         broken_log.FindsMoreBehindTheEnd,
         broken_sources.ReadsToTheEndThatItFinds,

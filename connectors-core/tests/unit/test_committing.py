@@ -418,7 +418,7 @@ def test_created_committers_are_closed_if_another_one_cannot_be_created():
     class Unmade(Target):
         def create_committer(self, context):
             if context.trigger_interval == 2.5 and "created" in self.log:
-                raise InvalidOptionError("the time-out is too short for the trigger interval")
+                raise InvalidOptionError("the timeout is too short for the trigger interval")
             return super().create_committer(context)
 
     first, second = Target(), Unmade(parallelism=2)

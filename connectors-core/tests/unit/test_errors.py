@@ -32,7 +32,7 @@ EXAMPLES: dict[type[ConnectorError], Callable[[], ConnectorError]] = {
         "no closing quote", split_id="file-1", position="line 7", raw=b'a,"b', option="format"
     ),
     IdentityError: lambda: IdentityError(
-        "order changed", expected=["a", "b"], found=["b", "a"], ways_out=["go back", "start anew"]
+        "order changed", expected=["a", "b"], found=["b", "a"], ways_out=["go back", "start again"]
     ),
     LeaseError: lambda: LeaseError("held", holder={"host": "h", "pid": 3}, found="h, 3"),
     MissingDependencyError: lambda: MissingDependencyError(

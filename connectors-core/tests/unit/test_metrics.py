@@ -234,5 +234,5 @@ def test_instrument_names_are_valid_in_prometheus():
 
 
 def test_without_an_sdk_no_metrics_are_recorded():
-    telemetry = Telemetry(lambda: pytest.fail("nobody asks"))
+    telemetry = Telemetry(lambda: pytest.fail("no one asks"))
     Instruments().add(telemetry)

@@ -66,7 +66,7 @@ test = ["pytest"]
 WORKFLOW = """\
 jobs:
   connector:
-    uses: somebody/release-tools/.github/workflows/connector.yml@main
+    uses: someone/release-tools/.github/workflows/connector.yml@main
     with:
       connector: connector-one
 """

@@ -41,7 +41,7 @@ class Tree(GitTree):
         return self.invoke("template", *arguments, input=input)
 
     def create(self, name: str, *options: str) -> None:
-        answers = ("--description", f"{name} system", "--owner", "somebody", "--source")
+        answers = ("--description", f"{name} system", "--owner", "someone", "--source")
         result = self.run("create", name, *answers, *(options or ("--sink",)))
         assert result.exit_code == 0, result.output
         self.commit({})

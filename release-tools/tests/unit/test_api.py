@@ -17,7 +17,7 @@ licences = ["Apache-2.0"]
 [tool.release-tools.api]
 page = "{PAGE}"
 [tool.release-tools.api.inside]
-"benchmarks/*.py" = "they measure what nobody else may touch"
+"benchmarks/*.py" = "they measure what no one else may touch"
 """
 CONNECTOR_INIT = '''\
 """One."""

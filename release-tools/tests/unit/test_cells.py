@@ -428,5 +428,5 @@ def test_an_interrupted_run_ends_the_program_and_its_children(tmp_path: Path):
 
 
 def test_a_missing_program_is_reported(tmp_path: Path):
-    with pytest.raises(ProgramError, match="the program nobody-has-this was not found"):
-        follow(("nobody-has-this",), folder=tmp_path, env={}, log=tmp_path / "log", on_line=print)
+    with pytest.raises(ProgramError, match="the program no-such-program was not found"):
+        follow(("no-such-program",), folder=tmp_path, env={}, log=tmp_path / "log", on_line=print)

@@ -97,7 +97,7 @@ def test_a_second_run_changes_nothing(accepted):
 
 def test_a_connector_that_its_author_has_created_and_changed_is_registered(accepted):
     plan = accepted.read(1).header.connector
-    answers = ("--description", plan.description, "--owner", "somebody", "--source", "--no-sink")
+    answers = ("--description", plan.description, "--owner", "someone", "--source", "--no-sink")
     assert (plan.source, plan.sink) == (True, False)
     assert accepted.run("template", "create", "pulsar", *answers).exit_code == 0
     project = "connector-pulsar/pyproject.toml"

@@ -171,7 +171,7 @@ def test_an_older_release_does_not_replace_the_pin(staged, folders):
 
 
 def test_files_are_uploaded_only_on_request(staged, folders, monkeypatch):
-    monkeypatch.setenv("TWINE_USERNAME", "somebody")
+    monkeypatch.setenv("TWINE_USERNAME", "someone")
     monkeypatch.setenv("TWINE_PASSWORD", "not to be shown")
     with repository_for_uploads(200) as (url, names):
         staged.run("promote", NAME, *folders)
@@ -182,7 +182,7 @@ def test_files_are_uploaded_only_on_request(staged, folders, monkeypatch):
 
 
 def test_nothing_is_recorded_if_the_upload_fails(staged, folders, monkeypatch):
-    monkeypatch.setenv("TWINE_USERNAME", "somebody")
+    monkeypatch.setenv("TWINE_USERNAME", "someone")
     monkeypatch.setenv("TWINE_PASSWORD", "not to be shown")
     with repository_for_uploads(403) as (url, _):
         said = staged.error("promote", NAME, *folders, "--upload", url)

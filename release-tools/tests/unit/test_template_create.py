@@ -3,13 +3,13 @@ import json
 
 from template_tree import Tree
 
-ANSWERS = ("--description", "In memory", "--owner", "somebody", "--source", "--no-sink")
+ANSWERS = ("--description", "In memory", "--owner", "someone", "--source", "--no-sink")
 
 
 def test_a_connector_is_created_with_its_answers(tree: Tree) -> None:
     result = tree.run("create", "memory", *ANSWERS)
     assert result.exit_code == 0, result.output
-    assert tree.text("connector-memory/README.md") == "# memory of somebody\n"
+    assert tree.text("connector-memory/README.md") == "# memory of someone\n"
     assert not (tree.root / "connector-memory/docs/sink.md").exists()
     said = json.loads(tree.text("connector-memory/.cruft.json"))
     assert said["template"] == ".."
@@ -17,7 +17,7 @@ def test_a_connector_is_created_with_its_answers(tree: Tree) -> None:
     assert said["context"]["cookiecutter"] == {
         "name": "memory",
         "description": "In memory",
-        "owner": "somebody",
+        "owner": "someone",
         "source": True,
         "sink": False,
     }
@@ -35,7 +35,7 @@ def test_the_next_commands_are_printed(tree: Tree) -> None:
 
 
 def test_missing_answers_are_prompted_for(tree: Tree) -> None:
-    result = tree.run("create", "memory", "--owner", "somebody", input="In memory\ny\nn\n")
+    result = tree.run("create", "memory", "--owner", "someone", input="In memory\ny\nn\n")
     assert result.exit_code == 0, result.output
     said = json.loads(tree.text("connector-memory/.cruft.json"))["context"]["cookiecutter"]
     assert (said["description"], said["source"], said["sink"]) == ("In memory", True, False)
@@ -45,7 +45,7 @@ def test_an_existing_connector_is_not_overwritten(tree: Tree) -> None:
     result = tree.run("create", "connector-one", *ANSWERS)
     assert result.exit_code == 2
     assert "connector-one already exists" in result.output
-    assert tree.text("connector-one/README.md") == "# one of somebody\n"
+    assert tree.text("connector-one/README.md") == "# one of someone\n"
 
 
 def test_an_invalid_name_is_an_error_and_creates_nothing(tree: Tree) -> None:

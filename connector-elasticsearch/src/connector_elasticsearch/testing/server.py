@@ -24,7 +24,7 @@ from connectors_core.secrets import Secret
 from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST_FOR_JAVA_17: Final = "8.19.21"
-_UNPRIVILEGED: Final = 65534  # the user nobody: Elasticsearch does not run as root
+_UNPRIVILEGED: Final = 65534  # Elasticsearch does not run as root
 _OPEN_TO_ALL: Final = "/tmp"  # noqa: S108
 _SETTINGS: Final = {
     "action.destructive_requires_name": "false",

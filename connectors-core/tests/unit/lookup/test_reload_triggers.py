@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 
 class Context:
-    """A clock that stands still. Each reload ends on the test's request."""
+    """A clock that does not move. Each reload ends on the test's request."""
 
     def __init__(self):
         self.asked = threading.Semaphore(0)
