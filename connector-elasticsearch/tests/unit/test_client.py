@@ -219,3 +219,13 @@ def test_a_server_that_redirects_the_connection_check_is_an_error() -> None:
         with pytest.raises(ElasticsearchRequestError, match="redirects"):
             check_reachable(connection, 20)
         assert not other.requests
+
+
+@BOTH
+def test_an_https_address_of_a_server_without_tls_names_the_scheme(ask: Ask) -> None:
+    with Elsewhere() as server:
+        address = server.url.replace("http://", "https://")
+        with pytest.raises(ElasticsearchRequestError, match="does not use TLS") as failure:
+            ask(ElasticsearchConnection(address))
+    assert failure.value.option == "hosts"
+    assert "http://" in (failure.value.hint or "")

@@ -154,6 +154,14 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
     for each in causes_of(error):
         if isinstance(each, RedirectRefused):
             return _redirected(each.status, each.origin, doing)
+        if isinstance(each, ssl.SSLError) and _speaks_no_tls(each):
+            return ElasticsearchRequestError(
+                f"the server does not use TLS: {doing}",
+                found=str(each),
+                option="hosts",
+                hint="write the address of the server with http:// in 'hosts', or turn on TLS in "
+                "the server",
+            )
     found = str(error.message)
     refusal = _certificate_refusal(error)
     if refusal is not None:
@@ -195,13 +203,17 @@ def _node(error: Any) -> str:
     return f"{node.scheme}://{node.host}:{node.port}{node.path_prefix}"
 
 
+def _speaks_no_tls(error: ssl.SSLError) -> bool:
+    """Return whether the response to the TLS handshake was no TLS, such as plain HTTP."""
+    # aiohttp derives an error from this class without its attributes, and wraps the original.
+    return getattr(error, "reason", None) == "WRONG_VERSION_NUMBER"
+
+
 def _certificate_refusal(error: BaseException) -> str | None:
     """Return the problem with the certificate, if that is the cause."""
     for each in causes_of(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return getattr(each, "verify_message", None) or str(each)
-        if isinstance(each, ssl.SSLError) and each.reason == "WRONG_VERSION_NUMBER":
-            return "the server does not use TLS: its address starts with http://"
         # The errors of aiohttp and urllib3, neither of which derives from an ssl error.
         name = type(each).__name__
         if name == "ServerFingerprintMismatch" or "Fingerprints did not" in str(each):
