@@ -563,6 +563,22 @@ def assign(location, name):
     return split.state.data.decode()
 
 
+def test_a_split_that_reached_its_planned_stop_is_shown_at_the_position_after_it(location):
+    store = StateStore(str(location / "query-0"))
+    log = planned("log", 7)
+    stopped = replace(log, then=planned("log", 40).state)
+    assigned = AssignedSplit(subtask=0, split=log)
+    part = SourcePlan(entries=(entry(2, 0, stopped),), assigned=(assigned,))
+    document = Plan(pipeline_id="p-1", number=2, nonce="n2", incarnation=1, sources={"in": part})
+    assert PLANS.create(store, plan_path(2), document)
+    read = Report(**of_subtask(2, 0), attempt=0, splits=(split_report("log", 7, finished=True),))
+    assert REPORTS.create(store, report_path(2, "in", 0), read)
+    source = orjson.loads(run("state", "show", location, "--json").stdout)["queries"][0]["sources"]
+    shown = {split["split_id"]: split for split in source[0]["splits"]}
+    assert orjson.loads(shown["log"]["position"]) == {"split_id": "log", "position": 40}
+    assert shown["log"]["read"]
+
+
 def on_terminal(columns, *arguments):
     env = {"COLUMNS": str(columns), "FORCE_COLOR": "1"}
     shown = CliRunner().invoke(app, [str(argument) for argument in arguments], env=env).stdout

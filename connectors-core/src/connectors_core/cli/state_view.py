@@ -22,6 +22,7 @@ from connectors_core.engine.coordinator.plan_log import (
     read_reports,
     rewrites_of,
 )
+from connectors_core.engine.coordinator.planned_stops import position_after
 from connectors_core.engine.protocol import (
     Decision,
     PlannedSplit,
@@ -330,12 +331,14 @@ def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) 
             splits.setdefault(
                 assigned.split.split_id, _split(assigned.split, assigned.subtask, read=False)
             )
+    planned = plan.planned_splits()
     for report in filter(None, reports):
         for read in report.splits:
-            if read.finished:
+            after = position_after(planned[read.split_id], read)
+            if after is None:
                 splits.pop(read.split_id, None)
             elif (split := splits.get(read.split_id)) is not None:
-                split.position, split.skip = stored_text(read.state), read.skip
+                split.position, split.skip = stored_text(after.state), after.skip
                 split.watermark, split.read = read.watermark, True
     source.splits = list(splits.values())
     source.finished, source.watermark = plan.finished, plan.watermark
