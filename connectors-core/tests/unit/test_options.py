@@ -151,6 +151,14 @@ def test_a_key_like_no_other_gets_the_known_keys_instead_of_a_suggestion() -> No
     assert "scan.startup.mode" in str(caught.value)
 
 
+@pytest.mark.parametrize("given_options", ["all", ["topics"], 5])
+def test_options_that_are_no_mapping_are_refused(given_options: Any) -> None:
+    with pytest.raises(InvalidOptionError, match="the options for kafka source") as caught:
+        ALL.parse(given_options)
+    assert caught.value.expected == "a mapping, such as {'topics': ...}"
+    assert caught.value.found == type(given_options).__name__
+
+
 def test_a_missing_required_option_shows_its_purpose() -> None:
     with pytest.raises(MissingOptionError, match="Topics to read"):
         ALL.parse({})

@@ -98,9 +98,16 @@ class OptionSet:
 
         Raises:
             UnknownOptionError: If a key is not declared; with suggestions.
-            InvalidOptionError: If a value has the wrong type, is not allowed, or is given twice.
+            InvalidOptionError: If a value has the wrong type, is not allowed, or is given twice,
+                or if `mapping` is not a mapping.
             MissingOptionError: If a required option is missing.
         """
+        if not isinstance(mapping, Mapping):
+            raise InvalidOptionError(
+                f"the options{f' for {self.scope}' if self.scope else ''} cannot be used",
+                expected=f"a mapping, such as {{{next(iter(self.keys), 'key')!r}: ...}}",
+                found=type(mapping).__name__,
+            )
         errors: list[ConnectorError] = []
         values: dict[str, Any] = {}
         below: dict[str, dict[str, Any]] = {}
