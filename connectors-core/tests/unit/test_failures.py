@@ -182,6 +182,12 @@ def test_an_error_in_a_task_spells_an_option_as_the_caller_did() -> None:
         assert "larger than 'split_size'" in str(each)
 
 
+def test_the_error_shows_what_an_error_in_a_task_found() -> None:
+    raised = ConfigurationError("the server rejects every document", found="no index 'late'")
+    error = translated(Spark(in_task(raised)), "query-0")
+    assert str(error.found).endswith("the server rejects every document: no index 'late'")
+
+
 def test_a_connector_error_is_raised_unchanged() -> None:
     error = FatalError("state is damaged")
     assert translated(error, "query-0") is error

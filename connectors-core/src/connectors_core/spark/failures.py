@@ -192,6 +192,8 @@ def translated(
         kind = ConfigurationError
     known = cause if isinstance(cause, ConnectorError) else None
     found = telling_line(error)
+    if known is not None and known.found is not None:  # a log often has only this error's text
+        found = f"{found}: {_cut(str(known.found))}"
     if (status := exit_status_of_jvm()) is not None:
         found = f"the JVM of Spark has ended with status {status}"
         hint = "find the reason in the log of the driver, then start a new driver"
