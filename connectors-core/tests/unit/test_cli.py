@@ -346,6 +346,17 @@ def test_doctor_exits_with_1_if_it_finds_a_problem(monkeypatch):
     assert fault.problem in result.stdout
 
 
+def test_problems_with_one_fix_show_it_once(monkeypatch):
+    versions = installed(numpy="2.4.6", pyarrow="26.0.1", pandas="3.1.1")
+    found = list(library_findings(versions, "3.5"))
+    monkeypatch.setattr(doctor, "installation_findings", lambda: iter(found))
+    lines = run("doctor", "--no-spark").stdout.splitlines()
+    assert [line.strip() for line in lines].count(found[0].fix) == 1
+    assert [line for line in lines if "Spark 3.5 needs" in line] == [
+        f"{finding.check}: {finding.problem}" for finding in found
+    ]
+
+
 def test_doctor_prints_json(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     result = run("doctor", "--no-spark", "--json")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,12 +26,12 @@ def show(findings: list[Finding], console: Console) -> None:
             Text(finding.found),
         )
     console.print(table)
-    for finding in findings:
-        if finding.level is Level.OK:
-            continue
+    told = [finding for finding in findings if finding.level is not Level.OK]
+    for _, sharing in groupby(told, key=lambda finding: finding.fix or finding.check):
         console.print()
-        problem = Text(f"{finding.check}: {finding.problem}", style=styles[finding.level])
-        console.print(problem, soft_wrap=True)
+        for finding in sharing:
+            problem = Text(f"{finding.check}: {finding.problem}", style=styles[finding.level])
+            console.print(problem, soft_wrap=True)
         if finding.fix is not None:
             # The text is neither wrapped nor styled, so that it can be copied.
             console.print(f"  {finding.fix}", markup=False, highlight=False, soft_wrap=True)
