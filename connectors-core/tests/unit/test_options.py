@@ -81,7 +81,7 @@ ALL = OptionSet(
     ACKS,
     LABELS,
     PROPERTIES,
-    scope="kafka source",
+    scope="Kafka source",
 )
 
 
@@ -141,7 +141,7 @@ def test_an_unknown_key_is_answered_with_suggestions(given_key: str, meant: str)
         ALL.parse({"topics": "a", given_key: "x"})
     assert caught.value.suggestions[0] == meant
     assert caught.value.known == ALL.keys
-    assert "kafka source" in str(caught.value)
+    assert "Kafka source" in str(caught.value)
 
 
 def test_a_key_like_no_other_gets_the_known_keys_instead_of_a_suggestion() -> None:

@@ -40,7 +40,7 @@ def _headers(value: object) -> dict[str, Secret]:
     return {name: Secret(each) for name, each in JSON_MAP.parse(value).items()}
 
 
-class ConnectionOptions(Configured, scope="elasticsearch connection", since=SINCE):
+class ConnectionOptions(Configured, scope="Elasticsearch connection", since=SINCE):
     """The connection to Elasticsearch: the settings of `ElasticsearchConnection`."""
 
     hosts: Setting[tuple[str, ...], str | Sequence[str]] = option(

@@ -47,7 +47,7 @@ class ConnectedOptions(Configured, elsewhere=_OF_HADOOP):
 
 class DocumentOptions(
     ConnectedOptions,
-    scope="elasticsearch documents",
+    scope="Elasticsearch documents",
     since=SINCE,
     elsewhere={"es.read.field.exclude": "name the fields to read in 'fields'"},
 ):

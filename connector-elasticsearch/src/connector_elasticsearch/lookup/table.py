@@ -32,7 +32,7 @@ from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTa
 
 __all__ = ["ELASTICSEARCH_TABLE_OPTIONS", "ElasticsearchTable"]
 
-_LOOKUP: Final = OptionSet(*LOOKUP_OPTIONS, scope="elasticsearch table")
+_LOOKUP: Final = OptionSet(*LOOKUP_OPTIONS, scope="Elasticsearch table")
 
 # Types whose values are compared exactly.
 _EXACT: Final = frozenset(
@@ -59,7 +59,7 @@ def _lookup(options: Options) -> Options:
 
 
 class ElasticsearchTable(
-    DocumentOptions, LookupTableSource, SupportsConnectionCheck, scope="elasticsearch table"
+    DocumentOptions, LookupTableSource, SupportsConnectionCheck, scope="Elasticsearch table"
 ):
     """Documents for `Pipeline.lookup_join`, requested by key or cached as a whole.
 

@@ -195,7 +195,7 @@ def _refuse_foreign(given: Mapping[str, object]) -> None:
 
 class ElasticsearchSinkOptions(
     ConnectedOptions,
-    scope="elasticsearch sink",
+    scope="Elasticsearch sink",
     since=SINCE,
     elsewhere={
         "es.mapping.id.field": "use 'document-id.columns'",

@@ -35,7 +35,7 @@ def _metadata_columns(value: Any) -> tuple[tuple[MetadataColumn, str], ...]:
 
 class ElasticsearchSourceOptions(
     DocumentOptions,
-    scope="elasticsearch source",
+    scope="Elasticsearch source",
     since=SINCE,
     elsewhere={"es.input.max.docs.per.partition": "use 'source.slices'"},
 ):

@@ -25,7 +25,7 @@ from connectors_core.sink import SINK_PARALLELISM, DeliveryGuarantee
 __all__ = ["KafkaSinkOptions"]
 
 
-class KafkaSinkOptions(ClientOptions, scope="kafka sink", since="2.0.0"):
+class KafkaSinkOptions(ClientOptions, scope="Kafka sink", since="2.0.0"):
     """What to write and how: the settings of `KafkaSink`."""
 
     serialization: Setting[KafkaRecordSerializationSchema] = part(

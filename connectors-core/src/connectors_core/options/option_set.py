@@ -28,7 +28,7 @@ class OptionSet:
 
     Args:
         *options: The declarations.
-        scope: The configured object for messages, such as `kafka source`.
+        scope: The configured object for messages, such as `Kafka source`.
         keywords: The Python names of options, by key.
         elsewhere: Lowercase options of other systems that do not exist here, with the alternative.
 
