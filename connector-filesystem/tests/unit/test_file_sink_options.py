@@ -42,7 +42,7 @@ class TestConfiguration:
                 "sink.max-open-buckets": "7",
                 "sink.buffer-size": "2mb",
                 "sink.parallelism": "3",
-                "csv.delimiter": ";",
+                "csv.field-delimiter": ";",
                 "csv.header": "false",
                 "storage-options.auto_mkdir": "true",
             }
@@ -84,7 +84,7 @@ class TestConfiguration:
             (lambda: RollingPolicy(max_rows=0), "sink.rolling-policy.row-count"),
             (
                 lambda: FileSink("/data", format=Format.CSV, csv=CsvOptions(null_values=(",",))),
-                "csv.null-values",
+                "csv.null-literal",
             ),
             (
                 lambda: FileSink("/data", parquet=ParquetOptions(compression="lzo")),

@@ -240,7 +240,7 @@ def test_csv_values_survive_a_round_trip(
 def test_errors_name_csv_rows_that_would_be_lost_or_changed() -> None:
     alone = pa.RecordBatch.from_arrays([pa.array(["a", None, "b"])], ["only"])
     [(_, option, rows)] = bad_csv_rows(alone, CsvOptions())
-    assert (option, rows.tolist()) == ("csv.null-values", [False, True, False])
+    assert (option, rows.tolist()) == ("csv.null-literal", [False, True, False])
     assert bad_csv_rows(alone, CsvOptions(null_values=("NULL",))) == []
     quotes = pa.RecordBatch.from_arrays([pa.array(["a", 'b"'])], ["text"])
     [(_, option, rows)] = bad_csv_rows(quotes, CsvOptions(double_quote=False))

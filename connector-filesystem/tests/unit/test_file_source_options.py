@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import timedelta
 
 import pyarrow as pa
@@ -12,12 +13,14 @@ import pytest
 from connector_filesystem import CsvOptions, FileSource, Format, PathTime
 from connector_filesystem.formats import Compression, detect_format
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS
+from connectors_core.annotations import ConnectorDeprecationWarning
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
     InvalidOptionError,
     OptionError,
 )
+from connectors_core.formats import CsvFormat
 from connectors_core.schema import parse_schema
 from connectors_core.source import Boundedness
 from connectors_core.testing import DirectorySink, InProcess
@@ -40,9 +43,9 @@ def test_options_as_spark_gives_them(tmp_path):
             "event-time.path-regex": r"month=(\d+)",
             "event-time.format": "%m",
             "on-schema-change": "null-missing, ignore-new",
-            "csv.delimiter": ";",
+            "csv.field-delimiter": ";",
             "csv.header": "false",
-            "csv.null-values": '["", "NA"]',
+            "csv.null-literal": '["", "NA"]',
             "storage-options": '{"key": "secret"}',
         }
     )
@@ -63,7 +66,7 @@ def test_a_source_is_picklable_and_its_constructor_accesses_no_files(tmp_path):
 def test_a_misspelled_option_is_reported():
     with pytest.raises(OptionError, match=r"source\.monitor-interval"):
         FileSource.from_options({"path": "/x", "source.monitorinterval": "1 s"})
-    with pytest.raises(OptionError, match=r"did you mean 'csv\.delimiter'"):
+    with pytest.raises(OptionError, match=r"did you mean 'csv\.field-delimiter'"):
         FileSource.from_options({"path": "/x", "sep": ","})
     with pytest.raises(OptionError, match="path"):
         FileSource.from_options({})
@@ -83,6 +86,39 @@ def test_an_option_of_sparks_own_source_is_rejected_with_its_replacement(key, in
     with pytest.raises(OptionError) as refused:
         FileSource.from_options({"path": "/x", key: "1"})
     assert instead in str(refused.value)
+
+
+FORMER_CSV = {
+    "csv.delimiter": ";",
+    "csv.quote-char": "'",
+    "csv.escape-char": "\\",
+    "csv.null-values": '["", "NA"]',
+}
+
+
+def test_the_former_keys_of_csv_still_work_and_warn():
+    with pytest.warns(ConnectorDeprecationWarning) as warned:
+        source = FileSource.from_options({"path": "/x", **FORMER_CSV})
+    assert source.csv == CsvOptions(
+        delimiter=";", quote_char="'", escape_char="\\", null_values=["", "NA"]
+    )
+    instead = [re.search(r"use '([a-z.-]+)'", str(each.message))[1] for each in warned]
+    assert instead == [
+        "csv.field-delimiter",
+        "csv.quote-character",
+        "csv.escape-character",
+        "csv.null-literal",
+    ]
+
+
+def test_files_and_messages_of_csv_have_the_same_keys():
+    assert set(CsvFormat.OPTIONS.keys) - {"format.empty-messages"} <= set(CsvOptions.OPTIONS.keys)
+
+
+@pytest.mark.parametrize("literal", ["", "NULL"])
+def test_one_text_is_the_literal_of_nulls_as_in_flink(literal):
+    source = FileSource.from_options({"path": "/x", "csv.null-literal": literal})
+    assert source.csv.null_values == (literal,)
 
 
 def test_a_single_path_is_not_split_at_commas():

@@ -46,7 +46,7 @@ def bad_csv_rows(
         found.append((reason, "csv.double-quote", rows))
     if batch.num_columns == 1 and not options.null_values[0] and batch.column(0).null_count:
         rows = batch.column(0).is_null().to_numpy(zero_copy_only=False)
-        found.append(("null in the only column would be an empty line", "csv.null-values", rows))
+        found.append(("null in the only column would be an empty line", "csv.null-literal", rows))
     return found
 
 

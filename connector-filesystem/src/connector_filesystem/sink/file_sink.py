@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import (
     Compression,
+    CsvOptions,
     Format,
     detect_format,
 )
@@ -81,15 +82,15 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
                     found=value,
                     option=option,
                 )
-        for name in ("null_values", "true_values", "false_values"):
-            values = getattr(self.csv, name)
+        for each in (CsvOptions.null_values, CsvOptions.true_values, CsvOptions.false_values):
+            values = getattr(self.csv, each.attribute)
             special = {self.csv.delimiter, self.csv.quote_char, "\n", "\r"}
             if not values or special & set(values[0]):
                 raise InvalidOptionError(
                     "the sink writes the first of these spellings, which cannot be read back",
                     expected="at least one, without delimiter, quote, and line break",
                     found=values,
-                    option="csv." + name.replace("_", "-"),
+                    option=next(iter(each.keywords)),
                 )
 
     def _check_suffix(self) -> None:

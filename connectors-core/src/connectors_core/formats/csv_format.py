@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from connectors_core.formats.text import (
     unreadable_csv_type,
     unsupported_csv_type,
 )
-from connectors_core.options import Option, Options, Setting, part
+from connectors_core.options import Option, Options, Setting, option_like, part
 
 __all__ = ["CsvFormat"]
 
@@ -33,24 +32,20 @@ _SEAL_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _SEAL_LENGTH: Final = 16
 
 
-def _flinks(name: str, key: str, **changes: Any) -> Option[Any]:
-    """An option of the dialect under Flink's key."""
-    declared: Option[Any] = getattr(CsvDialect, name)
-    aliases = tuple(alias for alias in (declared.key, *declared.aliases) if alias != key)
-    made = replace(declared, key=key, aliases=aliases, since=SINCE, **changes)
-    made.name_keyword(name, kw_only=True)
-    return made
+def _of_messages(setting: Setting[Any], **changes: Any) -> Option[Any]:
+    """Return an option of the dialect for messages, which never had the former keys of files."""
+    declared = cast(Option[Any], setting)
+    aliases = (*declared.aliases, *declared.deprecated_keys)
+    return option_like(declared, since=SINCE, aliases=aliases, deprecated_keys=(), **changes)
 
 
 _OF_DIALECT: Final = (
-    _flinks("delimiter", "csv.field-delimiter"),
-    _flinks("quote_char", "csv.quote-character"),
-    _flinks("escape_char", "csv.escape-character"),
-    _flinks(
-        "null_values", "csv.null-literal", type=str, default="", doc="Text of a missing value."
-    ),
-    _flinks("timestamp_formats", "csv.timestamp-formats"),
-    _flinks("assume_time_zone", "csv.assume-time-zone"),
+    _of_messages(CsvDialect.delimiter),
+    _of_messages(CsvDialect.quote_char),
+    _of_messages(CsvDialect.escape_char),
+    _of_messages(CsvDialect.null_values, type=str, default="", doc="Text of a missing value."),
+    _of_messages(CsvDialect.timestamp_formats),
+    _of_messages(CsvDialect.assume_time_zone),
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -57,27 +57,36 @@ __all__ = [
 
 # Characters that occur in the texts of numbers, booleans and times.
 _PLAIN: Final = frozenset("+-.:" + string.ascii_letters + string.digits)
+_TEXTS: Final = list_of(str)
+
+
+def _null_values(value: object) -> tuple[str, ...]:
+    return ("",) if value == "" else _TEXTS.parse(value)
 
 
 class CsvDialect(Configured, since="2.0.0"):
-    """A CSV dialect. Text is UTF-8.
+    """A CSV dialect. Text is UTF-8. The keys are Flink's, where it has them.
 
     Raises:
         InvalidOptionError: If the dialect is ambiguous.
     """
 
     delimiter: Setting[str] = option(
-        "csv.delimiter",
+        "csv.field-delimiter",
         str,
         default=",",
-        aliases=("csv.field-delimiter", "delimiter", "sep"),
+        since="3.0.0",
+        aliases=("delimiter", "sep"),
+        deprecated_keys=("csv.delimiter",),
         doc="Character between fields.",
     )
     quote_char: Setting[str] = option(
-        "csv.quote-char",
+        "csv.quote-character",
         str,
         default='"',
-        aliases=("csv.quote-character", "quote"),
+        since="3.0.0",
+        aliases=("quote",),
+        deprecated_keys=("csv.quote-char",),
         doc="Character around fields that hold delimiters or quotes.",
     )
     double_quote: Setting[bool] = option(
@@ -87,18 +96,22 @@ class CsvDialect(Configured, since="2.0.0"):
         doc="A quote within a quoted field is written twice.",
     )
     escape_char: Setting[str | None] = option(
-        "csv.escape-char",
+        "csv.escape-character",
         str,
         default=None,
-        aliases=("csv.escape-character", "escape"),
+        since="3.0.0",
+        aliases=("escape",),
+        deprecated_keys=("csv.escape-char",),
         doc="Escape character: the character after it is literal. By default, there is none.",
     )
     null_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
-        "csv.null-values",
-        list_of(str),
+        "csv.null-literal",
+        replace(_TEXTS, parse=_null_values),
         default=("",),
-        aliases=("csv.null-literal", "nullvalue"),
-        doc='Spellings of a missing value, e.g. `["", "NA"]`. They also apply '
+        since="3.0.0",
+        aliases=("nullvalue",),
+        deprecated_keys=("csv.null-values",),
+        doc='Spellings of a missing value, e.g. `NA` or `["", "NA"]`. They also apply '
         "to text columns, unless quoted. The first one is written.",
     )
     true_values: Setting[tuple[str, ...], str | Sequence[str]] = option(
@@ -131,21 +144,23 @@ class CsvDialect(Configured, since="2.0.0"):
     )
 
     def __post_init__(self) -> None:
-        for name in ("delimiter", "quote_char", "escape_char"):
-            value = getattr(self, name)
+        kind = type(self)
+        for each in (kind.delimiter, kind.quote_char, kind.escape_char):
+            value = getattr(self, each.attribute)
             if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
+                [key] = each.keywords
                 raise InvalidOptionError(
-                    f"the CSV {name} cannot be used",
+                    f"the value of {key!r} cannot be used",
                     expected="one ASCII character that is not a line break",
                     found=value,
-                    option="csv." + name.replace("_", "-"),
+                    option=key,
                 )
         if self.delimiter in (self.quote_char, self.escape_char):
             raise InvalidOptionError(
                 "the CSV delimiter is also its quote or escape character",
                 expected="different characters",
                 found=self.delimiter,
-                option="csv.delimiter",
+                option="csv.field-delimiter",
             )
 
 
