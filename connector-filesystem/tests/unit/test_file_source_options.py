@@ -80,9 +80,12 @@ def test_a_misspelled_option_is_reported():
         ("maxOffsetsPerTrigger", "rows=..."),
         ("latestFirst", "'source.order'"),
         ("maxFileAge", "'source.late-file-window'"),
+        ("ignoreMissingFiles", "only after the pipeline has read them"),
+        ("scan.parallelism", "from_source(..., parallelism=...)"),
+        ("csv.ignore-parse-errors", "RecordPolicy.skip()"),
     ],
 )
-def test_an_option_of_sparks_own_source_is_rejected_with_its_replacement(key, instead):
+def test_an_option_of_another_source_is_rejected_with_its_replacement(key, instead):
     with pytest.raises(OptionError) as refused:
         FileSource.from_options({"path": "/x", key: "1"})
     assert instead in str(refused.value)

@@ -208,9 +208,13 @@ def test_topics_and_partitions_are_accepted_in_the_notations_of_flink_and_spark(
         ("subscribe", "'topic'"),
         ("kafka.security.protocol", "'properties.security.protocol'"),
         ("kafka.isolation.level", "'scan.isolation-level'"),
+        ("scan.parallelism", "from_source(..., parallelism=...)"),
+        ("value.json.ignore-parse-errors", "RecordPolicy.skip()"),
+        ("key.csv.ignore-parse-errors", "RecordPolicy.skip()"),
+        ("value.json.timestamp-format.standard", "ISO 8601; remove it"),
     ],
 )
-def test_an_option_of_sparks_source_is_refused_with_its_replacement(key, instead):
+def test_an_option_of_another_source_is_refused_with_its_replacement(key, instead):
     with pytest.raises(UnknownOptionError) as refused:
         KafkaSource.from_options({**OPTIONS, key: "1"})
     assert instead in (refused.value.hint or "")

@@ -159,6 +159,15 @@ def test_options_that_are_no_mapping_are_refused(given_options: Any) -> None:
     assert caught.value.found == type(given_options).__name__
 
 
+@pytest.mark.parametrize("key", ["value.json.ignore-parse-errors", "csv.Ignore-Parse-Errors"])
+def test_one_hint_answers_all_keys_that_end_alike(key: str) -> None:
+    options = OptionSet(CHECK, elsewhere={"*.ignore-parse-errors": "skip them"})
+    with pytest.raises(UnknownOptionError, match="hint: skip them"):
+        options.parse({key: "true"})
+    with pytest.raises(UnknownOptionError, match="known options"):
+        options.parse({"ignore-parse-errors": "true"})
+
+
 def test_a_missing_required_option_shows_its_purpose() -> None:
     with pytest.raises(MissingOptionError, match="Topics to read"):
         ALL.parse({})

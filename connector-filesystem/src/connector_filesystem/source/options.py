@@ -19,6 +19,7 @@ from connector_filesystem.source.discovery import IGNORED_SUFFIXES
 from connector_filesystem.source.memory import FileOrder
 from connector_filesystem.source.paths import PathTime
 from connectors_core.errors import ConfigurationError
+from connectors_core.formats import FORMAT_OPTIONS
 from connectors_core.options import (
     DURATION,
     JSON_MAP,
@@ -104,6 +105,9 @@ def _event_time(options: Options) -> PathTime | None:
     return PathTime(regex=regex, format=pattern) if regex and pattern else None
 
 
+_READERS: Final = "the number of readers is `Pipeline.from_source(..., parallelism=...)`"
+
+
 class FileSourceOptions(
     Configured,
     scope="file source",
@@ -113,7 +117,10 @@ class FileSourceOptions(
         "ReadLimits(splits=...))`",
         "maxbytespertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
         "ReadLimits(bytes=...))`",
-        "minpartitions": "the number of readers is `Pipeline.from_source(..., parallelism=...)`",
+        "minpartitions": _READERS,
+        "scan.parallelism": _READERS,
+        "ignoremissingfiles": "remove files only after the pipeline has read them; the source "
+        "never skips a missing file",
         "maxoffsetspertrigger": "limit a micro-batch by `Pipeline.from_source(..., limits="
         "ReadLimits(rows=...))`",
         "latestfirst": "'source.order' determines the order of files, and the oldest come first; "
@@ -129,6 +136,7 @@ class FileSourceOptions(
         "mode": "the record policy of the pipeline handles bad records; remove it",
         "columnnameofcorruptrecord": "bad records go to the dead letters of the record policy; "
         "remove it",
+        **FORMAT_OPTIONS.elsewhere,
     },
 ):
     """What to read and how: the settings of `FileSource`."""

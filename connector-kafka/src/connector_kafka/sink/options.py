@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from connector_kafka.client.options import ClientOptions
 from connector_kafka.sink.changelog import UpsertMode
 from connector_kafka.sink.partition_assigner import KafkaPartitioner
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
+from connectors_core.formats import FORMAT_OPTIONS
 from connectors_core.options import (
     DURATION,
     Setting,
@@ -25,7 +26,22 @@ from connectors_core.sink import SINK_PARALLELISM, DeliveryGuarantee
 __all__ = ["KafkaSinkOptions"]
 
 
-class KafkaSinkOptions(ClientOptions, scope="Kafka sink", since="2.0.0"):
+_BUFFER: Final = (
+    "rows do not wait for others across batches; 'sink.upsert' last-of-each-key writes only the "
+    "last row of each key in a batch"
+)
+
+
+class KafkaSinkOptions(
+    ClientOptions,
+    scope="Kafka sink",
+    since="2.0.0",
+    elsewhere={
+        "sink.buffer-flush.max-rows": _BUFFER,
+        "sink.buffer-flush.interval": _BUFFER,
+        **FORMAT_OPTIONS.elsewhere,
+    },
+):
     """What to write and how: the settings of `KafkaSink`."""
 
     serialization: Setting[KafkaRecordSerializationSchema] = part(
@@ -59,7 +75,6 @@ class KafkaSinkOptions(ClientOptions, scope="Kafka sink", since="2.0.0"):
         default=None,
         doc="How to write a changelog: `_row_kind` -D becomes a record without a value, and -U is "
         "dropped. Write every row, or only the last of each key within a batch.",
-        aliases=("sink.buffer-flush.max-rows", "sink.buffer-flush.interval"),
     )
     transactional_id_prefix: Setting[str] = option(
         "sink.transactional-id-prefix",

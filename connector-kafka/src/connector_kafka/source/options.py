@@ -15,6 +15,7 @@ from connector_kafka.records import MAX_RECORD_BYTES
 from connector_kafka.source.deserialization import KafkaRecordDeserializationSchema
 from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.places import OFFSETS, PARTITIONS, Edge, offsets_of
+from connectors_core.formats import FORMAT_OPTIONS
 from connectors_core.options import (
     DURATION,
     MEMORY_SIZE,
@@ -160,6 +161,8 @@ class KafkaSourceOptions(
         "retries",
         "fetchoffset.retryintervalms": "use 'properties.retry.backoff.ms'",
         "groupidprefix": "use 'properties.group.id'; without it, there is no group",
+        "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`",
+        **FORMAT_OPTIONS.elsewhere,
     },
 ):
     """What to read and how: the settings of `KafkaSource`."""

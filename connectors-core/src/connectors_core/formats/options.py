@@ -60,13 +60,19 @@ FORMAT_OPTIONS: Final = OptionSet(
         for option in kind.OPTIONS
     }.values(),
     scope="format",
+    elsewhere={
+        "*.ignore-parse-errors": "pass `record_policy=RecordPolicy.skip()` to "
+        "`Pipeline.from_source`",
+        "*.timestamp-format.standard": "JSON times are read in both of Flink's formats and "
+        "written as ISO 8601; remove it",
+    },
     keywords={
         key: keyword if key == _EMPTY else f"{kind.__name__}.{keyword}"
         for kind in _FORMATS.values()
         for key, keyword in kind.keywords_by_key().items()
     },
 )
-"""The options of a single format."""
+"""The options of a single format. Its `elsewhere` also applies to prefixed keys."""
 
 
 def format_options(prefix: str = "") -> tuple[Option[Any], ...]:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 __all__ = ["Option", "option", "option_like"]
 
 PREFIX_MARK: Final = ".*"
+SUFFIX_MARK: Final = "*."
 _KEY: Final = re.compile(r"[a-z][a-z0-9_\-]*(\.[a-z0-9_\-]+)*(\.\*)?")
 _REQUIRED: Final[Any] = object()
 

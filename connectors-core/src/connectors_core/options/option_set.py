@@ -15,7 +15,7 @@ from connectors_core.errors import (
     MissingOptionError,
     UnknownOptionError,
 )
-from connectors_core.options.declaration import PREFIX_MARK, Option
+from connectors_core.options.declaration import PREFIX_MARK, SUFFIX_MARK, Option
 from connectors_core.options.markdown import table
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.suggestions import suggested
@@ -31,6 +31,7 @@ class OptionSet:
         scope: The configured object for messages, such as `Kafka source`.
         keywords: The Python names of options, by key.
         elsewhere: Lowercase options of other systems that do not exist here, with the alternative.
+            A key that starts with `*.` or ends with `.*` stands for several.
 
     Raises:
         ConfigurationError: If two declarations share a key.
@@ -232,7 +233,7 @@ def _instead(elsewhere: Mapping[str, str], key: str) -> str | None:
     """Return the alternative to an option of another system.
 
     A key `kafka.*` applies to all keys below it; `{rest}` in its text is the part after the
-    dot.
+    dot. A key `*.ignore-parse-errors` applies to all keys that end like it.
     """
     if key in elsewhere:
         return elsewhere[key]
@@ -240,4 +241,6 @@ def _instead(elsewhere: Mapping[str, str], key: str) -> str | None:
         stem = name.removesuffix("*")
         if name.endswith(PREFIX_MARK) and key.startswith(stem):
             return hint.replace("{rest}", key.removeprefix(stem))
+        if name.startswith(SUFFIX_MARK) and key.endswith(name.removeprefix("*")):
+            return hint
     return None

@@ -9,6 +9,7 @@ import pytest
 
 from connectors_core.errors import InvalidOptionError, MissingOptionError, UnknownOptionError
 from connectors_core.formats import (
+    FORMAT_OPTIONS,
     AvroFormat,
     ConfluentAvroFormat,
     CsvDialect,
@@ -115,5 +116,7 @@ def test_invalid_options_are_explained() -> None:
         made({"format": "xml"})
     with pytest.raises(UnknownOptionError, match=r"'value\.csv\.field-delimiter'"):
         made({"value.format": "csv", "csv.delimiter": ";"}, "value.")
+    with pytest.raises(UnknownOptionError, match="read in both of Flink's formats"):
+        FORMAT_OPTIONS.parse({"format": "json", "json.timestamp-format.standard": "SQL"})
     with pytest.raises(InvalidOptionError, match="also its quote"):
         made({"format": "csv", "csv.field-delimiter": '"'})
