@@ -73,7 +73,7 @@ OlderThan = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, then exit.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True, kw_only=True)

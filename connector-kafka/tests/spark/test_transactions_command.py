@@ -83,7 +83,7 @@ def test_a_transaction_is_committed_by_its_id(
 ) -> None:
     done = run(broker, "commit", opened[0], "--yes")
     assert (done.exit_code, "committed 1" in done.output) == (0, True), done.output
-    assert run(broker, "abort", opened[1], "--yes").exit_code == 0
+    assert run(broker, "abort", opened[1], "-y").exit_code == 0
     assert read_committed(broker, topic) == [opened[0].encode()]
     again = run(broker, "commit", opened[0], "--yes")
     assert again.exit_code == 2
