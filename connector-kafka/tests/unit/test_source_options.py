@@ -220,6 +220,15 @@ def test_an_option_of_another_source_is_refused_with_its_replacement(key, instea
     assert instead in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize("side", ["key", "value"])
+def test_an_error_of_a_format_names_the_key_with_its_prefix(side):
+    given = {"schema": "a INT", "value.format": "json", "key.format": "json", "key.fields": "a"}
+    wrong = {f"{side}.format": "csv", f"{side}.csv.field-delimiter": '"'}
+    with pytest.raises(InvalidOptionError, match="also its quote") as refused:
+        KafkaSource.from_options({**OPTIONS, **given, **wrong})
+    assert refused.value.option == f"{side}.csv.field-delimiter"
+
+
 def test_a_start_timestamp_needs_a_time_zone_and_offsets_must_not_be_negative():
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     assert OffsetsInitializer.timestamp(moment) == OffsetsInitializer.timestamp(1_704_067_200_000)

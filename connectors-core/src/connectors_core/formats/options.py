@@ -14,7 +14,7 @@ from connectors_core.formats.csv_format import CsvFormat
 from connectors_core.formats.isolation import SINCE, RecordFormat
 from connectors_core.formats.json_format import JsonFormat
 from connectors_core.formats.plain_formats import RawFormat, StringFormat
-from connectors_core.options import Option, Options, OptionSet
+from connectors_core.options import Option, Options, OptionSet, option_like
 
 __all__ = ["FORMAT_OPTIONS", "Format", "FormatName", "as_format", "format_of", "format_options"]
 
@@ -81,14 +81,10 @@ def format_options(prefix: str = "") -> tuple[Option[Any], ...]:
     Args:
         prefix: Prefix of the keys if there are several formats, such as `value.`.
     """
+    if not prefix:
+        return tuple(FORMAT_OPTIONS)
     return tuple(
-        replace(
-            each,
-            key=prefix + each.key,
-            aliases=(each.key, *(prefix + alias for alias in each.aliases)),
-        )
-        if prefix
-        else each
+        option_like(each, prefix + each.key, aliases=tuple(prefix + name for name in each.aliases))
         for each in FORMAT_OPTIONS
     )
 

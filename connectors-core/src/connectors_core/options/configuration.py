@@ -9,13 +9,13 @@ import textwrap
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
-from connectors_core.errors import InvalidOptionError
+from connectors_core.errors import ConnectorError, InvalidOptionError
 from connectors_core.options.declaration import Option, option
 from connectors_core.options.keywords import unexpected_keyword
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
-from connectors_core.options.spelling import by_key, is_by_key, named_by, renamed
+from connectors_core.options.spelling import by_key, is_by_key, named_by
 
 T = TypeVar("T")
 
@@ -88,21 +88,12 @@ class Part(Setting[T, Any]):
 
     def of(self, options: Options) -> T:
         """Return its value from parsed options. Errors name the keys of these options."""
-        with renamed(self._redeclared()):
+        try:
             built = self._build(options) if self._build is not None else None
+        except ConnectorError as error:
+            error.rename_options({each.origin: each.key for each in self._options if each.origin})
+            raise
         return self.fallback if built is None else built
-
-    def _redeclared(self) -> dict[str, str]:
-        """Return the keys of its options by their keys in the class of its values."""
-        if not isinstance(self._kind, type) or not issubclass(self._kind, Configured):
-            return {}
-        own = {each.key for each in self._options}
-        return {
-            alias: each.key
-            for each in self._options
-            for alias in each.aliases
-            if alias in self._kind.OPTIONS.keys and alias not in own
-        }
 
 
 def part(

@@ -48,6 +48,7 @@ class Option(Setting[T, Any]):
             show a `Bound`.
         aliases: Names of the same option in other systems; only used for suggestions.
         deprecated_keys: Former keys; they still work and warn.
+        origin: Key of the declaration that `option_like` changed, if it has another key.
 
     Raises:
         ConfigurationError: If the declaration itself is invalid.
@@ -65,6 +66,7 @@ class Option(Setting[T, Any]):
     validator: Callable[[T], str | None] | None = field(default=None, kw_only=True)
     aliases: tuple[str, ...] = field(default=(), kw_only=True)
     deprecated_keys: tuple[str, ...] = field(default=(), kw_only=True)
+    origin: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not _KEY.fullmatch(self.key):
@@ -225,7 +227,8 @@ def option_like(declared: Setting[T, Any], key: str | None = None, **changes: An
     """
     origin = cast(Option[T], declared)
     if key is not None:
-        changes |= {"key": key, "aliases": (origin.key, *changes.get("aliases", ()))}
+        aliases = (origin.key, *changes.get("aliases", ()))
+        changes |= {"key": key, "origin": origin.key, "aliases": aliases}
     made = replace(origin, **changes)
     made.name_keyword(origin.keyword, kw_only=origin.kw_only)
     return made

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Final, ParamSpec, Protocol, TypeVar, cast
 
 from connectors_core.errors import ConnectorError
 
-__all__ = ["by_key", "is_by_key", "named_by", "renamed", "spell", "spelled_as_made"]
+__all__ = ["by_key", "is_by_key", "named_by", "spell", "spelled_as_made"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -51,20 +51,6 @@ def named_by(keyword_of_key: Callable[[str], str | None] | None) -> Iterator[Non
     except ConnectorError as error:
         if keyword_of_key is not None and error.option is not None and error.keyword is None:
             error.keyword = keyword_of_key(error.option)
-        raise
-
-
-@contextlib.contextmanager
-def renamed(keys: Mapping[str, str]) -> Iterator[None]:
-    """Let errors within the context name options by other keys.
-
-    Args:
-        keys: The new keys by the current ones.
-    """
-    try:
-        yield
-    except ConnectorError as error:
-        error.rename_options(keys)
         raise
 
 
