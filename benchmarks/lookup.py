@@ -26,6 +26,7 @@ from connector_elasticsearch import ElasticsearchSink, ElasticsearchTable
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSource, FileTable
 from connectors_core import Pipeline
+from connectors_core.lookup import DefaultLookupCache
 from connectors_core.table import LookupTableSource
 
 FEW_KEYS = 3_000
@@ -40,15 +41,13 @@ MAPPING = {
         "seats": {"type": "long"},
     }
 }
-# The lookup options of the document tables.
+# The settings of the document tables.
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "by key": {},
     "by id": {"id_column": "key", "fields": ["name", "seats"]},
-    "by key, async": {"lookup": {"lookup.async": True}},
-    "partial cache": {
-        "lookup": {"lookup.cache": "partial", "lookup.partial-cache.max-rows": 2_000_000}
-    },
-    "full cache": {"lookup": {"lookup.cache": "full"}},
+    "by key, async": {"asynchronous": True},
+    "partial cache": {"cache": DefaultLookupCache(max_rows=2_000_000)},
+    "full cache": {"cache": "full"},
 }
 
 

@@ -14,7 +14,7 @@ from elasticsearch_system import PASSWORD, OnElasticsearch, connection_to, serve
 from source_suites import SOURCE, IndexWriter
 
 from connector_elasticsearch import ElasticsearchTable
-from connectors_core.lookup import LookupRequestConfiguration
+from connectors_core.lookup import LookupOptions, LookupRequestConfiguration
 from connectors_core.testing import (
     Capabilities,
     Capability,
@@ -61,7 +61,7 @@ class TableIndex(LookupExternalContext):
         self._name = f"suite-{uuid.uuid4().hex}"
 
     def create_table(self, options: Mapping[str, str]) -> ElasticsearchTable:
-        return ElasticsearchTable(self._connection, self._name, lookup=options, requests=_REQUESTS)
+        return self._table(self._name, options)
 
     def write(self, rows: pa.Table) -> None:
         with contextlib.suppress(Exception):
@@ -75,8 +75,20 @@ class TableIndex(LookupExternalContext):
         mapping = {"dynamic": False, "properties": {"id": {"type": "long"}}}
         self._server.request("PUT", f"/{name}", {"mappings": mapping})
         IndexWriter(self._server, name).write(rows)
+        return self._table(name, options, rows.schema)
+
+    def _table(
+        self, name: str, options: Mapping[str, str], schema: pa.Schema | None = None
+    ) -> ElasticsearchTable:
+        given = LookupOptions.from_options(options)
         return ElasticsearchTable(
-            self._connection, name, schema=rows.schema, lookup=options, requests=_REQUESTS
+            self._connection,
+            name,
+            schema=schema,
+            cache=given.cache,
+            requests=_REQUESTS.replaced(max_retries=given.requests.max_retries),
+            asynchronous=given.asynchronous,
+            reload_trigger=given.reload_trigger,
         )
 
     @contextlib.contextmanager

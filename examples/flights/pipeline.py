@@ -40,6 +40,7 @@ from connectors_core import (
     SourceSwitchContext,
     WatermarkStrategy,
 )
+from connectors_core.lookup import LookupRequestConfiguration
 from examples.flights.data import (
     AIRPORTS,
     ENRICHED_TOPIC,
@@ -55,7 +56,7 @@ from examples.flights.data import (
 
 NOT_AVAILABLE = CsvOptions(null_values=("NA",))
 # Elasticsearch may be down for as long as its start takes.
-PATIENT = {"lookup.cache": "PARTIAL", "lookup.max-retries": 20}
+PATIENT = LookupRequestConfiguration(max_retries=20)
 LAG = re.compile(r"topic\.(.+)\.partition\.(\d+)\.recordsLag")
 
 
@@ -97,7 +98,11 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
     enriched = pipeline.lookup_join(
         enriched,
         ElasticsearchTable(
-            servers.elasticsearch, PLANES_INDEX, id_column="tailnum", lookup=PATIENT
+            servers.elasticsearch,
+            PLANES_INDEX,
+            id_column="tailnum",
+            cache="partial",
+            requests=PATIENT,
         ),
         on=["tailnum"],
         columns=OF_PLANE,

@@ -45,8 +45,8 @@ def fill(server: ElasticsearchServer, index: str, documents: dict[str, dict[str,
     ("key", "lookup"),
     [
         ("id", {}),
-        ("tailnum", {"lookup.async": "true"}),
-        ("tailnum", {"lookup.cache": "FULL"}),
+        ("tailnum", {"asynchronous": True}),
+        ("tailnum", {"cache": "full"}),
     ],
     ids=["by id", "by field", "full"],
 )
@@ -56,7 +56,7 @@ def test_source_lookup_and_sink_work_with_elasticsearch_9(
     spark: SparkSession,
     tmp_path: Path,
     key: str,
-    lookup: dict[str, str],
+    lookup: dict[str, Any],
     streaming: bool,
 ) -> None:
     assert elasticsearch.__version__[0] == CLIENTS[spark.version.rpartition(".")[0]]
@@ -79,7 +79,7 @@ def test_source_lookup_and_sink_work_with_elasticsearch_9(
             rows = pipeline.from_source(
                 ElasticsearchSource(newer.url, "flights", page_size=100), uid="flights"
             )
-            table = ElasticsearchTable(newer.url, "planes", id_column="id", lookup=lookup)
+            table = ElasticsearchTable(newer.url, "planes", id_column="id", **lookup)
             joined = pipeline.lookup_join(rows, table, on={"tailnum": key}, columns=["seats"])
             sink = ElasticsearchSink(newer.url, "joined", id_columns=["number"])
             pipeline.sink_to(joined, sink, uid="joined")

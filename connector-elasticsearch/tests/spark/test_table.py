@@ -88,15 +88,15 @@ def looking_up(
         yield lambda *values: function.lookup(batch(*values)).to_pylist()
 
 
-both_ways = pytest.mark.parametrize("lookup", [{}, {"lookup.async": True}], ids=["waits", "async"])
+both_ways = pytest.mark.parametrize("is_async", [False, True], ids=["waits", "async"])
 
 
 @both_ways
 def test_lookups_by_id_find_documents_before_searches_do(
-    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
+    server: ElasticsearchServer, index: str, is_async: bool
 ) -> None:
     fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": None}}, refresh=False)
-    table = ElasticsearchTable(server.url, index, id_column="plane", lookup=lookup)
+    table = ElasticsearchTable(server.url, index, id_column="plane", asynchronous=is_async)
     with looking_up(table, ["plane"], ["seats"]) as ask:
         assert ask(["N1", "N2", "N3"]) == [
             {"plane": "N1", "seats": 100},
@@ -187,7 +187,7 @@ def test_an_id_can_be_a_number(server: ElasticsearchServer, index: str) -> None:
 
 @both_ways
 def test_the_table_contains_only_documents_that_match_the_query(
-    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
+    server: ElasticsearchServer, index: str, is_async: bool
 ) -> None:
     fill(server, index, {"N1": {"seats": 100}, "N2": {"seats": 5}})
     table = ElasticsearchTable(
@@ -195,7 +195,7 @@ def test_the_table_contains_only_documents_that_match_the_query(
         index,
         id_column="plane",
         query={"range": {"seats": {"gte": 50}}},
-        lookup=lookup,
+        asynchronous=is_async,
     )
     with looking_up(table, ["plane"], ["seats"]) as ask:
         assert ask(["N1", "N2"]) == [{"plane": "N1", "seats": 100}]
@@ -225,11 +225,11 @@ def test_lookups_with_two_key_columns_match_their_combination(
 
 @both_ways
 def test_a_key_can_have_more_documents_than_fit_in_one_response(
-    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any]
+    server: ElasticsearchServer, index: str, is_async: bool
 ) -> None:
     documents = {str(number): {"tailnum": "N1", "seats": number % 400} for number in range(12_345)}
     fill(server, index, documents)
-    table = ElasticsearchTable(server.url, index, lookup=lookup)
+    table = ElasticsearchTable(server.url, index, asynchronous=is_async)
     with looking_up(table, ["tailnum"], ["seats"]) as ask:
         found = ask(["N1", "N2"])
     assert sorted(row["seats"] for row in found) == sorted(
@@ -295,8 +295,6 @@ def test_a_table_accepts_a_custom_cache(server: ElasticsearchServer, index: str)
     provider = table.get_lookup_runtime_provider(context)
     assert isinstance(provider, PartialCachingLookupProvider)
     assert provider.cache is cache
-    with pytest.raises(ConfigurationError, match="two caches"):
-        ElasticsearchTable(server.url, index, cache=cache, lookup={"lookup.cache": "FULL"})
 
 
 def test_options_build_the_same_table_as_arguments(server: ElasticsearchServer, index: str) -> None:
@@ -323,7 +321,7 @@ def test_options_build_the_same_table_as_arguments(server: ElasticsearchServer, 
 @both_ways
 @pytest.mark.parametrize("key", ["plane", "tailnum"])
 def test_decimals_keep_all_their_digits(
-    server: ElasticsearchServer, index: str, lookup: Mapping[str, Any], key: str
+    server: ElasticsearchServer, index: str, is_async: bool, key: str
 ) -> None:
     price = Decimal("1234567890123456789.0123456789")
     kinds = {"tailnum": {"type": "keyword"}, "price": {"type": "double"}}
@@ -331,6 +329,6 @@ def test_decimals_keep_all_their_digits(
     document = f'{{"tailnum": "N1", "price": {price}, "more": 1}}'.encode()
     server.request("PUT", f"/{index}/_doc/N1?refresh=true", document)
     schema = pa.schema([("tailnum", pa.string()), ("price", pa.decimal128(38, 10))])
-    table = ElasticsearchTable(server.url, index, schema=schema, id_column="plane", lookup=lookup)
+    table = ElasticsearchTable(server.url, index, schema=schema, id_column="plane", asynchronous=is_async)
     with looking_up(table, [key], ["price"]) as ask:
         assert ask(["N1"]) == [{key: "N1", "price": price}]

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Literal
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.text import CsvDialect
-from connectors_core.options import Configured, Setting, option, positive
+from connectors_core.options import Configured, Setting, option, option_like, positive
 
 __all__ = [
     "Compression",
@@ -109,6 +109,13 @@ class CsvOptions(CsvDialect, since=_SINCE):
         InvalidOptionError: If files in this dialect could not be read.
     """
 
+    # Since 3.0.0, these have Flink's keys.
+    delimiter: Setting[str] = option_like(CsvDialect.delimiter, since="3.0.0")
+    quote_char: Setting[str] = option_like(CsvDialect.quote_char, since="3.0.0")
+    escape_char: Setting[str | None] = option_like(CsvDialect.escape_char, since="3.0.0")
+    null_values: Setting[tuple[str, ...], str | Sequence[str]] = option_like(
+        CsvDialect.null_values, since="3.0.0"
+    )
     header: Setting[bool] = option(
         "csv.header",
         bool,

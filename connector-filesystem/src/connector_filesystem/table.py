@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
 import pyarrow as pa
@@ -18,14 +17,18 @@ from connectors_core.lookup import (
     LookupCacheType,
     reload_trigger,
 )
-from connectors_core.options import Configured, OptionSet, Setting, part
+from connectors_core.options import Configured, OptionSet, Setting, option_like, part
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 
+_SINCE: Final = "3.0.0"
 OPTIONS_OF_TABLE: Final = OptionSet(
-    dataclasses.replace(
-        LOOKUP_CACHE, default=LookupCacheType.FULL, choices=(LookupCacheType.FULL,)
+    option_like(
+        LOOKUP_CACHE,
+        default=LookupCacheType.FULL,
+        choices=(LookupCacheType.FULL,),
+        since=_SINCE,
     ),
-    *FULL_CACHE_OPTIONS,
+    *(each.introduced(_SINCE, again=True) for each in FULL_CACHE_OPTIONS),
 )
 
 

@@ -299,8 +299,8 @@ class TableTopic(OnTopic, LookupExternalContext):
         return LogSystem().outage(self._address, Outage.STOPPED)
 
     def _table(self, name: str, options: Mapping[str, str]) -> LookupTableSource:
-        where = self._address
-        return {{ cookiecutter.__class }}Table(where, name, token=self._token, lookup=options)
+        given = {"address": self._address, "topic": name, "token": self._token}
+        return {{ cookiecutter.__class }}Table.from_options({**given, **options})
 
     def _fill(self, name: str, rows: pa.Table) -> None:
         topic = Topic(server_at(self._address), name)

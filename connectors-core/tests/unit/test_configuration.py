@@ -303,3 +303,56 @@ def test_errors_of_a_part_that_was_created_by_keyword_name_its_keywords() -> Non
         Lock(gate=Gate(least=5, most=3))
     assert refused.value.option == "gate.most"
     assert refused.value.keyword == "most"
+
+
+class Lift(Configured, since="7.0"):
+    """Declares an option in another package."""
+
+    __module__ = "elsewhere.lifts"
+
+    height: Setting[int] = option("lift.height", int, default=1, doc="Height.")
+
+
+class Wall(Configured, since="7.0"):
+    """Declares an option in another package."""
+
+    __module__ = "elsewhere.walls"
+
+    width: Setting[int] = option("wall.width", int, default=1, doc="Width.")
+
+
+class Canal(Lift, scope="canal", since="3.0"):
+    """Offers options of its own and of another package."""
+
+    depth: Setting[int] = option("canal.depth", int, default=2, doc="Depth.")
+    wall: Setting[Wall] = part(Wall, default=Wall, doc="The wall.")
+    sluice: Setting[Sluice] = part(Sluice, default=Sluice, doc="The sluice.")
+    start: Setting[int] = part(
+        None, TIME, build=lambda parsed: parsed.get(TIME), default=0, doc="The start."
+    )
+
+
+class WideCanal(Canal):
+    """Adds nothing."""
+
+
+def test_hints_about_foreign_options_are_those_of_all_bases() -> None:
+    class Both(Gate, Pump, scope="both", elsewhere={"minoffsets": "remove it"}):
+        """Has two bases, of which one has hints."""
+
+    assert Both.OPTIONS.elsewhere == {**Pump.OPTIONS.elsewhere, "minoffsets": "remove it"}
+
+
+@pytest.mark.parametrize("made", [Canal, WideCanal])
+def test_an_option_has_the_version_of_the_package_that_offers_it(made: type[Canal]) -> None:
+    assert {each.key: each.since for each in made.OPTIONS} == {
+        "lift.height": "3.0",
+        "canal.depth": "3.0",
+        "wall.width": "3.0",
+        "sluice.rows": "2.0",
+        "rolling.size": "2.1",
+        "start.time": "3.0",
+    }
+    assert [each.since for each in (*Lift.OPTIONS, *Wall.OPTIONS, TIME)] == ["7.0", "7.0", None]
+    assert made(height=4).height == 4
+    assert made.from_options({"wall.width": "5", "start.time": "6"}).wall.width == 5

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,21 +17,12 @@ from connector_elasticsearch.lookup.functions import (
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.clients import SupportsConnectionCheck
-from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
-from connectors_core.lookup import (
-    LOOKUP_CACHE,
-    LOOKUP_OPTIONS,
-    LookupCache,
-    LookupRequestConfiguration,
-    PartialCachingLookupProvider,
-    lookup_provider,
-)
-from connectors_core.options import Options, OptionSet, Setting, not_empty, option, part
+from connectors_core.errors import InvalidOptionError, UnsupportedError
+from connectors_core.lookup import LookupOptions
+from connectors_core.options import Setting, not_empty, option
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
 
 __all__ = ["ELASTICSEARCH_TABLE_OPTIONS", "ElasticsearchTable"]
-
-_LOOKUP: Final = OptionSet(*LOOKUP_OPTIONS, scope="Elasticsearch table")
 
 # Types whose values are compared exactly.
 _EXACT: Final = frozenset(
@@ -54,12 +44,13 @@ _EXACT: Final = frozenset(
 )
 
 
-def _lookup(options: Options) -> Options:
-    return _LOOKUP.parse({key: options.values[key] for key in options.given if key in _LOOKUP})
-
-
 class ElasticsearchTable(
-    DocumentOptions, LookupTableSource, SupportsConnectionCheck, scope="Elasticsearch table"
+    LookupOptions,
+    DocumentOptions,
+    LookupTableSource,
+    SupportsConnectionCheck,
+    scope="Elasticsearch table",
+    since=SINCE,
 ):
     """Documents for `Pipeline.lookup_join`, requested by key or cached as a whole.
 
@@ -80,40 +71,14 @@ class ElasticsearchTable(
         str,
         default=None,
         validator=not_empty,
-        since=SINCE,
         doc="Name of a column for the documents' ID, which does not have to be a field. A lookup "
         "by it returns the current state of documents.",
     )
-    lookup: Setting[Options, Mapping[str, Any] | None] = part(
-        None,
-        *LOOKUP_OPTIONS,
-        build=_lookup,
-        accept=_LOOKUP.parse,
-        default=lambda: _LOOKUP.parse({}),
-        doc="Lookup settings, with the keys of `connectors_core.lookup.LOOKUP_OPTIONS`.",
-    )
-    cache: Setting[LookupCache | None] = part(
-        LookupCache,
-        default=None,
-        doc="Custom cache for lookups by key, instead of `lookup.cache`.",
-    )
-    requests: Setting[LookupRequestConfiguration, LookupRequestConfiguration | None] = part(
-        LookupRequestConfiguration,
-        build=lambda _: None,
-        default=LookupRequestConfiguration,
-        doc="Limits of requests, except retries, which `lookup` controls. For a fully cached "
-        "table, its timeout limits the retries of a request.",
-    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        # The source of a fully cached table retries a request for as long as one may take by key.
         self._documents = self.selection(self.requests.timeout)
-        if self.cache is not None and self.lookup.is_given(LOOKUP_CACHE):
-            raise ConfigurationError(
-                "a table has two caches",
-                expected="a custom cache, or lookup.cache",
-                found="both",
-                option="lookup.cache",
-            )
 
     def check_connection(self, timeout: float) -> None:
         """Check that the servers respond. See `SupportsConnectionCheck`. Driver."""
@@ -138,18 +103,10 @@ class ElasticsearchTable(
         Raises:
             ConfigurationError: The server does not compare a key exactly.
         """
-
-        def function() -> ElasticsearchLookupFunction:
-            return ElasticsearchLookupFunction(self._questions(context))
-
-        if self.cache is not None:
-            return PartialCachingLookupProvider(function(), self.cache, self.requests)
-        return lookup_provider(
-            self.lookup,
-            function=function,
+        return self.lookup_provider(
+            function=lambda: ElasticsearchLookupFunction(self._questions(context)),
             async_function=lambda: ElasticsearchAsyncLookupFunction(self._questions(context)),
             source=lambda: self._source(context.schema),
-            requests=self.requests,
         )
 
     def __repr__(self) -> str:

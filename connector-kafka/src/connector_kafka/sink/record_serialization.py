@@ -30,6 +30,7 @@ __all__ = [
     "ValueFields",
 ]
 
+_SINCE: Final = "2.0.0"
 _OF_READERS: Final = frozenset(
     {
         "format.empty-messages",
@@ -66,11 +67,13 @@ _ONE_TOPIC: Final = Bound(
 def _written(prefix: str) -> tuple[Option[Any], ...]:
     """Return the options of a format that affect the output."""
     return tuple(
-        each for each in format_options(prefix) if each.key.removeprefix(prefix) not in _OF_READERS
+        each
+        for each in format_options(prefix, since=_SINCE)
+        if each.key.removeprefix(prefix) not in _OF_READERS
     )
 
 
-class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since="2.0.0"):
+class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since=_SINCE):
     """Converts the columns of rows to keys, values, and other parts of Kafka records, in batches.
 
     Without a format for the value, the rows have the columns of Spark's own Kafka sink: `value`,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ from connectors_core.options import JSON_MAP, OptionType, Setting, option, part
 from connectors_core.schema import SCHEMA, SchemaLike
 
 __all__ = ["KafkaRecordDeserializationSchema"]
+
+_SINCE: Final = "2.0.0"
 
 
 def _metadata_columns(value: Any) -> dict[str, str]:
@@ -27,7 +29,7 @@ def _metadata_columns(value: Any) -> dict[str, str]:
     return names
 
 
-class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", since="2.0.0"):
+class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", since=_SINCE):
     """The columns for keys, values, and metadata of a record.
 
     Without a format, keys and values are not decoded.
@@ -38,7 +40,7 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", sin
 
     value_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
         None,
-        *format_options("value."),
+        *format_options("value.", since=_SINCE),
         build=lambda options: format_of(options, "value."),
         accept=as_format,
         default=None,
@@ -52,7 +54,7 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", sin
     )
     key_format: Setting[DecodingFormat | None, DecodingFormat | str | None] = part(
         None,
-        *format_options("key."),
+        *format_options("key.", since=_SINCE),
         build=lambda options: format_of(options, "key."),
         accept=as_format,
         default=None,

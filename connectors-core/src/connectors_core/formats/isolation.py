@@ -25,7 +25,7 @@ __all__ = [
     "message_bytes",
 ]
 
-SINCE: Final = "1.0"
+SINCE: Final = "1.0.0"
 """Version that introduced the options of formats."""
 
 # Small enough that little is parsed twice around a bad message. More gain nothing.

@@ -75,18 +75,22 @@ FORMAT_OPTIONS: Final = OptionSet(
 """The options of a single format. Its `elsewhere` also applies to prefixed keys."""
 
 
-def format_options(prefix: str = "") -> tuple[Option[Any], ...]:
+def format_options(prefix: str = "", *, since: str | None = None) -> tuple[Option[Any], ...]:
     """Return the declarations of the options of a format.
 
     Args:
         prefix: Prefix of the keys if there are several formats, such as `value.`.
+        since: Version of the connector that introduced them, instead of the core's version.
     """
-    if not prefix:
-        return tuple(FORMAT_OPTIONS)
-    return tuple(
-        option_like(each, prefix + each.key, aliases=tuple(prefix + name for name in each.aliases))
-        for each in FORMAT_OPTIONS
-    )
+
+    def declared(each: Option[Any]) -> Option[Any]:
+        made: Option[Any] = each
+        if prefix:
+            aliases = tuple(prefix + name for name in each.aliases)
+            made = option_like(each, prefix + each.key, aliases=aliases, since=each.since)
+        return made if since is None else made.introduced(since, again=True)
+
+    return tuple(map(declared, FORMAT_OPTIONS))
 
 
 def as_format(given: _T | str | None) -> _T | Format | None:

@@ -92,7 +92,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
         "avro-confluent.url",
         str,
         doc="Address of the schema registry.",
-        since="1.0",
+        since="1.0.0",
         aliases=("schema.registry.url",),
     )
     user_info: Setting[Secret | None, Secret | str | None] = option(
@@ -100,7 +100,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
         Secret,
         default=None,
         doc="`user:password` for the schema registry.",
-        since="1.0",
+        since="1.0.0",
         aliases=("basic.auth.user.info",),
     )
     timeout: Setting[timedelta, timedelta | str] = option(
@@ -108,7 +108,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
         timedelta,
         default=timedelta(seconds=10),
         doc="Timeout for the schema registry.",
-        since="1.0",
+        since="1.0.0",
         validator=positive,
     )
 

@@ -89,7 +89,7 @@ class _Entry:
     written: float
 
 
-class DefaultLookupCache(Configured, LookupCache, scope="lookup cache"):
+class DefaultLookupCache(Configured, LookupCache, scope="lookup cache", since="1.0.0"):
     """Caches rows in memory and evicts the least recently used ones first.
 
     A key costs one dictionary entry. Its rows stay in the fetched columns. When more than half of

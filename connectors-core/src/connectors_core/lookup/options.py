@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.lookup.cache import DefaultLookupCache
+from connectors_core.lookup.cache import DefaultLookupCache, LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
 from connectors_core.lookup.provider import (
     AsyncLookupFunctionProvider,
@@ -23,7 +22,7 @@ from connectors_core.lookup.reload import (
     PeriodicCacheReloadTrigger,
     TimedCacheReloadTrigger,
 )
-from connectors_core.options import Option, Options, OptionSet
+from connectors_core.options import Configured, Option, Options, Setting, option_like, part
 from connectors_core.source.source import AnySource
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
@@ -51,11 +50,13 @@ class ReloadStrategy(enum.Enum):
     """At a time of day."""
 
 
+_SINCE: Final = "1.0.0"
 LOOKUP_CACHE: Final = Option(
     "lookup.cache",
     LookupCacheType,
     default=LookupCacheType.NONE,
     doc="Which part of the table is cached.",
+    since=_SINCE,
 )
 """The option that chooses the cache of a lookup."""
 ASYNC: Final = Option(
@@ -63,12 +64,14 @@ ASYNC: Final = Option(
     bool,
     default=False,
     doc="Whether several batches of keys are requested at once.",
+    since=_SINCE,
 )
 RELOAD_STRATEGY: Final = Option(
     "lookup.full-cache.reload-strategy",
     ReloadStrategy,
     default=ReloadStrategy.PERIODIC,
     doc="When to reload the whole table. Without an interval, it is read once per start.",
+    since=_SINCE,
 )
 _TRIGGERS: Final[Mapping[ReloadStrategy, _TriggerType]] = {
     ReloadStrategy.PERIODIC: PeriodicCacheReloadTrigger,
@@ -82,7 +85,7 @@ PARTIAL_CACHE_OPTIONS: Final = tuple(DefaultLookupCache.OPTIONS)
 FULL_CACHE_OPTIONS: Final = (
     RELOAD_STRATEGY,
     *(
-        dataclasses.replace(each, required=False)
+        option_like(each, required=False, since=each.since)
         for kind in _TRIGGERS.values()
         for each in kind.OPTIONS
     ),
@@ -95,68 +98,12 @@ LOOKUP_OPTIONS: Final[tuple[Option[Any], ...]] = (
     *FULL_CACHE_OPTIONS,
 )
 """For tables that support both."""
-LOOKUP_TABLE_OPTIONS: Final = OptionSet(
-    *LOOKUP_OPTIONS,
-    scope="lookup table",
-    keywords={
-        key: f"{kind.__name__}.{keyword}"
-        for kind in (LookupRequestConfiguration, DefaultLookupCache, *_TRIGGERS.values())
-        for key, keyword in kind.keywords_by_key().items()
-    },
-)
-"""The same as a set, for the documentation and for tables that add no options."""
 
 _USED_BY: Final[Mapping[LookupCacheType, tuple[Option[Any], ...]]] = {
     LookupCacheType.NONE: REQUEST_OPTIONS,
     LookupCacheType.PARTIAL: (*REQUEST_OPTIONS, *PARTIAL_CACHE_OPTIONS),
     LookupCacheType.FULL: FULL_CACHE_OPTIONS,
 }
-
-
-def lookup_provider(
-    options: Options,
-    *,
-    function: Callable[[], LookupFunction] | None = None,
-    async_function: Callable[[], AsyncLookupFunction] | None = None,
-    source: Callable[[], AnySource] | None = None,
-    requests: LookupRequestConfiguration | None = None,
-) -> LookupRuntimeProvider:
-    """Return the provider that the options of a table select. Driver.
-
-    Args:
-        options: Parsed options. An option of this module that the table does not declare has its
-            default.
-        function: Creates the table's blocking function.
-        async_function: Creates the table's asynchronous function.
-        source: Creates the source of the whole table.
-        requests: Limits of requests, except for the retries, which are an option.
-
-    Raises:
-        ConfigurationError: An option has no effect with the others, or the table does not support
-            the selected lookup.
-    """
-    kind = options[LOOKUP_CACHE]
-    _refuse(
-        options,
-        {*LOOKUP_OPTIONS} - {LOOKUP_CACHE, *_USED_BY[kind]},
-        f"{LOOKUP_CACHE.key}={kind.value}",
-    )
-    if kind is LookupCacheType.FULL:
-        made_source = _offered(source, f"{LOOKUP_CACHE.key}=FULL")()
-        return FullCachingLookupProvider(made_source, reload_trigger(options))
-    max_retries = LookupRequestConfiguration.from_parsed(options).max_retries
-    requests = (requests or LookupRequestConfiguration()).replaced(max_retries=max_retries)
-    made: LookupFunction | AsyncLookupFunction
-    if options[ASYNC]:
-        made = _offered(async_function, f"{ASYNC.key}=true")()
-    else:
-        made = _offered(function, f"{LOOKUP_CACHE.key}={kind.value}, {ASYNC.key}=false")()
-    if kind is LookupCacheType.PARTIAL:
-        cache = DefaultLookupCache.from_parsed(options)
-        return PartialCachingLookupProvider(made, cache, requests)
-    if isinstance(made, AsyncLookupFunction):
-        return AsyncLookupFunctionProvider(made, requests)
-    return LookupFunctionProvider(made, requests)
 
 
 def reload_trigger(options: Options) -> CacheReloadTrigger | None:
@@ -179,15 +126,150 @@ def reload_trigger(options: Options) -> CacheReloadTrigger | None:
     return _TRIGGERS[strategy].from_parsed(options)
 
 
+def _cache(options: Options) -> LookupCache | LookupCacheType:
+    kind = options[LOOKUP_CACHE]
+    without_effect = {*LOOKUP_OPTIONS} - {LOOKUP_CACHE, *_USED_BY[kind]}
+    _refuse(options, without_effect, f"{LOOKUP_CACHE.key}={kind.value}")
+    return DefaultLookupCache.from_parsed(options) if kind is LookupCacheType.PARTIAL else kind
+
+
+def _accepted_cache(value: Any) -> LookupCache | LookupCacheType:
+    if isinstance(value, LookupCache):
+        return value
+    kind = LOOKUP_CACHE.accept(value)
+    return DefaultLookupCache() if kind is LookupCacheType.PARTIAL else kind
+
+
+class LookupOptions(Configured, scope="lookup table", since=_SINCE):
+    """The settings that every lookup table has. A table inherits them.
+
+    Raises:
+        InvalidOptionError: A value is invalid, or has no effect with the others.
+    """
+
+    cache: Setting[
+        LookupCache | LookupCacheType,
+        LookupCache | LookupCacheType | Literal["none", "partial", "full"],
+    ] = part(
+        DefaultLookupCache,
+        LOOKUP_CACHE,
+        *PARTIAL_CACHE_OPTIONS,
+        build=_cache,
+        accept=_accepted_cache,
+        default=LookupCacheType.NONE,
+        doc="Which part of the table is cached, or a cache of rows by key, such as "
+        "`DefaultLookupCache(max_rows=1000)`.",
+    )
+    requests: Setting[LookupRequestConfiguration, LookupRequestConfiguration | None] = part(
+        LookupRequestConfiguration,
+        default=LookupRequestConfiguration,
+        doc="Limits of requests by key.",
+    )
+    asynchronous: Setting[bool] = option_like(ASYNC, since=_SINCE)
+    reload_trigger: Setting[CacheReloadTrigger | None] = part(
+        CacheReloadTrigger,
+        *FULL_CACHE_OPTIONS,
+        build=reload_trigger,
+        default=None,
+        doc="When to reload a fully cached table. By default, it is read once per start.",
+    )
+
+    def __post_init__(self) -> None:
+        is_full = self.cache is LookupCacheType.FULL
+        for option, given in (
+            (ASYNC, is_full and self.asynchronous),
+            (RELOAD_STRATEGY, not is_full and self.reload_trigger is not None),
+        ):
+            if given:
+                raise _without_effect(option, f"{LOOKUP_CACHE.key}={self._cache_type().value}")
+
+    def lookup_provider(
+        self,
+        *,
+        function: Callable[[], LookupFunction] | None = None,
+        async_function: Callable[[], AsyncLookupFunction] | None = None,
+        source: Callable[[], AnySource] | None = None,
+    ) -> LookupRuntimeProvider:
+        """Return the provider that the settings select. Driver.
+
+        Args:
+            function: Creates the table's blocking function.
+            async_function: Creates the table's asynchronous function.
+            source: Creates the source of the whole table.
+
+        Raises:
+            ConfigurationError: The table does not support the selected lookup.
+        """
+        kind = self._cache_type().value
+        if self.cache is LookupCacheType.FULL:
+            made_source = _offered(source, f"{LOOKUP_CACHE.key}={kind}")()
+            return FullCachingLookupProvider(made_source, self.reload_trigger)
+        made: LookupFunction | AsyncLookupFunction
+        if self.asynchronous:
+            made = _offered(async_function, f"{ASYNC.key}=true")()
+        else:
+            made = _offered(function, f"{LOOKUP_CACHE.key}={kind}, {ASYNC.key}=false")()
+        if isinstance(self.cache, LookupCache):
+            return PartialCachingLookupProvider(made, self.cache, self.requests)
+        if isinstance(made, AsyncLookupFunction):
+            return AsyncLookupFunctionProvider(made, self.requests)
+        return LookupFunctionProvider(made, self.requests)
+
+    def _cache_type(self) -> LookupCacheType:
+        is_own = isinstance(self.cache, LookupCache)
+        return LookupCacheType.PARTIAL if is_own else cast(LookupCacheType, self.cache)
+
+
+LOOKUP_TABLE_OPTIONS: Final = LookupOptions.OPTIONS
+"""The same as a set, for the documentation and for tables that add no options."""
+
+
+def lookup_provider(
+    options: Options,
+    *,
+    function: Callable[[], LookupFunction] | None = None,
+    async_function: Callable[[], AsyncLookupFunction] | None = None,
+    source: Callable[[], AnySource] | None = None,
+    requests: LookupRequestConfiguration | None = None,
+) -> LookupRuntimeProvider:
+    """Return the provider that the options of a table select. Driver.
+
+    A `Configured` table inherits `LookupOptions` instead.
+
+    Args:
+        options: Parsed options. An option of this module that the table does not declare has its
+            default.
+        function: Creates the table's blocking function.
+        async_function: Creates the table's asynchronous function.
+        source: Creates the source of the whole table.
+        requests: Limits of requests, except for the retries, which are an option.
+
+    Raises:
+        ConfigurationError: An option has no effect with the others, or the table does not support
+            the selected lookup.
+    """
+    settings = LookupOptions.from_parsed(options)
+    if requests is not None:
+        max_retries = settings.requests.max_retries
+        settings = settings.replaced(requests=requests.replaced(max_retries=max_retries))
+    return settings.lookup_provider(
+        function=function, async_function=async_function, source=source
+    )
+
+
 def _refuse(options: Options, without_effect: Iterable[Option[Any]], because: str) -> None:
     for option in sorted(without_effect, key=lambda each: each.key):
         if options.is_given(option):
-            raise InvalidOptionError(
-                f"{option.key!r} has no effect here",
-                found=because,
-                option=option.key,
-                hint="remove it, or change the other option",
-            )
+            raise _without_effect(option, because)
+
+
+def _without_effect(option: Option[Any], because: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"{option.key!r} has no effect here",
+        found=because,
+        option=option.key,
+        hint="remove it, or change the other option",
+    )
 
 
 def _offered(made: Callable[[], T] | None, asked: str) -> Callable[[], T]:

@@ -5,17 +5,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.cache import LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
 from connectors_core.lookup.reload import CacheReloadTrigger
-from connectors_core.options import Configured, Setting, at_least, option, part, positive
+from connectors_core.options import (
+    DURATION,
+    Configured,
+    Option,
+    Setting,
+    at_least,
+    format_duration,
+    option,
+    part,
+    positive,
+)
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 
-class LookupRequestConfiguration(Configured, scope="lookup requests"):
+def _limit(keyword: str, kind: Any, *, default: Any, doc: str) -> Any:
+    """Declare a limit that is no option of tables, because a connector determines it."""
+    declared: Option[Any] = Option(keyword, kind, validator=positive, doc=doc)
+    return part(accept=declared.accept, default=default, doc=doc)
+
+
+class LookupRequestConfiguration(Configured, scope="lookup requests", since="1.0.0"):
     """The limits of the requests of a lookup.
 
     Raises:
@@ -30,40 +47,41 @@ class LookupRequestConfiguration(Configured, scope="lookup requests"):
         doc="Maximum retries of a request after a temporary failure.",
         validator=at_least(0),
     )
-    timeout: Setting[timedelta] = part(
-        timedelta,
+    timeout: Setting[timedelta, timedelta | str] = _limit(
+        "timeout",
+        DURATION,
         default=timedelta(minutes=1),
         doc="Timeout of an asynchronous request, which is then retried. A blocking call cannot be "
         "canceled: set a timeout in its client.",
     )
-    max_concurrent_requests: Setting[int] = part(
-        int, default=8, doc="Maximum asynchronous requests in flight in a process."
+    max_concurrent_requests: Setting[int] = _limit(
+        "max_concurrent_requests",
+        int,
+        default=8,
+        doc="Maximum asynchronous requests in flight in a process.",
     )
-    initial_backoff: Setting[timedelta] = part(
-        timedelta,
+    initial_backoff: Setting[timedelta, timedelta | str] = _limit(
+        "initial_backoff",
+        DURATION,
         default=timedelta(milliseconds=100),
         doc="Maximum delay before the first retry; doubles each time.",
     )
-    max_backoff: Setting[timedelta] = part(
-        timedelta,
+    max_backoff: Setting[timedelta, timedelta | str] = _limit(
+        "max_backoff",
+        DURATION,
         default=timedelta(seconds=10),
         doc="Maximum delay, unless the service asks for more.",
     )
 
     def __post_init__(self) -> None:
-        for keyword, expected in (
-            ("timeout", positive(self.timeout)),
-            ("max_concurrent_requests", positive(self.max_concurrent_requests)),
-            ("initial_backoff", positive(self.initial_backoff)),
-            ("max_backoff", at_least(self.initial_backoff)(self.max_backoff)),
-        ):
-            if expected is not None:
-                raise InvalidOptionError(
-                    f"{keyword} cannot be used",
-                    expected=expected,
-                    found=getattr(self, keyword),
-                    option=keyword,
-                )
+        expected = at_least(self.initial_backoff)(self.max_backoff)
+        if expected is not None:
+            raise InvalidOptionError(
+                "the value of 'max_backoff' cannot be used",
+                expected=expected,
+                found=format_duration(self.max_backoff),
+                option="max_backoff",
+            )
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class ScheduleMode(enum.Enum):
     """
 
 
-class PeriodicCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
+class PeriodicCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger", since="1.0.0"):
     """Reloads after an interval, repeatedly.
 
     Raises:
@@ -142,7 +142,7 @@ def _parse_time_of_day(value: object) -> time_of_day:
         raise ValueError("a time in ISO 8601, such as 03:30, 03:30Z or 03:30+02:00") from None
 
 
-class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger"):
+class TimedCacheReloadTrigger(Configured, _ByTheClock, scope="reload trigger", since="1.0.0"):
     """Reloads at a time of day, every given number of days.
 
     A start always reads the table, and the days count from the first such time after it. If

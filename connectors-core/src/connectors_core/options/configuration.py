@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 import textwrap
@@ -37,8 +38,10 @@ class Part(Setting[T, Any]):
         accept: Callable[[Any], T] | None,
         default: Any,
         doc: str,
+        declared_in: type[Configured] | None = None,
     ) -> None:
         self._kind = kind
+        self._declared_in = declared_in
         self._options = options
         self._build = build
         self._accept = accept
@@ -51,11 +54,22 @@ class Part(Setting[T, Any]):
         return self._options
 
     @property
+    def declared_in(self) -> type[Configured] | None:
+        """The class that declares its options; None if the part does."""
+        return self._declared_in
+
+    def introduced(self, since: str, *, again: bool) -> Self:
+        """Return a copy whose options have a version."""
+        made = copy.copy(self)
+        made._options = tuple(each.introduced(since, again=again) for each in self._options)
+        return made
+
+    @property
     def keywords(self) -> dict[str, str]:
         """Their names in Python: keywords of the part, if it has any."""
-        if not isinstance(self._kind, type) or not issubclass(self._kind, Configured):
-            return dict.fromkeys((each.key for each in self._options), self.keyword)
-        inner = self._kind.keywords_by_key()
+        inner: Mapping[str, str] = {}
+        if isinstance(self._kind, type) and issubclass(self._kind, Configured):
+            inner = self._kind.keywords_by_key()
         names = {each.key: inner.get(each.key, each.keyword) for each in self._options}
         return {
             key: f"{self.keyword}.{name}" if name else self.keyword for key, name in names.items()
@@ -118,9 +132,18 @@ def part(
         alias: The keyword, if it differs from the attribute's name.
         kw_only: False for an argument that may be positional.
     """
+    declared_in = None
     if isinstance(kind, type) and issubclass(kind, Configured) and build is None:
-        options, build = tuple(kind.OPTIONS), kind.from_parsed
-    made: Part[Any] = Part(kind, options, build=build, accept=accept, default=default, doc=doc)
+        options, build, declared_in = tuple(kind.OPTIONS), kind.from_parsed, kind
+    made: Part[Any] = Part(
+        kind,
+        options,
+        build=build,
+        accept=accept,
+        default=default,
+        doc=doc,
+        declared_in=declared_in,
+    )
     made.name_keyword(alias, kw_only=kw_only)
     return made
 
@@ -152,7 +175,8 @@ class Configured:
     does.
 
     The class keywords are `scope` and `elsewhere` (see `OptionSet`), and `since`, the version that
-    introduced the options of the body unless an option has its own.
+    introduced the options of the body unless an option has its own. It is also the version of
+    options that another package declares, in a base class or in the class of a part.
 
     Attributes:
         OPTIONS: The options by key.
@@ -173,21 +197,21 @@ class Configured:
         **more: Any,
     ) -> None:
         super().__init_subclass__(**more)
-        for each in vars(cls).values():
-            if since is not None and isinstance(each, Option):
-                each.introduce(since)
-        fields = {
-            name: each
-            for base in reversed(cls.__mro__)
-            for name, each in vars(base).items()
-            if isinstance(each, Setting)
-        }
+        if since is not None:
+            cls._introduce(since)
+        fields = {name: each for name, (each, _) in _settings(cls).items()}
         cls.SETTINGS = tuple(fields.values())
+        foreign = {
+            key: hint
+            for base in reversed(cls.__mro__)
+            if issubclass(base, Configured)
+            for key, hint in base.OPTIONS.elsewhere.items()
+        }
         cls.OPTIONS = OptionSet(
             *(option for each in cls.SETTINGS for option in each.options),
             scope=scope or cls.OPTIONS.scope,
             keywords=cls.keywords_by_key(),
-            elsewhere={**cls.OPTIONS.elsewhere, **(elsewhere or {})},
+            elsewhere={**foreign, **(elsewhere or {})},
         )
         cls.__doc__ = _documented(cls)
 
@@ -254,6 +278,14 @@ class Configured:
         return cls.OPTIONS.keywords.get(key)
 
     @classmethod
+    def _introduce(cls, since: str) -> None:
+        for name, (each, base) in _settings(cls).items():
+            declared_in = each.declared_in if isinstance(each, Part) else None
+            again = _package(declared_in or base) != _package(cls)
+            if again or base is cls:
+                setattr(cls, name, each.introduced(since, again=again))
+
+    @classmethod
     def _bound(cls, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         known = cls.__signature__.parameters
         stranger = next((name for name in keywords if name not in known), None)
@@ -286,6 +318,20 @@ class Configured:
             if values[each.keyword] != each.fallback
         )
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _settings(cls: type) -> dict[str, tuple[Setting[Any, Any], type]]:
+    """Return the settings of a class by attribute, with the class that declares each."""
+    return {
+        name: (each, base)
+        for base in reversed(cls.__mro__)
+        for name, each in vars(base).items()
+        if isinstance(each, Setting)
+    }
+
+
+def _package(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
 
 
 def _documented(cls: type[Configured]) -> str | None:

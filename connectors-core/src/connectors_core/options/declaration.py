@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options.bounds import Bound
@@ -40,7 +41,7 @@ class Option(Setting[T, Any]):
         default: The default; None means that there is none.
         doc: One or two sentences for users.
         secret: Whether the value is masked when shown; always true for the type `Secret`.
-        since: Version that introduced it.
+        since: Version of the package that introduced it there.
         required: It must be given.
         choices: The allowed values; empty allows all.
         unit: The unit of a number, e.g. `rows`. Values of durations and sizes include the unit.
@@ -125,10 +126,11 @@ class Option(Setting[T, Any]):
     def _type(self) -> OptionType[T]:
         return type_of(self.type)
 
-    def introduce(self, since: str) -> None:
-        """Set the version that introduced it, unless it has one."""
-        if self.since is None:
-            object.__setattr__(self, "since", since)
+    def introduced(self, since: str, *, again: bool) -> Self:
+        """Return a copy with the version that introduced it."""
+        made = copy.copy(self)
+        object.__setattr__(made, "since", since if again else self.since or since)
+        return made
 
     def parse(self, value: object) -> T:
         """Validate a string or a Python value and return its canonical form.
@@ -220,12 +222,15 @@ def option(
 def option_like(declared: Setting[T, Any], key: str | None = None, **changes: Any) -> Option[T]:
     """Return a changed copy of an option that is declared elsewhere.
 
+    The copy has no version, unless it is changed: the version is that of the place that reuses it.
+
     Args:
         declared: The option: a constant, or a setting of a `Configured` class.
         key: The new key. The key of the other declaration becomes an alias.
         **changes: See `Option`.
     """
     origin = cast(Option[T], declared)
+    changes.setdefault("since", None)
     if key is not None:
         aliases = (origin.key, *changes.get("aliases", ()))
         changes |= {"key": key, "origin": origin.key, "aliases": aliases}

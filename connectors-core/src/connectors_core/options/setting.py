@@ -76,6 +76,15 @@ class Setting(Generic[T, Given]):
     def keywords(self) -> Mapping[str, str]:
         """The Python names of these options, by key."""
 
+    @abstractmethod
+    def introduced(self, since: str, *, again: bool) -> Self:
+        """Return a copy whose options have a version, as a class offers them.
+
+        Args:
+            since: The version that introduced them.
+            again: Replace the versions that options already have.
+        """
+
     @property
     @abstractmethod
     def fallback(self) -> Any:

@@ -22,7 +22,7 @@ from connectors_core.sink.rate_limits import RateLimiting
 __all__ = ["AsyncSinkWriterConfiguration"]
 
 
-class AsyncSinkWriterConfiguration(Configured, scope="asynchronous sink"):
+class AsyncSinkWriterConfiguration(Configured, scope="asynchronous sink", since="1.0.0"):
     """The limits of an `AsyncSinkWriter`."""
 
     max_batch_size: Setting[int] = option(

@@ -14,6 +14,7 @@ SINK_PARALLELISM: Final = Option(
     int,
     unit="writers",
     validator=positive,
+    since="1.0.0",
     doc="Number of writers. The default is the number of partitions of the input.",
 )
 """The setting of a sink that `Sink.writer_parallelism` returns."""

@@ -15,6 +15,7 @@ SOURCE_BATCH_ROWS: Final = Option(
     unit="rows",
     default=65_536,
     validator=positive,
+    since="1.0.0",
     doc="Maximum number of rows in a batch.",
 )
 """The setting of a source that limits the size of its batches."""

@@ -8,14 +8,17 @@ from datetime import time, timedelta
 import pyarrow as pa
 import pytest
 
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup import (
     LOOKUP_OPTIONS,
     AsyncLookupFunction,
     AsyncLookupFunctionProvider,
+    DefaultLookupCache,
     FullCachingLookupProvider,
+    LookupCacheType,
     LookupFunction,
     LookupFunctionProvider,
+    LookupOptions,
     LookupRequestConfiguration,
     PartialCachingLookupProvider,
     PeriodicCacheReloadTrigger,
@@ -158,6 +161,91 @@ def test_a_kind_of_lookup_that_a_table_does_not_support_is_refused(missing, give
 def test_a_full_cache_needs_a_bounded_source():
     with pytest.raises(ConfigurationError, match="bounded"):
         FullCachingLookupProvider(DataGeneratorSource(lambda numbers: numbers, None, pa.schema([])))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "keys"),
+    [
+        ({}, {}),
+        (
+            {"asynchronous": True, "requests": LookupRequestConfiguration(max_retries=7)},
+            {"lookup.async": "true", "lookup.max-retries": "7"},
+        ),
+        ({"cache": "partial"}, {"lookup.cache": "PARTIAL"}),
+        (
+            {"cache": DefaultLookupCache(max_rows=5, expire_after_write="1 min")},
+            {
+                "lookup.cache": "partial",
+                "lookup.partial-cache.max-rows": "5",
+                "lookup.partial-cache.expire-after-write": "1 min",
+            },
+        ),
+        ({"cache": LookupCacheType.FULL}, {"lookup.cache": "FULL"}),
+        (
+            {"cache": "full", "reload_trigger": PeriodicCacheReloadTrigger("10 min")},
+            {"lookup.cache": "full", "lookup.full-cache.periodic-reload.interval": "10 min"},
+        ),
+    ],
+    ids=str,
+)
+def test_keywords_and_keys_select_the_same_lookup(keywords, keys):
+    by_keyword, by_key = LookupOptions(**keywords), LookupOptions.from_options(keys)
+    for name in ("cache", "requests", "asynchronous"):
+        assert getattr(by_keyword, name) == getattr(by_key, name)
+    assert type(by_keyword.reload_trigger) is type(by_key.reload_trigger)
+    found = [type(made.lookup_provider(**ALL)) for made in (by_keyword, by_key)]
+    assert found[0] is found[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"cache": "full", "asynchronous": True}, "asynchronous"),
+        ({"cache": "partial", "reload_trigger": PeriodicCacheReloadTrigger("1 s")}, "reload_trigger"),
+        ({"reload_trigger": PeriodicCacheReloadTrigger("1 s")}, "reload_trigger"),
+        ({"cache": "some"}, "cache"),
+    ],
+    ids=str,
+)
+def test_an_error_names_the_keyword_of_a_lookup(given, named):
+    with pytest.raises(InvalidOptionError) as refused:
+        LookupOptions(**given)
+    assert refused.value.keyword == named
+
+
+def test_a_custom_cache_is_used_as_it_is():
+    cache = DefaultLookupCache()
+    made = LookupOptions(cache=cache, asynchronous=True).lookup_provider(**ALL)
+    assert made.cache is cache
+    assert isinstance(made.function, AsyncFunction)
+
+
+def test_every_option_has_a_name_in_python():
+    assert LookupOptions.OPTIONS.keywords == {
+        "lookup.cache": "cache",
+        "lookup.partial-cache.max-rows": "cache.max_rows",
+        "lookup.partial-cache.expire-after-write": "cache.expire_after_write",
+        "lookup.partial-cache.expire-after-access": "cache.expire_after_access",
+        "lookup.partial-cache.cache-missing-key": "cache.cache_missing_keys",
+        "lookup.max-retries": "requests.max_retries",
+        "lookup.async": "asynchronous",
+        "lookup.full-cache.reload-strategy": "reload_trigger",
+        "lookup.full-cache.periodic-reload.interval": "reload_trigger.reload_interval",
+        "lookup.full-cache.periodic-reload.schedule-mode": "reload_trigger.schedule_mode",
+        "lookup.full-cache.timed-reload.iso-time": "reload_trigger.reload_time",
+        "lookup.full-cache.timed-reload.interval-in-days": (
+            "reload_trigger.reload_interval_in_days"
+        ),
+    }
+
+
+def test_limits_of_requests_are_durations_or_their_texts():
+    made = LookupRequestConfiguration(timeout="5 s", initial_backoff="10 ms", max_backoff="1 min")
+    assert made.timeout == timedelta(seconds=5)
+    assert (made.initial_backoff, made.max_backoff) == (
+        timedelta(milliseconds=10),
+        timedelta(minutes=1),
+    )
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def _null_values(value: object) -> tuple[str, ...]:
     return ("",) if value == "" else _TEXTS.parse(value)
 
 
-class CsvDialect(Configured, since="2.0.0"):
+class CsvDialect(Configured, since="1.0.0"):
     """A CSV dialect. Text is UTF-8. The keys are Flink's, where it has them.
 
     Raises:
@@ -75,7 +75,6 @@ class CsvDialect(Configured, since="2.0.0"):
         "csv.field-delimiter",
         str,
         default=",",
-        since="3.0.0",
         aliases=("delimiter", "sep"),
         deprecated_keys=("csv.delimiter",),
         doc="Character between fields.",
@@ -84,7 +83,6 @@ class CsvDialect(Configured, since="2.0.0"):
         "csv.quote-character",
         str,
         default='"',
-        since="3.0.0",
         aliases=("quote",),
         deprecated_keys=("csv.quote-char",),
         doc="Character around fields that hold delimiters or quotes.",
@@ -99,7 +97,6 @@ class CsvDialect(Configured, since="2.0.0"):
         "csv.escape-character",
         str,
         default=None,
-        since="3.0.0",
         aliases=("escape",),
         deprecated_keys=("csv.escape-char",),
         doc="Escape character: the character after it is literal. By default, there is none.",
@@ -108,7 +105,6 @@ class CsvDialect(Configured, since="2.0.0"):
         "csv.null-literal",
         replace(_TEXTS, parse=_null_values),
         default=("",),
-        since="3.0.0",
         aliases=("nullvalue",),
         deprecated_keys=("csv.null-values",),
         doc='Spellings of a missing value, e.g. `NA` or `["", "NA"]`. They also apply '
