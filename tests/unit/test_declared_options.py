@@ -7,11 +7,12 @@ import importlib
 import pkgutil
 import re
 
+import pytest
+
 import connector_elasticsearch
 import connector_filesystem
 import connector_kafka
 import connectors_core
-import pytest
 from connectors_core.formats import FORMAT_OPTIONS
 from connectors_core.lookup import LOOKUP_TABLE_OPTIONS
 from connectors_core.options import Configured

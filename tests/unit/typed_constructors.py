@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from connector_elasticsearch import ElasticsearchSource
+from connector_elasticsearch import ElasticsearchSource, ElasticsearchTable
 from connector_filesystem import CsvOptions, FileSource, Format
 from connector_kafka import KafkaRecordDeserializationSchema, KafkaSource
 from connectors_core.formats import (
@@ -27,6 +27,7 @@ from connectors_core.formats import (
 )
 from connectors_core.lookup import (
     DefaultLookupCache,
+    LookupRequestConfiguration,
     PeriodicCacheReloadTrigger,
     ScheduleMode,
     TimedCacheReloadTrigger,
@@ -56,6 +57,11 @@ def right(generator: Generator, arrow: pa.Schema, spark: StructType) -> None:
     DefaultLookupCache(max_rows=5, expire_after_write="10 s", expire_after_access=timedelta(1))
     PeriodicCacheReloadTrigger("10 min", ScheduleMode.FIXED_RATE)
     TimedCacheReloadTrigger(time(3, 30), reload_interval_in_days=2)
+    hourly = PeriodicCacheReloadTrigger("1 h")
+    patient = LookupRequestConfiguration(max_retries=20, timeout="5 s")
+    ElasticsearchTable("http://a", "planes", id_column="id", cache="partial", requests=patient)
+    ElasticsearchTable("http://a", "planes", cache=DefaultLookupCache(), asynchronous=True)
+    ElasticsearchTable("http://a", ["a", "b"], cache="full", reload_trigger=hourly)
     DataGeneratorSource(generator, None, spark)
     DataGeneratorSource(generator, 10, "id BIGINT")
     DataGeneratorSource(generator, count=10, schema=arrow)
@@ -78,6 +84,8 @@ def wrong() -> None:
     KafkaSource("a", topic="b")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     ElasticsearchSource("a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     ElasticsearchSource("a", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ElasticsearchTable("a", "b", cache=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ElasticsearchTable("a", "b", lookup={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     CsvDialect(delimiter=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     CsvFormat(dialect=";")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     JsonFormat(write_nulls=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

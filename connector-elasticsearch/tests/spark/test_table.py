@@ -329,6 +329,8 @@ def test_decimals_keep_all_their_digits(
     document = f'{{"tailnum": "N1", "price": {price}, "more": 1}}'.encode()
     server.request("PUT", f"/{index}/_doc/N1?refresh=true", document)
     schema = pa.schema([("tailnum", pa.string()), ("price", pa.decimal128(38, 10))])
-    table = ElasticsearchTable(server.url, index, schema=schema, id_column="plane", asynchronous=is_async)
+    table = ElasticsearchTable(
+        server.url, index, schema=schema, id_column="plane", asynchronous=is_async
+    )
     with looking_up(table, [key], ["price"]) as ask:
         assert ask(["N1"]) == [{key: "N1", "price": price}]

@@ -231,6 +231,17 @@ def test_a_former_key_still_works_and_warns() -> None:
         assert ALL.parse({"topics": "a", "numWorkers": "4"})[WORKERS] == 4
 
 
+def test_a_copy_of_an_option_gets_a_version_unless_it_has_one() -> None:
+    declared: Option[str] = Option("topics", str, doc="Topics.")
+    first = declared.introduced("1.0.0", again=False)
+    assert first.introduced("2.0.0", again=False).since == "1.0.0"
+    assert first.introduced("2.0.0", again=True).since == "2.0.0"
+    assert declared.since is None
+    with pytest.warns(ConnectorDeprecationWarning, match="introduced"):
+        declared.introduce("3.0.0")
+    assert declared.since == "3.0.0"
+
+
 def test_secrets_appear_in_no_message_table_or_repr() -> None:
     pin = Option("pin", int, default=4321, doc="Pin.", secret=True)
     options = OptionSet(PASSWORD, pin, PROPERTIES)

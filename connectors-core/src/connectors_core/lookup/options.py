@@ -252,9 +252,7 @@ def lookup_provider(
     if requests is not None:
         max_retries = settings.requests.max_retries
         settings = settings.replaced(requests=requests.replaced(max_retries=max_retries))
-    return settings.lookup_provider(
-        function=function, async_function=async_function, source=source
-    )
+    return settings.lookup_provider(function=function, async_function=async_function, source=source)
 
 
 def _refuse(options: Options, without_effect: Iterable[Option[Any]], because: str) -> None:

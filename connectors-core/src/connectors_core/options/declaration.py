@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Self, TypeVar, cast
 
+from connectors_core.annotations import deprecated
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.options.bounds import Bound
 from connectors_core.options.parsed_options import Options
@@ -131,6 +132,11 @@ class Option(Setting[T, Any]):
         made = copy.copy(self)
         object.__setattr__(made, "since", since if again else self.since or since)
         return made
+
+    @deprecated(since="1.1.0", removal="2.0.0", instead="introduced")
+    def introduce(self, since: str) -> None:
+        """Set the version that introduced it, unless it has one."""
+        object.__setattr__(self, "since", self.since or since)
 
     def parse(self, value: object) -> T:
         """Validate a string or a Python value and return its canonical form.

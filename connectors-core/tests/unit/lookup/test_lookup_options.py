@@ -201,7 +201,10 @@ def test_keywords_and_keys_select_the_same_lookup(keywords, keys):
     ("given", "named"),
     [
         ({"cache": "full", "asynchronous": True}, "asynchronous"),
-        ({"cache": "partial", "reload_trigger": PeriodicCacheReloadTrigger("1 s")}, "reload_trigger"),
+        (
+            {"cache": "partial", "reload_trigger": PeriodicCacheReloadTrigger("1 s")},
+            "reload_trigger",
+        ),
         ({"reload_trigger": PeriodicCacheReloadTrigger("1 s")}, "reload_trigger"),
         ({"cache": "some"}, "cache"),
     ],
