@@ -168,6 +168,11 @@ def test_one_hint_answers_all_keys_that_end_alike(key: str) -> None:
         options.parse({"ignore-parse-errors": "true"})
 
 
+def test_the_connector_of_flinks_sql_is_answered_by_every_set() -> None:
+    with pytest.raises(UnknownOptionError, match="the class names the connector; remove it"):
+        ALL.parse({"connector": "kafka"})
+
+
 def test_a_missing_required_option_shows_its_purpose() -> None:
     with pytest.raises(MissingOptionError, match="Topics to read"):
         ALL.parse({})

@@ -235,6 +235,8 @@ def _instead(elsewhere: Mapping[str, str], key: str) -> str | None:
     A key `kafka.*` applies to all keys below it; `{rest}` in its text is the part after the
     dot. A key `*.ignore-parse-errors` applies to all keys that end like it.
     """
+    if key == "connector":  # in Flink's SQL, every table has it
+        return "the class names the connector; remove it"
     if key in elsewhere:
         return elsewhere[key]
     for name, hint in elsewhere.items():
