@@ -74,7 +74,10 @@ def session():  # type: ignore[no-untyped-def]
 
 
 def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ignore[no-untyped-def]
-    """Build the pipeline of a scenario: its shape, `stateless` or `join`, and its sinks.
+    """Build the pipeline of a scenario: its shape and its sinks.
+
+    The shapes are `stateless`, `join` (of two sources), `table` (a source and a table of Spark), or
+    `files` (a stream of Spark).
 
     The sinks are `1`, `2`, `leased` (a sink with leases that loses rows on request), or `stateful`
     (a sink whose writers number their rows).
@@ -101,8 +104,18 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
         **settings,
     )
 
+    def add_sinks(rows) -> Pipeline:  # type: ignore[no-untyped-def]
+        pipeline.sink_to(rows, first, uid="first")
+        if sinks == "2":
+            pipeline.sink_to(rows.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
+        return pipeline
+
+    if shape == "files":
+        lines = spark.readStream.schema("id BIGINT").option("maxFilesPerTrigger", 3)
+        return add_sinks(lines.json(str(_written_files(root / "in", rows))))
+
     def strategy(column: str) -> WatermarkStrategy | None:
-        if shape == "stateless":
+        if shape != "join":
             return None
         return WatermarkStrategy.for_bounded_out_of_orderness(
             timedelta(seconds=300)
@@ -117,11 +130,11 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
         watermark_strategy=strategy("ts"),
         limits=limits,
     )
+    if shape == "table":
+        table = spark.read.schema("id BIGINT").json(str(_written_files(root / "in", rows)))
+        return add_sinks(left.join(F.broadcast(table), "id"))
     if shape == "stateless":
-        pipeline.sink_to(left, first, uid="first")
-        if sinks == "2":
-            pipeline.sink_to(left.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
-        return pipeline
+        return add_sinks(left)
     right = pipeline.from_source(
         DataGeneratorSource(
             right_rows,
@@ -147,7 +160,18 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
     return pipeline
 
 
+def _written_files(folder: Path, rows: int, *, file_rows: int = 50) -> Path:
+    """Write files of JSON rows with the ids 0 to rows, if they do not exist."""
+    folder.mkdir(exist_ok=True)
+    for start in range(0, rows, file_rows):
+        path = folder / f"{start:06d}.json"
+        if not path.exists():
+            ids = range(start, min(start + file_rows, rows))
+            path.write_text("".join(f'{{"id": {number}}}\n' for number in ids))
+    return folder
+
+
 def run(root: Path, scenario: str, rows: int) -> None:
     """Run the pipeline of a scenario to its end."""
     with build(session(), root, scenario, rows) as pipeline:
-        assert pipeline.run()
+        assert pipeline.run(available_now=scenario.startswith("files"))

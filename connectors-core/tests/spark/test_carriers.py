@@ -35,7 +35,7 @@ from connectors_core.spark.carriers import (
     native_available,
     sources_of,
     spark_schema,
-    stream_leaves,
+    streams_of,
 )
 from connectors_core.spark.internals import memory_stream
 from connectors_core.spark.internals.memory_stream import verify_contract
@@ -551,7 +551,7 @@ def test_two_branches_can_read_one_source(bench: Bench) -> None:
     carrier = bench.carrier()
     df = carrier.dataframe()
     both = df.where("x % 2 = 0").union(df.where("x > 2"))
-    assert sources_of(both) == ["a", "a"]
+    assert streams_of(both) == ["a", "a"]
     carrier.restore(Resume(), -1)
     query = bench.start(both)
     bench.give(carrier, 0, numbers("a", 0, 4), numbers("a", 4, 6))
@@ -615,7 +615,7 @@ def test_sources_have_the_order_of_the_offset_log(
         pytest.skip("the order is Spark's: two shapes show it for a slow start of the native one")
     a, b = bench.carrier("a"), bench.carrier("b")
     df = shape(a.dataframe(), b.dataframe())
-    sources = sources_of(df)
+    sources = streams_of(df)
     assert set(sources) == {"a", "b"}
     for carrier in (a, b):
         carrier.restore(Resume(), -1)
@@ -630,10 +630,21 @@ def test_sources_have_the_order_of_the_offset_log(
 def test_streams_of_other_sources_are_distinguished(bench: Bench) -> None:
     a = bench.carrier("a").dataframe().select("x")
     rate = bench.spark.readStream.format("rate").load().selectExpr("value AS x")
-    assert stream_leaves(rate.union(a)) == [None, "a"]
-    assert stream_leaves(bench.spark.range(3)) == []
-    with pytest.raises(UnsupportedError, match="also reads a stream"):
-        sources_of(a.union(rate))
+    assert streams_of(rate.union(a)) == ["@rate", "a"]
+    assert sources_of(rate.union(a)) == ["a"]
+    assert streams_of(bench.spark.range(3)) == []
+
+
+def test_a_stream_of_spark_has_no_plan_in_the_offset_log(bench: Bench) -> None:
+    carrier = bench.carrier("a")
+    rate = bench.spark.readStream.format("rate").load().selectExpr("value AS x")
+    df = rate.union(carrier.dataframe().select("x"))
+    carrier.restore(Resume(), -1)
+    bench.give(carrier, 0)
+    query = bench.start(df)
+    until(lambda: bench.log.last_logged_batch() >= 0, query)
+    assert bench.log.offsets(0, streams_of(df)).keys() == {"a"}
+    assert bench.log.resume(streams_of(df)).keys() == {"a"}
 
 
 # --- Watermark ------------------------------------------------------------------------------------
@@ -832,7 +843,7 @@ def test_the_second_version_of_the_log_format_is_read(bench: Bench) -> None:
     bench.give(b, 0, numbers("b", 0, 1))
     query.processAllAvailable()
     assert (bench.checkpoint / "offsets" / "0").read_text().startswith("v2")
-    assert bench.log.resume(sources_of(df)) == {"a": Resume(-1, -1), "b": Resume(0, 0)}
+    assert bench.log.resume(streams_of(df)) == {"a": Resume(-1, -1), "b": Resume(0, 0)}
 
 
 def test_logs_are_read_line_by_line(spark: SparkSession, tmp_path: Path) -> None:

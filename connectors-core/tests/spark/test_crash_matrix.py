@@ -47,6 +47,7 @@ WORKER_POINTS = [FaultPoint.READER_FETCHED, FaultPoint.AFTER_REPORT, FaultPoint.
 COMMITTED_ONE_FILE = "directory_sink.committed"
 ALL = range(14)
 ON_NEWEST = range(1, 14, 6)
+WITHOUT_PLANS = (3, 4, 5, 6, 7, 8, 12, 13)  # the points that a stream of Spark reaches
 
 
 def chain(root: Path, part: Collection[int]) -> list[Fault]:
@@ -74,7 +75,7 @@ def assert_exact(root: Path, scenario: str, rows: int) -> None:
     shape, sinks = scenario.split("-")
     first, second = DirectorySink(root / "first"), DirectorySink(root / "second")
     found = first.read()
-    if shape == "stateless":
+    if shape != "join":
         assert Counter(found["id"].to_pylist()) == Counter(range(rows))
         if sinks == "2":
             every_third = Counter(range(0, rows, 3))
@@ -99,14 +100,20 @@ def log_of(root: Path) -> str:
     return (root / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def kill_at_each(root: Path, scenario: str, part: Collection[int] = ALL) -> int:
+def kill_at_each(
+    root: Path,
+    scenario: str,
+    part: Collection[int] = ALL,
+    *,
+    workers: Collection[FaultPoint] = tuple(WORKER_POINTS),
+) -> int:
     """Kill a driver at each point, then workers of the last one, and return the number of rows."""
     rows = PLAN_ROWS * (len(part) + 4)  # each run makes at most one plan
     for fault in chain(root, part):
         code = run(root, scenario, fault, rows=rows)
         assert fault.fired, f"{fault.point} was not reached, exit code {code}\n{log_of(root)}"
         assert code == -signal.SIGKILL, f"{fault.point}: {code}\n{log_of(root)}"
-    of_workers = [Fault(point, once=root / f"worker-{point}") for point in WORKER_POINTS]
+    of_workers = [Fault(point, once=root / f"worker-{point}") for point in workers]
     assert run(root, scenario, *of_workers, rows=rows) == 0, log_of(root)
     assert all(fault.fired for fault in of_workers)
     assert_exact(root, scenario, rows)
@@ -134,6 +141,28 @@ def test_a_driver_killed_at_every_point_in_turn_loses_and_duplicates_no_row(
     # A finished pipeline stays finished.
     assert run(tmp_path, scenario, rows=rows) == 0, log_of(tmp_path)
     assert_exact(tmp_path, scenario, rows)
+
+
+@pytest.mark.timeout(1500)
+def test_killing_drivers_of_a_stream_of_spark_loses_and_duplicates_no_row(tmp_path: Path) -> None:
+    part = WITHOUT_PLANS[1::4] if NATIVE else WITHOUT_PLANS[3::4]
+    kill_at_each(tmp_path, "files-2", part, workers=[FaultPoint.WRITER_WROTE])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_driver_of_a_stream_of_spark_killed_at_every_point_loses_and_duplicates_no_row(
+    tmp_path: Path,
+) -> None:
+    kill_at_each(tmp_path, "files-2", WITHOUT_PLANS, workers=[FaultPoint.WRITER_WROTE])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_driver_of_a_join_with_a_table_killed_at_every_point_loses_and_duplicates_no_row(
+    tmp_path: Path,
+) -> None:
+    kill_at_each(tmp_path, "table-2")
 
 
 @pytest.mark.slow

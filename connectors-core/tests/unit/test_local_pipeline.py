@@ -322,7 +322,7 @@ def test_rows_of_another_pipeline_are_refused(tmp_path, uid):
     first.from_source(NumberSequenceSource(0, 9), uid="numbers")
     rows = other.from_source(NumberSequenceSource(0, 9), uid=uid)
     for foreign in (rows, object()):
-        with pytest.raises(ConfigurationError, match="no source of this pipeline"):
+        with pytest.raises(ConfigurationError, match="rows of another pipeline"):
             first.sink_to(foreign, DirectorySink(tmp_path / "out"), uid="out")
 
 

@@ -153,7 +153,7 @@ def test_a_key_like_no_other_gets_the_known_keys_instead_of_a_suggestion() -> No
 
 @pytest.mark.parametrize("given_options", ["all", ["topics"], 5])
 def test_options_that_are_no_mapping_are_refused(given_options: Any) -> None:
-    with pytest.raises(InvalidOptionError, match="the options for kafka source") as caught:
+    with pytest.raises(InvalidOptionError, match="the options for Kafka source") as caught:
         ALL.parse(given_options)
     assert caught.value.expected == "a mapping, such as {'topics': ...}"
     assert caught.value.found == type(given_options).__name__

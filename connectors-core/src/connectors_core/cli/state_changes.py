@@ -101,10 +101,10 @@ def _starts(given: list[str], query: QueryIdentity) -> dict[str, str]:
     starts = {}
     for each in given:
         uid, _, position = each.partition("=")
-        if uid not in query.sources or not position:
+        if uid not in query.uids or not position:
             raise ConfigurationError(
                 f"{each!r} is not a start position for a source of {query.folder}",
-                expected=f"UID=POSITION, with a uid of {', '.join(dict.fromkeys(query.sources))}",
+                expected=f"UID=POSITION, with a uid of {', '.join(query.uids)}",
                 option="at",
             )
         starts[uid] = position

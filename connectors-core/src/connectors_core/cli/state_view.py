@@ -298,7 +298,7 @@ def view_sources(store: StateStore, query: QueryIdentity) -> list[SourceView]:
         StateCorruptedError: A document is damaged or missing.
     """
     plan = newest_plan(store)
-    sources = {uid: SourceView(uid=uid) for uid in dict.fromkeys(query.sources)}
+    sources = {uid: SourceView(uid=uid) for uid in query.uids}
     for each in plans_since_snapshot(store, plan) if plan >= 0 else []:
         reports = read_reports(store, each)
         for uid, part in each.sources.items():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
@@ -10,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from connectors_core.engine.coordinator.identity import is_spark_stream
 from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.plan_log import StoredPlans
 from connectors_core.engine.coordinator.registrations import Registrations
@@ -25,7 +27,13 @@ from connectors_core.spark.batch import (
     batch_sources_of,
     entries_dataframe,
 )
-from connectors_core.spark.carriers import choose_carrier, sources_of
+from connectors_core.spark.carriers import (
+    choose_carrier,
+    sources_of,
+    spark_inputs_of,
+    stream_keys_of,
+    streams_of,
+)
 from connectors_core.spark.direct_frames import DirectFrame, EntryRows
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.heartbeats import with_heartbeats
@@ -169,6 +177,7 @@ class PipelineFrames:
     def sink_to(self, sink: RegisteredSink) -> None:
         """Register a sink."""
         sink.sink.validate(arrow_schema(sink.df.schema))
+        sink = dataclasses.replace(sink, spark_inputs=spark_inputs_of(sink.df))
         self.registered.add_sink(sink)
         self.sinks.append(sink)
 
@@ -183,21 +192,60 @@ class PipelineFrames:
         """
         self.registered.check_complete()
         check_stable(self.sinks, self.lookups.values())
-        if self.streams and self.batches:
+        streaming = [*self.streams, *(sink.uid for sink in self.sinks if sink.df.isStreaming)]
+        if streaming and self.batches:
             raise ConfigurationError(
                 "the pipeline mixes streaming and batch sources",
                 expected="streaming=True, which also reads bounded sources as streams",
-                found=f"streaming {', '.join(self.streams)}; batch {', '.join(self.batches)}",
+                found=f"streaming {', '.join(streaming)}; batch {', '.join(self.batches)}",
                 option="streaming",
                 hint="use Pipeline(..., streaming=True)",
             )
+        batch = [sink.uid for sink in self.sinks if not sink.df.isStreaming]
+        if batch and (streaming or self.streaming):
+            raise ConfigurationError(
+                f"sink {batch[0]!r} writes rows of a batch DataFrame in a streaming pipeline",
+                expected="a DataFrame that reads a stream",
+                hint="write it with a Pipeline of its own, without streaming=True",
+            )
         self.registered.check_policies()
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the pipeline is one batch run."""
+        if self.streams or any(sink.df.isStreaming for sink in self.sinks):
+            return False
+        return bool(self.batches or self.sinks)
+
+    def check_ends(self, *, available_now: bool) -> None:
+        """Refuse to wait for the end of queries that have none.
+
+        Args:
+            available_now: Whether the run ends after the data that is available at its start.
+
+        Raises:
+            ConfigurationError: A query reads a stream of Spark, and does not end.
+        """
+        for sinks in self.queries():
+            streams = {each for sink in sinks for each in streams_of(sink.df)}
+            foreign = {each for each in streams if is_spark_stream(each)}
+            what = f"run() would never end: {', '.join(sink.uid for sink in sinks)} reads a stream "
+            if foreign and not available_now:
+                raise ConfigurationError(
+                    f"{what}of Spark", hint="use run(available_now=True), or start() and stop()"
+                )
+            if foreign and streams - foreign:
+                raise ConfigurationError(
+                    f"{what}of Spark and one of a connector, which cannot end together",
+                    found=", ".join(sorted(streams)).replace("@", ""),
+                    hint="use start() and stop(), or read all streams through connectors",
+                )
 
     def batches_read(self) -> dict[str, BatchSource]:
         """Return the batch sources that the sinks need.
 
         Raises:
-            ConfigurationError: A sink writes rows that do not come from this pipeline.
+            ConfigurationError: A sink writes rows of another pipeline's source.
         """
         read: set[str] = set()
         for sink in self.sinks:
@@ -207,15 +255,15 @@ class PipelineFrames:
         return {uid: batch for uid, batch in self.batches.items() if uid in read}
 
     def queries(self) -> list[list[RegisteredSink]]:
-        """Group the sinks that share a source, directly or through another sink.
+        """Group the sinks that share a stream, directly or through another sink.
 
         Raises:
-            ConfigurationError: A sink writes rows that do not come from this pipeline.
+            ConfigurationError: A sink writes rows of another pipeline's source.
         """
         components: list[tuple[set[str], list[RegisteredSink]]] = []
         for sink in self.sinks:
-            sources = set(sources_of(sink.df))
-            check_sources(sink.uid, sources, self.streams)
+            check_sources(sink.uid, sources_of(sink.df), self.streams)
+            sources = stream_keys_of(sink.df)
             sinks = [sink]
             apart = []
             for known_sources, known_sinks in components:

@@ -259,7 +259,10 @@ class Pipeline:
         """Register an output; nothing runs before ``run`` or ``start``.
 
         Args:
-            df: A DataFrame built on DataFrames of this pipeline.
+            df: The rows: any DataFrame of the session, with or without sources of this pipeline.
+                If Spark reads an input itself, such as a table or its own Kafka source, the input
+                must return the same rows when Spark reads it again after a failure. Fewer or more
+                rows are an error.
             sink: The sink.
             uid: Its name within the pipeline, stable across restarts.
             parallelism: Number of writers. The default is the DataFrame's number of partitions,
@@ -310,9 +313,10 @@ class Pipeline:
             ConnectorError: The pipeline failed.
             SystemExit: SIGTERM has stopped the pipeline.
         """
-        if self._is_batch:
+        if self._frames.is_batch:
             return self._run.run_batch()
         self._registered.check_ends(available_now=available_now)
+        self._frames.check_ends(available_now=available_now)
         self._run.start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)
 
@@ -324,9 +328,9 @@ class Pipeline:
             LeaseError: Another driver runs the pipeline.
             ConfigurationError: It is a batch pipeline, or it is incomplete.
         """
-        if self._is_batch:
+        if self._frames.is_batch:
             raise ConfigurationError(
-                "start() requires a streaming pipeline, but all sources are bounded",
+                "start() requires a streaming pipeline, but all inputs are bounded",
                 hint="use run(), or Pipeline(..., streaming=True)",
             )
         self._run.start(available_now=False, drain=True)
@@ -365,10 +369,6 @@ class Pipeline:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-    @property
-    def _is_batch(self) -> bool:
-        return bool(self._frames.batches) and not self._frames.streams
 
 
 def _state_location(checkpoint: str) -> str:

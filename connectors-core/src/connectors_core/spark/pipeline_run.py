@@ -22,7 +22,7 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.options import format_duration
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.batch import BatchRun
-from connectors_core.spark.carriers import sources_of
+from connectors_core.spark.carriers import sources_of, streams_of
 from connectors_core.spark.checkpoint_location import CheckpointLocation
 from connectors_core.spark.failures import translated
 from connectors_core.spark.frames import PipelineFrames
@@ -115,12 +115,12 @@ class PipelineRun:
         self.frames.check_complete()
         jobs = [self.frames.writing_job(sinks) for sinks in self.frames.queries()]
         shapes = [
-            QueryShape(tuple(sources_of(job.df)), tuple(sink.uid for sink in job.sinks))
+            QueryShape(tuple(streams_of(job.df)), tuple(sink.uid for sink in job.sinks))
             for job in jobs
         ]
         for job in jobs:
             check_watermarks(job.df, self.registered.sources)
-        read = {uid for shape in shapes for uid in shape.sources}
+        read = {uid for job in jobs for uid in sources_of(job.df)}
         self.registered.warn_of_unread(read)
         parts = self.registered.parts(read)
         checkpoint = CheckpointLocation(self.spark, self.settings.checkpoint)
@@ -163,7 +163,7 @@ class PipelineRun:
             StreamingRun(
                 self.spark,
                 identity=query,
-                sources=[self.frames.streams[uid] for uid in dict.fromkeys(query.sources)],
+                sources=[self.frames.streams[uid] for uid in query.uids],
                 job=job,
                 root=self.root,
                 checkpoint=self.settings.checkpoint,

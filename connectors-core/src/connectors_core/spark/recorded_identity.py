@@ -160,6 +160,8 @@ def last_written_plan(query: QueryIdentity, log: SparkLog, store: StateStore) ->
     Raises:
         IdentityError: The query has Spark state, or its sources are not at the same plan.
     """
+    if not query.uids:
+        return query.first
     if log.has_state():
         raise IdentityError(
             f"{query.folder} has Spark state, which a new generation would lose",

@@ -102,6 +102,8 @@ class StreamingRun:
         self._checkpoint = f"{checkpoint.rstrip('/')}/{identity.spark_folder}"
         self._log = SparkLog(spark, self._checkpoint)
         self._carriers = {source.settings.uid: source.carrier for source in sources}
+        self._trigger_interval = trigger_interval
+        self._ends_itself = available_now and identity.reads_spark_stream
         self._keep_batches = int(
             cast(str, spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100"))
         )
@@ -127,7 +129,7 @@ class StreamingRun:
             drain=drain,
             only_windows=only_windows_compare(job.df),
             groups=groups,
-            stateful=self._log.has_state,
+            stateful=self._must_decide,
         )
         self.committer = self.epochs.committer
         self._query: StreamingQuery | None = None
@@ -174,15 +176,16 @@ class StreamingRun:
             self._store,
             spark_query_id=self.identity.spark_query_id,
             logged_batch=logged,
-            logged_plan=max(each.end for each in resume.values()),
+            logged_plan=max((each.end for each in resume.values()), default=self.identity.first),
         )
         verify_decided(
             self._store,
             spark_query_id=self.identity.spark_query_id,
             first=self.identity.first,
             batch=self._log.last_committed_batch(),
-            plan=max(each.start for each in resume.values()),
+            plan=max((each.start for each in resume.values()), default=self.identity.first),
             stateful=self._log.has_state(),
+            spark_streams=self.identity.reads_spark_stream,
         )
         fence_decisions(self._store, self._lease, pipeline_id=self._pipeline_id)
         fence_plans(self._store, self._lease, pipeline_id=self._pipeline_id)
@@ -204,7 +207,7 @@ class StreamingRun:
         resume = self._log.resume(self.identity.sources, self.identity.first)
         # A fence after the last plan goes to Spark with the next plan. Alone, it would be a
         # micro-batch.
-        self._fed = max(self.coordinator.recover(), *(each.end for each in resume.values()))
+        self._fed = max([self.coordinator.recover(), *(each.end for each in resume.values())])
         for uid, carrier in self._carriers.items():
             carrier.restore(resume[uid], min(self._fed, self.coordinator.newest))
         writer = (
@@ -212,6 +215,12 @@ class StreamingRun:
             .option("checkpointLocation", self._checkpoint)
             .outputMode(self.job.output_mode)
         )
+        if self._ends_itself:
+            writer = writer.trigger(availableNow=True)
+        elif self.identity.reads_spark_stream:
+            writer = writer.trigger(
+                processingTime=f"{round(self._trigger_interval * 1000)} milliseconds"
+            )
         with pipeline_query(self._spark, self._pipeline_id):
             self._query = writer.start()
         self.coordinator.start()
@@ -278,7 +287,11 @@ class StreamingRun:
         self._fed = plan.number
 
     def _all_read(self) -> None:
-        self._finished.set()
+        if not self.identity.reads_spark_stream:
+            self._finished.set()
+
+    def _must_decide(self) -> bool:
+        return self.identity.reads_spark_stream or self._log.has_state()
 
     def _coordinator_failed(self, error: BaseException) -> None:
         self._fail(error)
@@ -340,7 +353,7 @@ class StreamingRun:
         if oldest_batch <= 2:
             return
         self._lookups.pinning.purge(before=self._batch_name(oldest_batch))
-        plan = min(own.start for own in self._plans_of(oldest_batch).values())
+        plan = min((own.start for own in self._plans_of(oldest_batch).values()), default=0)
         while plan > 0 and not read_plan(self._store, plan).holds_snapshot:
             plan -= 1
         purge(
@@ -357,6 +370,7 @@ class StreamingRun:
         try:
             while not self._stop_requested.is_set():
                 if query.awaitTermination(cast(int, _POLL_SECONDS)):
+                    self._completed = self._ends_itself
                     break
                 if self._finished.is_set():
                     query.processAllAvailable()

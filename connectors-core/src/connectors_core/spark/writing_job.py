@@ -189,6 +189,38 @@ class WritingJob:
             if jobs > 1:
                 batch.unpersist()
 
+    def drain(self, batch: DataFrame) -> dict[str, int]:
+        """Run the rows of an epoch and discard them.
+
+        Returns:
+            The number of rows of each sink with inputs of Spark.
+        """
+        counted = [sink for sink in self.sinks if sink.spark_inputs]
+        if not counted:
+            batch.write.format("noop").mode("overwrite").save()
+            return {}
+        topologies = any(isinstance(sink.sink, SupportsPreWriteTopology) for sink in counted)
+        if topologies:
+            batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            branches = self._counts(batch)
+            return {
+                sink.uid: self._rearranged(batch, sink).count()
+                if isinstance(sink.sink, SupportsPreWriteTopology)
+                else branches.get(self._branch_of[sink.uid], 0)
+                for sink in counted
+            }
+        finally:
+            if topologies:
+                batch.unpersist()
+
+    def _counts(self, batch: DataFrame) -> dict[int, int]:
+        """Count the rows of each branch in one job."""
+        if not self.is_union:
+            return {0: batch.count()}
+        rows = batch.groupBy(BRANCH_COLUMN).count().collect()
+        return {row[0]: row[1] for row in rows}
+
     def _rearranged(self, batch: DataFrame, sink: RegisteredSink) -> DataFrame:
         rows = batch
         if self.is_union:
@@ -263,10 +295,10 @@ class SparkEngine:
         with self._failures.watched():
             return self.job.run(batch, task, leases, root=self.root)
 
-    def drain(self, batch: DataFrame) -> None:
+    def drain(self, batch: DataFrame) -> dict[str, int]:
         """Run a batch for Spark's state operators; otherwise Spark 4 refuses the next batch."""
         with self._failures.watched():
-            batch.write.format("noop").mode("overwrite").save()
+            return self.job.drain(batch)
 
     def read(self, entries: Sequence[Entry]) -> None:
         """Read entries to create their reports."""

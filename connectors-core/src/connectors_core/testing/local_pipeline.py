@@ -18,12 +18,11 @@ from typing import Any, Final, Literal, Never, Self
 from connectors_core.engine._faults import FaultInjected
 from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
-from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
-from connectors_core.errors import UnsupportedError
+from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
@@ -191,8 +190,11 @@ class LocalPipeline:
                 found=type(sink).__name__,
                 hint=_HINT_ON_SPARK,
             )
-        own = [each.uid for each in self._rows if each is rows]
-        check_sources(uid, own, self._registered.sources.keys())
+        if not any(each is rows for each in self._rows):
+            raise ConfigurationError(
+                f"sink {uid!r} writes rows of another pipeline",
+                hint="pass rows that from_source or lookup_join of this pipeline returned",
+            )
         settings = self._registered.sources[rows.uid]
         schema = settings.source.schema()
         if settings.strategy is not None:

@@ -11,8 +11,8 @@ checks therefore compare the existing files with the files that they imply:
 - A decision implies the plan whose rows it holds, with all its reports.
 - A plan names the newest decision at its time. In a copy of the state, plans may be newer than
   decisions.
-- Each epoch with rows has a decision. If Spark keeps state, each micro-batch has one. A micro-batch
-  that Spark has finished implies its decision.
+- Each epoch with rows has a decision. If Spark keeps state or reads streams of its own, each
+  micro-batch has one. A micro-batch that Spark has finished implies its decision.
 - A batch run has no log in Spark, so it marks that it has decided.
 - Every document names the pipeline.
 """
@@ -123,7 +123,14 @@ def verify_same_moment(
 
 
 def verify_decided(
-    store: StateStore, *, spark_query_id: str, first: int, batch: int, plan: int, stateful: bool
+    store: StateStore,
+    *,
+    spark_query_id: str,
+    first: int,
+    batch: int,
+    plan: int,
+    stateful: bool,
+    spark_streams: bool = False,
 ) -> None:
     """Check that every micro-batch that Spark has finished is decided. Read-only.
 
@@ -136,6 +143,8 @@ def verify_decided(
         batch: The newest batch that Spark has finished; -1 for none.
         plan: The last plan that this batch reads.
         stateful: Spark keeps state for the query, so even a micro-batch without rows writes state.
+        spark_streams: Spark also reads streams of its own, so plans do not show which micro-batches
+            have rows.
 
     Raises:
         StateCorruptedError: A decision is missing.
@@ -144,22 +153,15 @@ def verify_decided(
     decided_batch, decided_plan = (-1, -1) if decided is None else (decided.batch_id, decided.plan)
     if decided_batch >= batch:
         return
+    if spark_streams:
+        raise _undecided(store, f"micro-batch {batch}, which Spark has finished", decided)
     for number in document_numbers(store, PLANS_FOLDER):
         if not max(first, plan - 1 if stateful else decided_plan) < number <= plan:
             continue
         document = read_plan(store, number)
         if document.decided is not None and (stateful or _has_rows(store, document)):
-            epoch = newest_number(store, DECISIONS_FOLDER) + 1
-            raise _missing(
-                store,
-                f"decision {epoch} is missing",
-                expected=f"a decision on micro-batch {batch}, which Spark has finished"
-                if stateful
-                else f"a decision on the rows of plan {number}, which Spark has finished",
-                found="no decision"
-                if decided is None
-                else f"the one on micro-batch {decided_batch} as the newest",
-            )
+            what = f"micro-batch {batch}" if stateful else f"the rows of plan {number}"
+            raise _undecided(store, f"{what}, which Spark has finished", decided)
 
 
 def last_decided_batch(store: StateStore, spark_query_id: str) -> Decision | None:
@@ -292,6 +294,17 @@ def _refuse_unread(
             f"a report of plan {decision.plan} is missing",
             expected=f"all reports of the plan, whose rows epoch {decision.epoch} holds",
         )
+
+
+def _undecided(store: StateStore, what: str, newest: Decision | None) -> StateCorruptedError:
+    return _missing(
+        store,
+        f"decision {newest_number(store, DECISIONS_FOLDER) + 1} is missing",
+        expected=f"a decision on {what}",
+        found="no decision"
+        if newest is None
+        else f"the one on micro-batch {newest.batch_id} as the newest",
+    )
 
 
 def _has_rows(store: StateStore, plan: Plan) -> bool:

@@ -21,6 +21,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import LOST_STATE_HINT, ConfigurationError, IdentityError
 
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_SPARK_STREAM: Final = "@"  # no uid begins with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,8 @@ class QueryIdentity:
 
     Attributes:
         folder: Its folder below checkpoint and state location.
-        sources: Uids of the sources in the order of Spark's offset log, once per branch.
+        sources: The streams in the order of Spark's offset log, once per branch: the uid of a
+            source, or the mark of a stream of Spark.
         sinks: Uids of the sinks in order.
         spark_query_id: Spark's id of the query.
         first: The plan before the first one of the Spark checkpoint.
@@ -41,6 +43,16 @@ class QueryIdentity:
     spark_query_id: str
     generation: int = 0
     first: int = -1
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """The uids of its sources, each once."""
+        return tuple(dict.fromkeys(each for each in self.sources if not is_spark_stream(each)))
+
+    @property
+    def reads_spark_stream(self) -> bool:
+        """Whether Spark also reads a stream of its own, whose positions are in its checkpoint."""
+        return any(map(is_spark_stream, self.sources))
 
     @property
     def spark_folder(self) -> str:
@@ -71,11 +83,11 @@ class PipelineIdentity:
             IdentityError: No query reads it.
         """
         for query in self.queries:
-            if source in query.sources:
+            if source in query.uids:
                 return query
         raise IdentityError(
             f"pipeline {self.name!r} has no source {source!r}",
-            expected=[uid for query in self.queries for uid in query.sources],
+            expected=[uid for query in self.queries for uid in query.uids],
             found=source,
             ways_out=["start the query through Pipeline.run or Pipeline.start"],
         )
@@ -132,6 +144,16 @@ def check_uid(uid: str, taken: Collection[str], name: str) -> None:
         raise ConfigurationError(
             f"the uid {uid!r} is used twice in pipeline {name!r}", option="uid"
         )
+
+
+def spark_stream(kind: str) -> str:
+    """Return the mark of a stream that Spark reads itself, such as "@kafka"."""
+    return f"{_SPARK_STREAM}{kind}"
+
+
+def is_spark_stream(source: str) -> bool:
+    """Return whether this is the mark of a stream that Spark reads itself."""
+    return source.startswith(_SPARK_STREAM)
 
 
 def new_pipeline_id() -> str:
@@ -233,6 +255,17 @@ def next_generation(
             ],
             option="on_changed_query",
         )
+    if any(query.reads_spark_stream for query in identity.queries):
+        raise IdentityError(
+            f"a new generation of pipeline {identity.name!r} would lose the positions of Spark's "
+            "own streams, which are in Spark's checkpoint",
+            found="; ".join(", ".join(query.sources) for query in identity.queries),
+            ways_out=[
+                "keep the original query",
+                "start with another checkpoint location; the pipeline then reads everything again",
+            ],
+            option="on_changed_query",
+        )
     queries = []
     for shape in shapes:
         query = recorded[frozenset(shape.sources)]
@@ -288,7 +321,7 @@ def assert_same_life(
             found=found_query_id,
             ways_out=ways_out,
         )
-    if newest_plan < query.first or (newest_plan < 0 <= logged_batch):
+    if newest_plan < query.first or (query.uids and newest_plan < 0 <= logged_batch):
         raise IdentityError(
             "the plans of the pipeline are missing, but Spark's checkpoint exists",
             expected=f"plans below {query.folder}",

@@ -90,7 +90,7 @@ def check_has_sinks(name: str, sinks: Collection[object]) -> None:
 
 
 def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a sink whose rows do not come from the sources of this pipeline.
+    """Refuse a sink whose rows come from a source of another pipeline.
 
     Args:
         sink: Its uid.
@@ -98,16 +98,14 @@ def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> 
         known: Uids of the sources of the pipeline.
 
     Raises:
-        ConfigurationError: No source of this pipeline feeds it, or a source of another pipeline
-            does.
+        ConfigurationError: A source of another pipeline feeds it.
     """
-    found = set(sources)
-    unknown = sorted(found - set(known))
-    if unknown or not found:
+    unknown = sorted(set(sources) - set(known))
+    if unknown:
         raise ConfigurationError(
-            f"sink {sink!r} writes a DataFrame that no source of this pipeline feeds",
+            f"sink {sink!r} writes a DataFrame of a source that is not of this pipeline",
             expected=f"one built on {', '.join(known) or 'a source'}",
-            found=f"one built on {', '.join(unknown)}" if unknown else None,
+            found=f"one built on {', '.join(unknown)}",
             hint="build it on a DataFrame that from_source of this Pipeline returned",
         )
 

@@ -18,12 +18,15 @@ class SinkSettings:
         sink: The sink.
         policy: Handles rows that cannot be written.
         parallelism: Number of writers, if the user fixes it.
+        spark_inputs: The kinds of inputs that Spark reads itself for its rows, such as "kafka". No
+            report pins their rows: Spark must return the same ones in a replay.
     """
 
     uid: str
     sink: Sink
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     parallelism: int | None = None
+    spark_inputs: tuple[str, ...] = ()
 
     @property
     def own_parallelism(self) -> int | None:

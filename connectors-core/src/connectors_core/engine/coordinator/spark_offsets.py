@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from connectors_core.engine.coordinator.identity import is_spark_stream
 from connectors_core.errors import StateCorruptedError
 
 _NO_OFFSET: Final = "-"
@@ -17,7 +18,7 @@ def logged_offsets(text: str, sources: Sequence[str], path: str) -> dict[str, in
 
     Args:
         text: An entry of the log.
-        sources: Uids of the sources in the order of the log, once per branch.
+        sources: The streams in the order of the log, once per branch, as in `QueryIdentity`.
         path: Path of the entry, for messages.
 
     Returns:
@@ -46,6 +47,8 @@ def _first_format(path: str, lines: Sequence[str], sources: Sequence[str]) -> di
         raise corrupted_log(path, f"{len(sources)} lines of offsets", str(len(lines)))
     found: dict[str, int | None] = {}
     for uid, line in zip(sources, lines, strict=True):
+        if is_spark_stream(uid):
+            continue
         plan = _plan(path, line, uid)
         if found.setdefault(uid, plan) != plan:
             raise corrupted_log(path, f"one offset for source {uid!r}", "several")
@@ -60,13 +63,16 @@ def _second_format(
     The log omits sources without an offset. A source that several branches read appears once, under
     the number of any of them.
     """
-    found: dict[str, int | None] = dict.fromkeys(sources)
+    found: dict[str, int | None] = {
+        source: None for source in sources if not is_spark_stream(source)
+    }
     for line in lines:
         number, _colon, offset = line.partition(":")
         if not number.isdigit() or int(number) >= len(sources):
             raise corrupted_log(path, f"offsets of {len(sources)} branches", line)
         uid = sources[int(number)]
-        found[uid] = _plan(path, offset, uid)
+        if not is_spark_stream(uid):
+            found[uid] = _plan(path, offset, uid)
     return found
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from connectors_core.engine.execution.writer_task import Leases, WriterMessage, WriteTask
@@ -30,8 +30,12 @@ class EpochEngine(Protocol[BatchT]):
         """
         ...
 
-    def drain(self, batch: BatchT) -> None:
-        """Run a batch and discard its rows."""
+    def drain(self, batch: BatchT) -> Mapping[str, int]:
+        """Run a batch and discard its rows.
+
+        Returns:
+            The number of rows of each sink with inputs of Spark; see `SinkSettings`.
+        """
         ...
 
     def read(self, entries: Sequence[Entry]) -> None:

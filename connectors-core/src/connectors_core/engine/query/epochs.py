@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +16,7 @@ from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     newest_decision,
     newest_number,
+    read_decision,
     read_plan,
     read_reports,
 )
@@ -35,7 +36,7 @@ from connectors_core.engine.query.epoch_engine import EpochEngine
 from connectors_core.engine.query.rewriter import Rewriter
 from connectors_core.engine.query.status import SinkProgress, SinkStatus, sink_status
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.errors import FatalError
+from connectors_core.errors import DataLossError, FatalError
 from connectors_core.metrics import SinkMetric
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
@@ -73,7 +74,9 @@ class EpochRunner(Generic[BatchT]):
         dead_letters: Receives bad records.
         reported: Called with the number of a plan when all its reports exist.
         decided: Called with each epoch between its decision and its commit.
-        stateful: Whether Spark keeps state, so that each micro-batch needs a decision.
+        stateful: Whether each micro-batch needs a decision, because Spark keeps state or reads
+            streams of its own.
+        spark_inputs: The inputs of Spark by sink; see `SinkSettings`.
         progress: Counters of epochs; the committer's callback uses them too.
     """
 
@@ -88,6 +91,7 @@ class EpochRunner(Generic[BatchT]):
     reported: Callable[[int], None]
     decided: Callable[[int], None] = lambda _epoch: None
     stateful: Callable[[], bool] = lambda: False
+    spark_inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     progress: EpochProgress = field(default_factory=EpochProgress)
 
     def __post_init__(self) -> None:
@@ -122,7 +126,9 @@ class EpochRunner(Generic[BatchT]):
         """Return the status of each sink since this driver started. From any thread."""
         committers = self.committer.committers
         return tuple(
-            sink_status(uid, progress, committers.get(uid))
+            sink_status(
+                uid, progress, committers.get(uid), spark_inputs=self.spark_inputs.get(uid, ())
+            )
             for uid, progress in list(self.progress.sinks.items())
         )
 
@@ -178,7 +184,7 @@ class EpochRunner(Generic[BatchT]):
             # An earlier driver has committed the micro-batch. Spark's state operators must still
             # run, or Spark 4 refuses the next micro-batch.
             if not self._write_lost(batch):
-                self.engine.drain(batch)
+                self._check_replayed(batch_id, spark_query_id, self.engine.drain(batch))
             self._complete_reports(plans)
             return
         self._run_epoch(
@@ -203,6 +209,26 @@ class EpochRunner(Generic[BatchT]):
             return False
         self._run_epoch(batch, 0, run_id, (), complete_reports)
         return True
+
+    def _check_replayed(
+        self, batch_id: int, spark_query_id: str, replayed: Mapping[str, int]
+    ) -> None:
+        """Refuse a replay whose rows are not as many as those that were written."""
+        if not replayed:
+            return
+        decision = read_decision(self.store, self._decided[spark_query_id, batch_id])
+        for uid, rows in replayed.items():
+            decided = decision.sinks.get(uid, SinkDecision()).rows
+            if rows != decided:
+                raise DataLossError(
+                    f"micro-batch {batch_id} of sink {uid!r} has other rows than when epoch "
+                    f"{decision.epoch} wrote them",
+                    expected=f"{decided} rows",
+                    found=f"{rows} rows",
+                    hint="Spark reads the inputs of this sink again after a failure: they must "
+                    "return the same rows. Undo the change of the input, or start with another "
+                    "checkpoint location",
+                )
 
     def _write_lost(self, batch: BatchT) -> bool:
         """Rewrite the lost rows of an earlier driver's epoch; return whether it ran."""

@@ -129,6 +129,9 @@ class SinkStatus:
         commits: Epochs committed.
         skipped: Rows dropped by the record policy.
         dead_letters: Rows that became dead letters.
+        spark_inputs: The kinds of inputs that Spark reads itself for this sink, such as "kafka" or
+            "LogicalRelation". Exactly-once requires that they return the same rows when Spark reads
+            them again after a failure. Empty if reports pin all rows.
         counters: All counters, including the connector's.
         gauges: All gauges.
     """
@@ -146,6 +149,7 @@ class SinkStatus:
     commits: int = 0
     skipped: int = 0
     dead_letters: int = 0
+    spark_inputs: tuple[str, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
     gauges: Mapping[str, float] = field(default_factory=dict)
 
@@ -397,13 +401,20 @@ class SinkProgress:
     rows: Meter = field(default_factory=Meter)
 
 
-def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | None) -> SinkStatus:
+def sink_status(
+    uid: str,
+    progress: SinkProgress,
+    committer: SinkCommitter | None,
+    *,
+    spark_inputs: tuple[str, ...] = (),
+) -> SinkStatus:
     """Return the status of a sink.
 
     Args:
         uid: The sink.
         progress: The counters of its writers.
         committer: Its committer; None for a sink without one.
+        spark_inputs: The inputs that Spark reads itself for it.
     """
     metrics = progress.metrics.copy()
     if committer is not None:
@@ -437,6 +448,7 @@ def sink_status(uid: str, progress: SinkProgress, committer: SinkCommitter | Non
         commits=counters.get(SinkMetric.NUM_EPOCHS_COMMITTED, 0),
         skipped=counters.get(SinkMetric.NUM_RECORDS_SKIPPED, 0),
         dead_letters=counters.get(SinkMetric.NUM_DEAD_LETTERS, 0),
+        spark_inputs=spark_inputs,
         counters=counters,
         gauges=metrics.gauges,
     )

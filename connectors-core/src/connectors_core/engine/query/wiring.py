@@ -70,7 +70,8 @@ def wire_epochs(
         query: The query.
         reported: Called with the number of a plan when all its reports exist.
         decided: Called with each epoch between its decision and its commit.
-        stateful: Whether Spark keeps state, so that each micro-batch needs a decision.
+        stateful: Whether each micro-batch needs a decision, because Spark keeps state or reads
+            streams of its own.
         trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
         reader_stores: The stores with the spools of sources, by uid, if not the query's store.
     """
@@ -102,6 +103,7 @@ def wire_epochs(
         reported=reported,
         decided=decided,
         stateful=stateful,
+        spark_inputs={sink.uid: sink.spark_inputs for sink in query.sinks},
         progress=progress,
     )
 
@@ -127,7 +129,8 @@ def wire_stream(
         drain: Whether an end by ``available_now`` also moves the watermark to the end of time.
         only_windows: Whether only windows use Spark's watermark.
         groups: Alignment groups, shared by all queries of the pipeline.
-        stateful: Whether Spark keeps state, so that each micro-batch needs a decision.
+        stateful: Whether each micro-batch needs a decision, because Spark keeps state or reads
+            streams of its own.
     """
     epochs = wire_epochs(
         query,

@@ -93,6 +93,7 @@ class Locations:
             batch=batch,
             plan=log.plan_after(batch),
             stateful=log.has_state,
+            spark_streams=query.reads_spark_stream,
         )
 
 
@@ -149,7 +150,9 @@ class SparkCheckpoint:
         if data is None:
             raise corrupted_log(where, "a micro-batch's offsets", "no such file")
         ends = logged_offsets(data.decode(), self._query.sources, where).values()
-        return max(self._query.first if end is None else end for end in ends)
+        return max(
+            (self._query.first if end is None else end for end in ends), default=self._query.first
+        )
 
     def _batches(self, folder: str) -> list[int]:
         names: Sequence[str] = self._store.list(folder)

@@ -90,6 +90,13 @@ def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Re
             hint="restore a backup of that time with `connectors state restore`, or start with "
             "another checkpoint location",
         )
+    if query.reads_spark_stream:
+        raise UnsupportedError(
+            f"{query.folder} also reads a stream of Spark, whose positions are in Spark's "
+            "checkpoint and cannot be rewound to an epoch",
+            hint="restore a backup of that time with `connectors state restore`, or start with "
+            "another checkpoint location",
+        )
     store = locations.state.child(query.folder)
     plan = TO_START if epoch == TO_START else _plan_of(store, epoch)
     return rewinding_to(store, query, epoch=epoch, plan=plan)
@@ -97,7 +104,7 @@ def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Re
 
 def rewinding_to(store: StateStore, query: QueryIdentity, *, epoch: int, plan: int) -> Rewinding:
     """Determine the effect of rewinding a query to a plan. Read-only."""
-    read_again = dict.fromkeys(query.sources, 0)
+    read_again = dict.fromkeys(query.uids, 0)
     known = document_numbers(store, PLANS_FOLDER)
     later = [number for number in known if number > plan]
     count = 0

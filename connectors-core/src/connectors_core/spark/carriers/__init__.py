@@ -19,8 +19,10 @@ from connectors_core.spark.carriers.base import (
     checked,
     hand_on,
     sources_of,
+    spark_inputs_of,
     spark_schema,
-    stream_leaves,
+    stream_keys_of,
+    streams_of,
     watermark_delays,
 )
 from connectors_core.spark.carriers.memory import MemoryCarrier
@@ -46,8 +48,10 @@ __all__ = [
     "hand_on",
     "native_available",
     "sources_of",
+    "spark_inputs_of",
     "spark_schema",
-    "stream_leaves",
+    "stream_keys_of",
+    "streams_of",
     "watermark_delays",
 ]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
+from connectors_core.engine.coordinator.identity import is_spark_stream, spark_stream
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
 from connectors_core.spark.error_notes import add_notes
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
@@ -29,6 +30,9 @@ BEFORE_FIRST: Final = -1
 """The offset before the first plan."""
 
 ALIAS_PREFIX: Final = "connectors_source__"
+
+# Leaves that return the same rows whenever Spark reads them.
+_CONSTANT: Final = frozenset({"LocalRelation", "OneRowRelation", "Range", "CTERelationRef"})
 
 ReadEntry = Callable[[str], Iterator[pa.RecordBatch]]
 """Runs one entry on an executor. Called exactly once per entry and attempt of a task."""
@@ -262,27 +266,39 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
 # --- Sources of a DataFrame -----------------------------------------------------------------------
 
 
-def stream_leaves(df: DataFrame) -> list[str | None]:
-    """Return the source of each line in the entries of Spark's offset log.
+def streams_of(df: DataFrame) -> list[str]:
+    """Return the streams of a DataFrame in the order of Spark's offset log.
 
     Args:
         df: Any DataFrame.
 
     Returns:
-        The uid of the source for each line in order, or None for a foreign stream. A source appears
-        once for every branch of the plan that reads it.
+        For each line of the offset log, the uid of a source or the mark of a stream that Spark
+        reads itself. A stream that several branches read appears several times. Empty for a
+        DataFrame that is not streaming.
     """
-    leaves: list[str | None] = []
+    return [uid or spark_stream(leaf.stream_kind) for uid, leaf in _stream_leaves(df)]
+
+
+def stream_keys_of(df: DataFrame) -> set[str]:
+    """Return a key for each stream, which is the same in all DataFrames that read this stream."""
+    return {
+        uid or spark_stream(f"{leaf.stream_kind}#{leaf.first_column_id}")
+        for uid, leaf in _stream_leaves(df)
+    }
+
+
+def _stream_leaves(df: DataFrame) -> list[tuple[str | None, PlanNode]]:
+    """Return uid and leaf of each line of Spark's offset log; no uid for a stream of Spark."""
+    leaves: list[tuple[str | None, PlanNode]] = []
 
     def walk(node: PlanNode, uid: str | None) -> None:
         if not node.is_streaming:
             return
-        alias = node.alias()
-        if alias is not None and alias.startswith(ALIAS_PREFIX):
-            uid = alias.removeprefix(ALIAS_PREFIX)
+        uid = _source_below(node) or uid
         children = node.children
         if not children and node.name.startswith("Streaming"):
-            leaves.append(uid)
+            leaves.append((uid, node))
         for child in children:
             walk(child, uid)
 
@@ -291,27 +307,36 @@ def stream_leaves(df: DataFrame) -> list[str | None]:
 
 
 def sources_of(df: DataFrame) -> list[str]:
-    """Return the uids of the sources of a DataFrame in the order of Spark's offset log.
+    """Return the uids of the sources that a streaming DataFrame reads, each once."""
+    return [each for each in dict.fromkeys(streams_of(df)) if not is_spark_stream(each)]
+
+
+def spark_inputs_of(df: DataFrame) -> tuple[str, ...]:
+    """Return the kinds of inputs that Spark reads itself, without rows that are in the plan.
 
     Args:
         df: Any DataFrame.
-
-    Returns:
-        One uid for each line of the offset log. A source that several branches read appears several
-        times. Empty for a DataFrame that is not streaming.
-
-    Raises:
-        UnsupportedError: The DataFrame also reads a stream that does not come from a connector.
     """
-    leaves = stream_leaves(df)
-    if None in leaves:
-        raise UnsupportedError(
-            "the DataFrame also reads a stream that does not come from Pipeline.from_source",
-            expected="connector sources only",
-            found=", ".join("another stream" if leaf is None else repr(leaf) for leaf in leaves),
-            hint="read that system through a connector, or write it in a separate query",
-        )
-    return [leaf for leaf in leaves if leaf is not None]
+    kinds: dict[str, None] = {}
+
+    def walk(node: PlanNode) -> None:
+        if _source_below(node) is not None:
+            return
+        children = [*node.children, *node.subqueries]
+        if not children and node.name not in _CONSTANT:
+            kinds[node.stream_kind if node.is_streaming else node.name] = None
+        for child in children:
+            walk(child)
+
+    walk(analyzed_plan(df))
+    return tuple(kinds)
+
+
+def _source_below(node: PlanNode) -> str | None:
+    alias = node.alias()
+    if alias is None or not alias.startswith(ALIAS_PREFIX):
+        return None
+    return alias.removeprefix(ALIAS_PREFIX)
 
 
 def watermark_delays(df: DataFrame) -> list[str]:

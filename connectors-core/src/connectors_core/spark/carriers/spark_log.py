@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from connectors_core.engine.coordinator.identity import is_spark_stream
 from connectors_core.engine.coordinator.spark_offsets import corrupted_log, logged_offsets
 from connectors_core.spark.carriers.base import BEFORE_FIRST, Resume
 from connectors_core.spark.internals.hadoop_folder import HadoopFolder
@@ -72,7 +73,7 @@ class SparkLog:
 
         Args:
             batch_id: A batch in Spark's offset log.
-            sources: The result of `sources_of` for the DataFrame of the query.
+            sources: The streams of the query, as in `QueryIdentity`.
 
         Returns:
             The plan number of each source, or None if Spark did not know a plan yet.
@@ -100,7 +101,7 @@ class SparkLog:
 
         Args:
             batch_id: A batch in Spark's offset log.
-            sources: The result of `sources_of` for the DataFrame of the query.
+            sources: The streams of the query, as in `QueryIdentity`.
             initial: The plan before the first plan of this Spark checkpoint.
 
         Returns:
@@ -122,12 +123,12 @@ class SparkLog:
         Spark never reads older micro-batches.
 
         Args:
-            sources: The result of `sources_of` for the DataFrame of the query.
+            sources: The streams of the query, as in `QueryIdentity`.
             initial: The plan before the first plan of this Spark checkpoint.
         """
         logged = self.last_logged_batch()
         if logged < 0:
-            return {uid: Resume(initial, initial) for uid in sources}
+            return {uid: Resume(initial, initial) for uid in sources if not is_spark_stream(uid)}
         done = self.is_committed(logged)
         return {
             uid: Resume(plan.stop - 1 if done else plan.start - 1, plan.stop - 1)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from py4j.protocol import Py4JError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -36,6 +38,25 @@ class PlanNode:
     def children(self) -> list[PlanNode]:
         """The nodes that this one reads."""
         return [PlanNode(child) for child in _elements(self.java.children())]
+
+    @property
+    def subqueries(self) -> list[PlanNode]:
+        """The plans of the subqueries in its expressions."""
+        return [PlanNode(plan) for plan in _elements(self.java.subqueries())]
+
+    @property
+    def first_column_id(self) -> int | None:
+        """Spark's id of the first column; None without columns."""
+        columns = self.java.output()
+        return int(columns.head().exprId().id()) if columns.nonEmpty() else None
+
+    @property
+    def stream_kind(self) -> str:
+        """The name of the source that a streaming leaf reads, such as ``kafka``."""
+        try:
+            return str(self.java.sourceName()).partition("[")[0]  # FileSource[path]
+        except Py4JError:  # the leaf of a stream in memory has no such name
+            return self.name
 
     @property
     def grouping_keys(self) -> list[Expression]:
