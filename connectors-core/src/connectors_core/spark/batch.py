@@ -283,8 +283,8 @@ class BatchRun:
                     pipeline_id=self.pipeline_id, run_id=self.run_id, entries=entries
                 )
                 RUNS.create(self.root, run_record_path(self.run_id), record)
-            with self.pinned(self.run_id):
-                ran = self.epochs.run_batch(self.job.df, self.run_id, self._complete_reports)
+            with self.pinned(self.run_id), self.job.offered(self.job.df) as rows:
+                ran = self.epochs.run_batch(rows, self.run_id, self._complete_reports)
             for progress in self._progress.values():
                 progress.close()
             self.root.delete_tree(self._run_folder)

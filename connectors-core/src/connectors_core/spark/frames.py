@@ -282,7 +282,7 @@ class PipelineFrames:
     def writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
         """Return the job of a query, which is direct if Spark does not process the rows."""
         direct = [each for each in self._direct if all(sink.df is each.df for sink in sinks)]
-        if not direct or any(sink.needs_own_job for sink in sinks):
+        if not direct or any(sink.needs_own_job or sink.function for sink in sinks):
             return WritingJob(sinks)
         (frame,) = direct
         if frame.source in self.batches:

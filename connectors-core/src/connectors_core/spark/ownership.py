@@ -58,8 +58,9 @@ class OwnedReader:
         if context is None or context.getLocalProperty(_PROPERTY) != self.pipeline_id:
             raise UnsupportedError(
                 f"another query reads source {self.reader.uid!r}, which belongs to a pipeline",
-                hint="register the output with Pipeline.sink_to; only one query may read a "
-                "source, so that its positions and its output are decided together",
+                hint="register the output with Pipeline.sink_to, or a writer of Spark with "
+                "Pipeline.for_each_batch; only the pipeline's own query may read a stream, so that "
+                "its positions and its output are decided together",
             )
         hold_retry(self.reader.store)
         return self.reader(entry)

@@ -18,7 +18,7 @@ from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
-from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.lookup.join import JoinType
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
@@ -29,6 +29,7 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
+from connectors_core.spark.batch_functions import BatchFunction, BatchFunctionSink
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
@@ -166,8 +167,9 @@ class Pipeline:
         """Return a DataFrame of a source's rows.
 
         The DataFrame is streaming if the source is unbounded or the pipeline streams, otherwise it
-        is a batch DataFrame. It belongs to this pipeline: any other query on it fails, because only
-        one query may read a source.
+        is a batch DataFrame. A query of your own may read a batch DataFrame, as often as you like:
+        each read returns all rows of the bounded source. A streaming one belongs to this pipeline,
+        because only one query may read a stream; see :meth:`for_each_batch` for writers of Spark.
 
         Args:
             source: The source.
@@ -288,6 +290,37 @@ class Pipeline:
                 output_mode=output_mode,
             )
         )
+
+    @suggesting_keywords
+    def for_each_batch(self, df: DataFrame, function: BatchFunction, *, uid: str) -> None:
+        """Register a function that writes the rows of every epoch, such as with ``df.write``.
+
+        The pipeline calls the function on the driver, once for each epoch with rows and in order,
+        after it has decided on the epoch. If the driver ends before the call has returned, the next
+        start calls the function again with the same rows and the same number. The output is exact
+        if the function skips a number that its target has already stored with the rows: Delta's
+        ``txnVersion``, or a table of epochs in the same transaction. Numbers grow, but not by one.
+
+        Spark keeps the rows of the epoch, on disk if necessary, until the function has returned.
+
+        Args:
+            df: The rows, as in :meth:`sink_to`.
+            function: Receives the rows of an epoch and its number. Its queries run in the session
+                of the DataFrame, ``rows.sparkSession``.
+            uid: Its name within the pipeline, stable across restarts.
+
+        Raises:
+            ConfigurationError: The uid is already used, or the function cannot be called.
+        """
+        self._registered.check_open("for_each_batch", uid)
+        if not callable(function):
+            raise InvalidOptionError(
+                "the function cannot be called",
+                expected="a function of a DataFrame and a number",
+                found=type(function).__name__,
+                option="function",
+            )
+        self._frames.sink_to(RegisteredSink(uid=uid, sink=BatchFunctionSink(function), df=df))
 
     # --- running --------------------------------------------------------------------------------
 

@@ -312,8 +312,9 @@ class StreamingRun:
             self._lease.check()
             self._acknowledge(committed=True)  # Spark has committed the last one
             plans = sorted({plan for own in self._plans_of(batch_id).values() for plan in own})
-            with self._lookups.pinned(self._batch_name(batch_id)):
-                self.epochs.run(batch, batch_id, self.identity.spark_query_id, plans)
+            pinned = self._lookups.pinned(self._batch_name(batch_id))
+            with pinned, self.job.offered(batch) as rows:
+                self.epochs.run(rows, batch_id, self.identity.spark_query_id, plans)
             self._lease.check()  # Spark writes its own logs next
             self._last_batch = batch_id
             if plans:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -31,6 +32,7 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.topology import SupportsPreWriteTopology
+from connectors_core.spark.batch_functions import BatchFunctionSink
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.internals.arrow_types import arrow_schema
 from connectors_core.spark.internals.partitions import with_fixed_partitions
@@ -55,6 +57,11 @@ class RegisteredSink(SinkSettings):
 
     df: DataFrame
     output_mode: OutputMode = "append"
+
+    @property
+    def function(self) -> BatchFunctionSink | None:
+        """The sink, if its commit calls a function with the rows."""
+        return self.sink if isinstance(self.sink, BatchFunctionSink) else None
 
     @property
     def needs_own_job(self) -> bool:
@@ -169,7 +176,8 @@ class WritingJob:
         jobs = len(task.sinks) - len(shared) + bool(shared)
         if leases or self._rewritable:
             batch, _ = with_fixed_partitions(batch)
-        if jobs > 1:
+        persisted = jobs > 1 and not batch.is_cached
+        if persisted:
             batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             messages: list[WriterMessage] = []
@@ -186,8 +194,33 @@ class WritingJob:
                     )
             return messages
         finally:
-            if jobs > 1:
+            if persisted:
                 batch.unpersist()
+
+    @contextmanager
+    def offered(self, batch: DataFrame) -> Iterator[DataFrame]:
+        """Offer the rows of an epoch to functions meanwhile, persisted so that Spark reads once.
+
+        Args:
+            batch: The rows of the epoch.
+
+        Yields:
+            The rows to write.
+        """
+        functions = {sink.uid: sink.function for sink in self.sinks if sink.function is not None}
+        if not functions:
+            yield batch
+            return
+        batch, _ = with_fixed_partitions(batch)
+        batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            for uid, function in functions.items():
+                function.rows = self._branch(batch, uid)
+            yield batch
+        finally:
+            for function in functions.values():
+                function.rows = None
+            batch.unpersist()
 
     def drain(self, batch: DataFrame) -> dict[str, int]:
         """Run the rows of an epoch and discard them.
@@ -222,15 +255,19 @@ class WritingJob:
         return {row[0]: row[1] for row in rows}
 
     def _rearranged(self, batch: DataFrame, sink: RegisteredSink) -> DataFrame:
-        rows = batch
-        if self.is_union:
-            branch = self._branch_of[sink.uid]
-            rows = batch.where(F.col(BRANCH_COLUMN) == branch).select(f"{branch_column(branch)}.*")
+        rows = self._branch(batch, sink.uid)
         if isinstance(sink.sink, SupportsPreWriteTopology):
             rows = sink.sink.add_pre_write_topology(rows)
         if sink.own_parallelism is not None:
             rows = rows.repartition(sink.own_parallelism)
         return rows
+
+    def _branch(self, batch: DataFrame, uid: str) -> DataFrame:
+        """Return the rows of one sink."""
+        if not self.is_union:
+            return batch
+        branch = self._branch_of[uid]
+        return batch.where(F.col(BRANCH_COLUMN) == branch).select(f"{branch_column(branch)}.*")
 
     def _collect(
         self, df: DataFrame, task: WriteTask, leases: Leases, root: StateStore

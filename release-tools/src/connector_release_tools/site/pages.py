@@ -33,6 +33,7 @@ _CARDS: Final = "docs/entry-points.md"
 _CARDS_MARK: Final = "<!-- entry points -->"
 _START: Final = ("docs/quickstart", "docs/getting-started", "docs/guarantees")
 _GUIDES: Final = (
+    "docs/use-with-spark",
     "docs/formats",
     "docs/lookup-joins",
     "docs/hybrid-source",

@@ -80,7 +80,7 @@ class Rewriter(Generic[BatchT]):
         epoch = decision.epoch
         for uid, subtasks in lost.items():
             _LOGGER.warning(
-                "sink %r lost the output of writers %s in epoch %d: writing their rows again",
+                "sink %r does not have the rows of writers %s in epoch %d: writing them again",
                 uid,
                 ", ".join(map(str, sorted(subtasks))),
                 epoch,

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls a function of the user with the rows of each epoch, as a commit of the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from connectors_core.errors import CommitError, ConnectorError
+from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
+from connectors_core.sink import (
+    CommitRequest,
+    Committer,
+    CommitterInitContext,
+    CommittingSinkWriter,
+    SupportsRewriting,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
+
+__all__ = ["BatchFunction", "BatchFunctionSink"]
+
+BatchFunction = Callable[[DataFrame, int], None]
+"""Receives the rows of an epoch and the number of the epoch. Driver."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of one task, which the function has not received yet."""
+
+    epoch: int
+    rows: int
+
+
+class BatchFunctionSink(TwoPhaseCommittingSink[_Rows], SupportsRewriting):
+    """A sink whose commit calls a function with the rows of the epoch.
+
+    The writers only count the rows, so that the decision pins their number. The call needs the rows
+    themselves: without them, as at a start, the committables are lost, and the replay of the
+    micro-batch calls the function.
+
+    Attributes:
+        rows: The rows of the current epoch; None outside of a micro-batch.
+
+    Args:
+        function: The function of the user.
+    """
+
+    def __init__(self, function: BatchFunction) -> None:
+        self._function = function
+        self.rows: DataFrame | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _WriterOnly, ()  # executors need neither the function nor the rows
+
+    def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[_Rows]:
+        """Create a writer that counts rows."""
+        return _CountingWriter(context.checkpoint_id)
+
+    def create_committer(self, context: CommitterInitContext) -> Committer[_Rows]:
+        """Create the committer that calls the function."""
+        return _Caller(self, context.sink_uid)
+
+    def committable_serializer(self) -> VersionedSerializer[_Rows]:
+        """JSON."""
+        return JsonDataclassSerializer(_Rows)
+
+    def call(self, rows: DataFrame, epoch: int) -> None:
+        """Call the function."""
+        self._function(rows, epoch)
+
+
+class _WriterOnly(BatchFunctionSink):
+    """The sink as executors know it."""
+
+    def __init__(self) -> None:
+        super().__init__(_not_on_an_executor)
+
+
+def _not_on_an_executor(_rows: DataFrame, _epoch: int) -> None:
+    raise AssertionError("the function runs on the driver")
+
+
+class _CountingWriter(CommittingSinkWriter[_Rows]):
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+
+    def flush(self) -> None:
+        pass
+
+    def prepare_commit(self) -> Sequence[_Rows]:
+        return [_Rows(self._epoch, self._rows)]
+
+    def close(self) -> None:
+        pass
+
+
+class _Caller(Committer[_Rows]):
+    def __init__(self, sink: BatchFunctionSink, uid: str) -> None:
+        self._sink = sink
+        self._uid = uid
+
+    def commit(self, requests: Sequence[CommitRequest[_Rows]]) -> None:
+        rows = self._sink.rows
+        if rows is None:
+            for request in requests:
+                request.signal_lost()
+            return
+        epoch = requests[0].committable.epoch
+        try:
+            self._sink.call(rows, epoch)
+        except ConnectorError:
+            raise
+        except Exception as error:
+            raise CommitError(
+                f"the function of {self._uid!r} failed with the rows of epoch {epoch}",
+                found=f"{type(error).__name__}: {error}",
+                hint="fix the function and restart: the pipeline calls it again with the same rows "
+                "and the same epoch",
+            ) from error
