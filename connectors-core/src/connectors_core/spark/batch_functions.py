@@ -21,11 +21,9 @@ from connectors_core.sink import (
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
+from connectors_core.spark.failures import short_cause, telling_line
 
-__all__ = ["BatchFunction", "BatchFunctionSink"]
-
-BatchFunction = Callable[[DataFrame, int], None]
-"""Receives the rows of an epoch and the number of the epoch. Driver."""
+__all__ = ["BatchFunctionSink"]
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,10 @@ class BatchFunctionSink(TwoPhaseCommittingSink[_Rows], SupportsRewriting):
         rows: The rows of the current epoch; None outside of a micro-batch.
 
     Args:
-        function: The function of the user.
+        function: Receives the rows of an epoch and its number. Driver.
     """
 
-    def __init__(self, function: BatchFunction) -> None:
+    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
         self._function = function
         self.rows: DataFrame | None = None
 
@@ -122,7 +120,7 @@ class _Caller(Committer[_Rows]):
         except Exception as error:
             raise CommitError(
                 f"the function of {self._uid!r} failed with the rows of epoch {epoch}",
-                found=f"{type(error).__name__}: {error}",
+                found=telling_line(error),
                 hint="fix the function and restart: the pipeline calls it again with the same rows "
                 "and the same epoch",
-            ) from error
+            ) from short_cause(error)

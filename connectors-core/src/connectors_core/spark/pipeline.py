@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, get_args
@@ -29,7 +29,7 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
-from connectors_core.spark.batch_functions import BatchFunction, BatchFunctionSink
+from connectors_core.spark.batch_functions import BatchFunctionSink
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
@@ -292,7 +292,9 @@ class Pipeline:
         )
 
     @suggesting_keywords
-    def for_each_batch(self, df: DataFrame, function: BatchFunction, *, uid: str) -> None:
+    def for_each_batch(
+        self, df: DataFrame, function: Callable[[DataFrame, int], None], *, uid: str
+    ) -> None:
         """Register a function that writes the rows of every epoch, such as with ``df.write``.
 
         The pipeline calls the function on the driver, once for each epoch with rows and in order,
