@@ -79,8 +79,8 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
     The shapes are `stateless`, `join` (of two sources), `table` (a source and a table of Spark), or
     `files` (a stream of Spark).
 
-    The sinks are `1`, `2`, `leased` (a sink with leases that loses rows on request), or `stateful`
-    (a sink whose writers number their rows).
+    The sinks are `1`, `2`, `leased` (a sink with leases that loses rows on request), `stateful` (a
+    sink whose writers number their rows), or `function` (a function that writes with Spark).
     """
     from pyspark.sql import functions as F
 
@@ -105,6 +105,14 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
     )
 
     def add_sinks(rows) -> Pipeline:  # type: ignore[no-untyped-def]
+        if sinks == "function":
+            folder = root / "first"
+            pipeline.for_each_batch(
+                rows,
+                lambda found, epoch: found.write.mode("overwrite").parquet(f"{folder}/e={epoch}"),
+                uid="first",
+            )
+            return pipeline
         pipeline.sink_to(rows, first, uid="first")
         if sinks == "2":
             pipeline.sink_to(rows.where("id % 3 = 0"), DirectorySink(root / "second"), uid="second")
