@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -531,16 +532,24 @@ def _post_commit_without_commits(pipeline: Pipeline, spark: SparkSession) -> Non
     pipeline.sink_to(pipeline.from_source(numbers(1), uid="a"), PostCommitOnly(), uid="out")
 
 
-def _foreign_stream(pipeline: Pipeline, spark: SparkSession) -> None:
+def _stream_of_spark(pipeline: Pipeline, spark: SparkSession) -> None:
     df = spark.readStream.format("rate").load()
     pipeline.sink_to(df, DirectorySink("/nowhere"), uid="out")
     pipeline.run()
 
 
-def _foreign_table(pipeline: Pipeline, spark: SparkSession) -> None:
+def _table_of_spark(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.from_source(numbers(1), uid="a")
     pipeline.sink_to(spark.range(3), DirectorySink("/nowhere"), uid="out")
     pipeline.run()
+
+
+def _rows_of_another_pipeline(pipeline: Pipeline, spark: SparkSession) -> None:
+    with TemporaryDirectory() as folder:
+        other = new_pipeline(spark, Path(folder), "other", streaming=None)
+        rows = other.from_source(numbers(1), uid="b")
+        pipeline.sink_to(rows, DirectorySink("/nowhere"), uid="out")
+        pipeline.run()
 
 
 @pytest.mark.parametrize(
@@ -553,9 +562,9 @@ def _foreign_table(pipeline: Pipeline, spark: SparkSession) -> None:
         (_no_sink, None, "no sink"),
         (_no_end, None, "has no end"),
         (_post_commit_without_commits, True, "nothing to commit"),
-        (_foreign_stream, True, "does not come from|no source of this pipeline"),
-        (_foreign_table, True, "no source of this pipeline"),
-        (_foreign_table, None, "no source of this pipeline"),
+        (_stream_of_spark, True, "would never end: out reads a stream of Spark"),
+        (_table_of_spark, True, "writes rows of a batch DataFrame"),
+        (_rows_of_another_pipeline, None, "a source that is not of this pipeline"),
     ],
 )
 def test_an_invalid_pipeline_is_refused(
