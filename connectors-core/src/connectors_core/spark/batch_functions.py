@@ -27,86 +27,74 @@ __all__ = ["BatchFunctionSink"]
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The rows of one task, which the function has not received yet."""
+class _Call:
+    """A call of the function that is due for the rows of one task."""
 
     epoch: int
-    rows: int
 
 
-class BatchFunctionSink(TwoPhaseCommittingSink[_Rows], SupportsRewriting):
+class BatchFunctionSink(TwoPhaseCommittingSink[_Call], SupportsRewriting):
     """A sink whose commit calls a function with the rows of the epoch.
 
-    The writers only count the rows, so that the decision pins their number. The call needs the rows
-    themselves: without them, as at a start, the committables are lost, and the replay of the
+    The writers drop the rows; the decision pins their number, as for every sink. The call needs the
+    rows themselves: without them, as at a start, the committables are lost, and the replay of the
     micro-batch calls the function.
 
     Attributes:
+        function: Receives the rows of an epoch and its number. Driver.
         rows: The rows of the current epoch; None outside of a micro-batch.
 
     Args:
-        function: Receives the rows of an epoch and its number. Driver.
+        function: See the attribute.
     """
 
     def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
-        self._function = function
+        self.function = function
         self.rows: DataFrame | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _WriterOnly, ()  # executors need neither the function nor the rows
+        return BatchFunctionSink, (_not_on_an_executor,)  # it needs neither function nor rows
 
-    def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[_Rows]:
-        """Create a writer that counts rows."""
-        return _CountingWriter(context.checkpoint_id)
+    def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[_Call]:
+        """Create a writer that drops the rows."""
+        return _DroppingWriter(context.checkpoint_id)
 
-    def create_committer(self, context: CommitterInitContext) -> Committer[_Rows]:
+    def create_committer(self, context: CommitterInitContext) -> Committer[_Call]:
         """Create the committer that calls the function."""
         return _Caller(self, context.sink_uid)
 
-    def committable_serializer(self) -> VersionedSerializer[_Rows]:
+    def committable_serializer(self) -> VersionedSerializer[_Call]:
         """JSON."""
-        return JsonDataclassSerializer(_Rows)
-
-    def call(self, rows: DataFrame, epoch: int) -> None:
-        """Call the function."""
-        self._function(rows, epoch)
-
-
-class _WriterOnly(BatchFunctionSink):
-    """The sink as executors know it."""
-
-    def __init__(self) -> None:
-        super().__init__(_not_on_an_executor)
+        return JsonDataclassSerializer(_Call)
 
 
 def _not_on_an_executor(_rows: DataFrame, _epoch: int) -> None:
     raise AssertionError("the function runs on the driver")
 
 
-class _CountingWriter(CommittingSinkWriter[_Rows]):
+class _DroppingWriter(CommittingSinkWriter[_Call]):
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
-        self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._rows += batch.num_rows
+        pass
 
     def flush(self) -> None:
         pass
 
-    def prepare_commit(self) -> Sequence[_Rows]:
-        return [_Rows(self._epoch, self._rows)]
+    def prepare_commit(self) -> Sequence[_Call]:
+        return [_Call(self._epoch)]
 
     def close(self) -> None:
         pass
 
 
-class _Caller(Committer[_Rows]):
+class _Caller(Committer[_Call]):
     def __init__(self, sink: BatchFunctionSink, uid: str) -> None:
         self._sink = sink
         self._uid = uid
 
-    def commit(self, requests: Sequence[CommitRequest[_Rows]]) -> None:
+    def commit(self, requests: Sequence[CommitRequest[_Call]]) -> None:
         rows = self._sink.rows
         if rows is None:
             for request in requests:
@@ -114,7 +102,7 @@ class _Caller(Committer[_Rows]):
             return
         epoch = requests[0].committable.epoch
         try:
-            self._sink.call(rows, epoch)
+            self._sink.function(rows, epoch)
         except ConnectorError:
             raise
         except Exception as error:
