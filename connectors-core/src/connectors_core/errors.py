@@ -177,7 +177,7 @@ class UnknownOptionError(OptionError):
         option: The key as it was given.
         suggestions: Declared keys that may have been meant, best first.
         known: All declared keys.
-        scope: What is being configured, e.g. `Kafka source`.
+        scope: The configured object, such as `Kafka source`.
         hint: An instruction that is more specific than the suggestions.
     """
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from connectors_core.engine.coordinator.identity import uids_of
 from connectors_core.errors import (
     InvalidOptionError,
     StateCorruptedError,
@@ -33,7 +34,6 @@ from connectors_core.spark.carriers import (
     SparkLog,
     choose_carrier,
     native_available,
-    sources_of,
     spark_schema,
     streams_of,
 )
@@ -631,7 +631,7 @@ def test_streams_of_other_sources_are_distinguished(bench: Bench) -> None:
     a = bench.carrier("a").dataframe().select("x")
     rate = bench.spark.readStream.format("rate").load().selectExpr("value AS x")
     assert streams_of(rate.union(a)) == ["@rate", "a"]
-    assert sources_of(rate.union(a)) == ["a"]
+    assert list(uids_of(streams_of(rate.union(a)))) == ["a"]
     assert streams_of(bench.spark.range(3)) == []
 
 

@@ -153,26 +153,18 @@ def test_killing_drivers_of_a_stream_of_spark_loses_and_duplicates_no_row(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_a_driver_of_a_stream_of_spark_killed_at_every_point_loses_and_duplicates_no_row(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("scenario", "part", "workers"),
+    [
+        ("files-2", WITHOUT_PLANS, [FaultPoint.WRITER_WROTE]),
+        ("table-2", ALL, WORKER_POINTS),
+        ("stateless-function", OF_SINKS, WORKER_POINTS),
+    ],
+)
+def test_inputs_of_spark_and_functions_are_exact_with_a_driver_killed_at_every_point(
+    tmp_path: Path, scenario: str, part: Collection[int], workers: Collection[FaultPoint]
 ) -> None:
-    kill_at_each(tmp_path, "files-2", WITHOUT_PLANS, workers=[FaultPoint.WRITER_WROTE])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-def test_a_driver_of_a_join_with_a_table_killed_at_every_point_loses_and_duplicates_no_row(
-    tmp_path: Path,
-) -> None:
-    kill_at_each(tmp_path, "table-2")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-def test_a_driver_with_a_function_killed_at_every_point_passes_each_epoch_once(
-    tmp_path: Path,
-) -> None:
-    kill_at_each(tmp_path, "stateless-function", OF_SINKS)
+    kill_at_each(tmp_path, scenario, part, workers=workers)
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConnectorError
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
-from connectors_core.spark.carriers.base import ALIAS_PREFIX
+from connectors_core.spark.carriers.base import ALIAS_PREFIX, source_below
 from connectors_core.spark.failures import translated
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.internals.plans import analyzed_plan
@@ -154,9 +154,9 @@ def batch_sources_of(df: DataFrame) -> set[str]:
     nodes = [analyzed_plan(df)]
     while nodes:
         node = nodes.pop()
-        alias = node.alias()
-        if alias is not None and alias.startswith(ALIAS_PREFIX):
-            found.add(alias.removeprefix(ALIAS_PREFIX))
+        uid = source_below(node)
+        if uid is not None:
+            found.add(uid)
         nodes += node.children
     return found
 

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors_core.engine.coordinator.identity import is_spark_stream
+from connectors_core.engine.coordinator.identity import is_spark_stream, shown, uids_of
 from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.plan_log import StoredPlans
 from connectors_core.engine.coordinator.registrations import Registrations
@@ -29,7 +29,6 @@ from connectors_core.spark.batch import (
 )
 from connectors_core.spark.carriers import (
     choose_carrier,
-    sources_of,
     spark_inputs_of,
     stream_keys_of,
     streams_of,
@@ -226,6 +225,8 @@ class PipelineFrames:
         Raises:
             ConfigurationError: A query reads a stream of Spark, and does not end.
         """
+        if not any(sink.spark_inputs for sink in self.sinks):
+            return
         for sinks in self.queries():
             streams = {each for sink in sinks for each in streams_of(sink.df)}
             foreign = {each for each in streams if is_spark_stream(each)}
@@ -237,7 +238,7 @@ class PipelineFrames:
             if foreign and streams - foreign:
                 raise ConfigurationError(
                     f"{what}of Spark and one of a connector, which cannot end together",
-                    found=", ".join(sorted(streams)).replace("@", ""),
+                    found=shown(sorted(streams)),
                     hint="use start() and stop(), or read all streams through connectors",
                 )
 
@@ -262,8 +263,8 @@ class PipelineFrames:
         """
         components: list[tuple[set[str], list[RegisteredSink]]] = []
         for sink in self.sinks:
-            check_sources(sink.uid, sources_of(sink.df), self.streams)
             sources = stream_keys_of(sink.df)
+            check_sources(sink.uid, uids_of(sources), self.streams)
             sinks = [sink]
             apart = []
             for known_sources, known_sinks in components:

@@ -10,12 +10,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from connectors_core.engine.coordinator.identity import is_spark_stream
+from connectors_core.engine.coordinator.identity import is_spark_stream, shown, uids_of
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
 from connectors_core.errors import ConfigurationError
 from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
-from connectors_core.spark.carriers import sources_of, streams_of, watermark_delays
+from connectors_core.spark.carriers import streams_of, watermark_delays
 
 _DRIVEN_BY_HEARTBEAT: Final = f"{EVENT_TIME_DELAY // timedelta(days=1)} days"
 
@@ -53,13 +53,14 @@ def check_watermarks(df: DataFrame, sources: Mapping[str, SourceSettings]) -> No
     Raises:
         ConfigurationError: The query has both.
     """
-    driven = [uid for uid in sources_of(df) if sources[uid].strategy is not None]
-    foreign = [each for each in streams_of(df) if is_spark_stream(each)]
+    streams = streams_of(df)
+    driven = [uid for uid in uids_of(streams) if sources[uid].strategy is not None]
+    foreign = [each for each in streams if is_spark_stream(each)]
     if driven and foreign:
         raise ConfigurationError(
             f"the query reads {', '.join(driven)}, whose watermark the pipeline drives, and a "
             "stream of Spark, which does not move that watermark: its rows could be lost as late",
-            found=f"a stream of Spark: {', '.join(dict.fromkeys(foreign)).replace('@', '')}",
+            found=f"a stream of Spark: {shown(foreign)}",
             hint="remove the watermark_strategy of the sources and use withWatermark on each "
             "stream, or read the stream through a connector",
         )

@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from connectors_core.engine.coordinator.completeness import verify_complete
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.fences import fence_decisions
-from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryShape
+from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryShape, uids_of
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.options import format_duration
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.batch import BatchRun
-from connectors_core.spark.carriers import sources_of, streams_of
+from connectors_core.spark.carriers import streams_of
 from connectors_core.spark.checkpoint_location import CheckpointLocation
 from connectors_core.spark.failures import translated
 from connectors_core.spark.frames import PipelineFrames
@@ -120,7 +120,7 @@ class PipelineRun:
         ]
         for job in jobs:
             check_watermarks(job.df, self.registered.sources)
-        read = {uid for job in jobs for uid in sources_of(job.df)}
+        read = {uid for shape in shapes for uid in uids_of(shape.sources)}
         self.registered.warn_of_unread(read)
         parts = self.registered.parts(read)
         checkpoint = CheckpointLocation(self.spark, self.settings.checkpoint)

@@ -176,10 +176,7 @@ class WritingJob:
         jobs = len(task.sinks) - len(shared) + bool(shared)
         if leases or self._rewritable:
             batch, _ = with_fixed_partitions(batch)
-        persisted = jobs > 1 and not batch.is_cached
-        if persisted:
-            batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with _persisted(batch, needed=jobs > 1) as batch:
             messages: list[WriterMessage] = []
             if shared:
                 messages += self._collect(
@@ -193,9 +190,6 @@ class WritingJob:
                         rows, dataclasses.replace(task, sinks=(alone,)), leases, root
                     )
             return messages
-        finally:
-            if persisted:
-                batch.unpersist()
 
     @contextmanager
     def offered(self, batch: DataFrame) -> Iterator[DataFrame]:
@@ -212,15 +206,14 @@ class WritingJob:
             yield batch
             return
         batch, _ = with_fixed_partitions(batch)
-        batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            for uid, function in functions.items():
-                function.rows = self._branch(batch, uid)
-            yield batch
-        finally:
-            for function in functions.values():
-                function.rows = None
-            batch.unpersist()
+        with _persisted(batch) as batch:
+            try:
+                for uid, function in functions.items():
+                    function.rows = self._branch(batch, uid)
+                yield batch
+            finally:
+                for function in functions.values():
+                    function.rows = None
 
     def drain(self, batch: DataFrame) -> dict[str, int]:
         """Run the rows of an epoch and discard them.
@@ -232,20 +225,11 @@ class WritingJob:
         if not counted:
             batch.write.format("noop").mode("overwrite").save()
             return {}
-        topologies = any(isinstance(sink.sink, SupportsPreWriteTopology) for sink in counted)
-        if topologies:
-            batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        rearranged = [s for s in counted if isinstance(s.sink, SupportsPreWriteTopology)]
+        with _persisted(batch, needed=bool(rearranged)) as batch:
             branches = self._counts(batch)
-            return {
-                sink.uid: self._rearranged(batch, sink).count()
-                if isinstance(sink.sink, SupportsPreWriteTopology)
-                else branches.get(self._branch_of[sink.uid], 0)
-                for sink in counted
-            }
-        finally:
-            if topologies:
-                batch.unpersist()
+            counts = {sink.uid: branches.get(self._branch_of[sink.uid], 0) for sink in counted}
+            return counts | {s.uid: self._rearranged(batch, s).count() for s in rearranged}
 
     def _counts(self, batch: DataFrame) -> dict[int, int]:
         """Count the rows of each branch in one job."""
@@ -363,6 +347,19 @@ class _ReportJob:
                 hold_retry(self.readers[source].store)
                 rows += sum(read.num_rows for read in self.readers[source](entry))
         yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])
+
+
+@contextmanager
+def _persisted(batch: DataFrame, *, needed: bool = True) -> Iterator[DataFrame]:
+    """Keep the rows meanwhile for several jobs, unless a caller keeps them already."""
+    if not needed or batch.is_cached:
+        yield batch
+        return
+    batch = batch.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield batch
+    finally:
+        batch.unpersist()
 
 
 def quoted(name: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,7 +47,7 @@ class QueryIdentity:
     @property
     def uids(self) -> tuple[str, ...]:
         """The uids of its sources, each once."""
-        return tuple(dict.fromkeys(each for each in self.sources if not is_spark_stream(each)))
+        return uids_of(self.sources)
 
     @property
     def reads_spark_stream(self) -> bool:
@@ -154,6 +154,16 @@ def spark_stream(kind: str) -> str:
 def is_spark_stream(source: str) -> bool:
     """Return whether this is the mark of a stream that Spark reads itself."""
     return source.startswith(_SPARK_STREAM)
+
+
+def uids_of(streams: Iterable[str]) -> tuple[str, ...]:
+    """Return the uids among uids and marks, each once."""
+    return tuple(dict.fromkeys(each for each in streams if not is_spark_stream(each)))
+
+
+def shown(streams: Iterable[str]) -> str:
+    """Return uids and marks as users read them, each once: "orders, kafka"."""
+    return ", ".join(dict.fromkeys(each.removeprefix(_SPARK_STREAM) for each in streams))
 
 
 def new_pipeline_id() -> str:

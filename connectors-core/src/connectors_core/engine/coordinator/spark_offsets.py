@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from connectors_core.engine.coordinator.identity import is_spark_stream
+from connectors_core.engine.coordinator.identity import is_spark_stream, uids_of
 from connectors_core.errors import StateCorruptedError
 
 _NO_OFFSET: Final = "-"
@@ -63,9 +63,7 @@ def _second_format(
     The log omits sources without an offset. A source that several branches read appears once, under
     the number of any of them.
     """
-    found: dict[str, int | None] = {
-        source: None for source in sources if not is_spark_stream(source)
-    }
+    found: dict[str, int | None] = dict.fromkeys(uids_of(sources))
     for line in lines:
         number, _colon, offset = line.partition(":")
         if not number.isdigit() or int(number) >= len(sources):

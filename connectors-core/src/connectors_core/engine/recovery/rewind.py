@@ -81,19 +81,16 @@ def plan_rewinding(locations: Locations, query: QueryIdentity, epoch: int) -> Re
 
     Raises:
         ConfigurationError: The epoch is no longer recorded.
-        UnsupportedError: Spark keeps state for the query.
+        UnsupportedError: Spark keeps state for the query, or positions of its own streams.
     """
+    kept = None
     if locations.spark(query).has_state:
+        kept = "has Spark state (a join, an aggregation, a deduplication), which cannot"
+    elif query.reads_spark_stream:
+        kept = "reads a stream of Spark, whose positions in Spark's checkpoint cannot"
+    if kept is not None:
         raise UnsupportedError(
-            f"{query.folder} has Spark state (a join, an aggregation, a deduplication), which "
-            "cannot be rewound to an epoch",
-            hint="restore a backup of that time with `connectors state restore`, or start with "
-            "another checkpoint location",
-        )
-    if query.reads_spark_stream:
-        raise UnsupportedError(
-            f"{query.folder} also reads a stream of Spark, whose positions are in Spark's "
-            "checkpoint and cannot be rewound to an epoch",
+            f"{query.folder} {kept} be rewound to an epoch",
             hint="restore a backup of that time with `connectors state restore`, or start with "
             "another checkpoint location",
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
-from connectors_core.engine.coordinator.identity import is_spark_stream, spark_stream
+from connectors_core.engine.coordinator.identity import spark_stream
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
 from connectors_core.spark.error_notes import add_notes
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
@@ -295,7 +295,7 @@ def _stream_leaves(df: DataFrame) -> list[tuple[str | None, PlanNode]]:
     def walk(node: PlanNode, uid: str | None) -> None:
         if not node.is_streaming:
             return
-        uid = _source_below(node) or uid
+        uid = source_below(node) or uid
         children = node.children
         if not children and node.name.startswith("Streaming"):
             leaves.append((uid, node))
@@ -304,11 +304,6 @@ def _stream_leaves(df: DataFrame) -> list[tuple[str | None, PlanNode]]:
 
     walk(analyzed_plan(df), None)
     return leaves
-
-
-def sources_of(df: DataFrame) -> list[str]:
-    """Return the uids of the sources that a streaming DataFrame reads, each once."""
-    return [each for each in dict.fromkeys(streams_of(df)) if not is_spark_stream(each)]
 
 
 def spark_inputs_of(df: DataFrame) -> tuple[str, ...]:
@@ -320,7 +315,7 @@ def spark_inputs_of(df: DataFrame) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
 
     def walk(node: PlanNode) -> None:
-        if _source_below(node) is not None:
+        if source_below(node) is not None:
             return
         children = [*node.children, *node.subqueries]
         if not children and node.name not in _CONSTANT:
@@ -332,7 +327,8 @@ def spark_inputs_of(df: DataFrame) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def _source_below(node: PlanNode) -> str | None:
+def source_below(node: PlanNode) -> str | None:
+    """Return the uid of the source whose DataFrame this node is; None for any other node."""
     alias = node.alias()
     if alias is None or not alias.startswith(ALIAS_PREFIX):
         return None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from connectors_core.engine.coordinator.identity import is_spark_stream
+from connectors_core.engine.coordinator.identity import uids_of
 from connectors_core.engine.coordinator.spark_offsets import corrupted_log, logged_offsets
 from connectors_core.spark.carriers.base import BEFORE_FIRST, Resume
 from connectors_core.spark.internals.hadoop_folder import HadoopFolder
@@ -128,7 +128,7 @@ class SparkLog:
         """
         logged = self.last_logged_batch()
         if logged < 0:
-            return {uid: Resume(initial, initial) for uid in sources if not is_spark_stream(uid)}
+            return dict.fromkeys(uids_of(sources), Resume(initial, initial))
         done = self.is_committed(logged)
         return {
             uid: Resume(plan.stop - 1 if done else plan.start - 1, plan.stop - 1)
