@@ -30,6 +30,16 @@ class SourceOutput(Protocol):
     def collect(self, batch: pa.RecordBatch) -> None:
         """Emit a batch with the source's schema. The runtime may keep only its first rows."""
 
+    def pass_over(self, rows: int) -> None:
+        """Count rows that the source left out, at this place in the split's order.
+
+        Only a source with pushed conditions calls this; see `SupportsFilterPushDown`. The rows
+        count in positions and limits like emitted ones.
+
+        Args:
+            rows: How many rows.
+        """
+
 
 class ReaderOutput(Protocol):
     """Output for the rows of all splits of a reader."""

@@ -65,16 +65,36 @@ class BatchSource:
     """A source of a batch run with its entries.
 
     Attributes:
+        spark: The session.
         settings: The source.
         reader: Reads an entry.
         entries: The entries to read.
         enumeration: The enumeration of its splits; None when finishing an earlier driver's run.
     """
 
+    spark: SparkSession
     settings: SourceSettings
     reader: ReaderTask
     entries: tuple[Entry, ...]
     enumeration: Enumeration | None = None
+
+    def dataframe(self) -> DataFrame:
+        """Return the rows of the source."""
+        return self.narrowed(self.reader).alias(ALIAS_PREFIX + self.settings.uid)
+
+    def narrowed(self, reader: ReaderTask) -> DataFrame:
+        """Return a DataFrame of the columns of another reader; see `PushableSource`."""
+        return self._entries_read(_HeldReader(reader), reader.output_schema())
+
+    def entries_dataframe(self) -> DataFrame:
+        """Return a DataFrame of the entries themselves, one partition each."""
+        return self._entries_read(hand_on, ENTRIES)
+
+    def _entries_read(self, read: ReadEntry, schema: pa.Schema) -> DataFrame:
+        entries = tuple(encode_entry(entry) for entry in self.entries)
+        job = _EntryJob(entries, read)
+        rows = self.spark.range(0, len(entries), 1, len(entries))
+        return rows.mapInArrow(job, spark_schema(schema))
 
     def close(self) -> None:
         """Close the enumerator."""
@@ -104,15 +124,15 @@ def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | 
     return RUNS.read(root, run_record_path(decision.spark_query_id))
 
 
-def batch_dataframe(
+def batch_source(
     spark: SparkSession,
     settings: SourceSettings,
     reader: ReaderTask,
     pipeline_id: str,
     run_id: str,
     unfinished: RunRecord | None,
-) -> tuple[DataFrame, BatchSource]:
-    """Create a DataFrame that reads the splits of a source.
+) -> BatchSource:
+    """Plan the splits of a source.
 
     The splits come from the enumerator, or from the record of an unfinished run.
     """
@@ -128,24 +148,13 @@ def batch_dataframe(
         )
     else:
         entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
-    source = BatchSource(
-        settings=settings, reader=reader, entries=tuple(entries), enumeration=enumeration
+    return BatchSource(
+        spark=spark,
+        settings=settings,
+        reader=reader,
+        entries=tuple(entries),
+        enumeration=enumeration,
     )
-    df = _entries_read(spark, source, _HeldReader(reader), reader.output_schema())
-    return df.alias(ALIAS_PREFIX + settings.uid), source
-
-
-def entries_dataframe(spark: SparkSession, source: BatchSource) -> DataFrame:
-    """Return a DataFrame of the entries themselves, one partition each."""
-    return _entries_read(spark, source, hand_on, ENTRIES)
-
-
-def _entries_read(
-    spark: SparkSession, source: BatchSource, read: ReadEntry, schema: pa.Schema
-) -> DataFrame:
-    entries = tuple(encode_entry(entry) for entry in source.entries)
-    job = _EntryJob(entries, read)
-    return spark.range(0, len(entries), 1, len(entries)).mapInArrow(job, spark_schema(schema))
 
 
 def batch_sources_of(df: DataFrame) -> set[str]:
@@ -219,6 +228,7 @@ class BatchRun:
         self._last_status: QueryStatus | None = None
         store = self.root.child(self.folder)
         readers = {source.settings.uid: source.reader for source in self.sources}
+        readers |= self.job.readers
         self._engine = SparkEngine(self.spark, self.job, readers, self.root, self.lease)
         self.epochs = wire_epochs(
             Query(

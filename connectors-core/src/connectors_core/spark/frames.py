@@ -21,12 +21,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
 from connectors_core.lookup.join import JoinType, LookupJoin
 from connectors_core.source.source import Boundedness
-from connectors_core.spark.batch import (
-    BatchSource,
-    batch_dataframe,
-    batch_sources_of,
-    entries_dataframe,
-)
+from connectors_core.spark.batch import BatchSource, batch_source, batch_sources_of
 from connectors_core.spark.carriers import (
     choose_carrier,
     spark_inputs_of,
@@ -46,6 +41,7 @@ from connectors_core.spark.lookups import (
     new_numbers,
 )
 from connectors_core.spark.ownership import OwnedReader
+from connectors_core.spark.pushdown import PushableSource, explanation, push_down
 from connectors_core.spark.recorded_identity import RecordedIdentity
 from connectors_core.spark.streaming_run import StreamingSource
 from connectors_core.spark.workers import workers_differ
@@ -108,7 +104,7 @@ class PipelineFrames:
 
     def _batch(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
         pipeline_id = self.identity.pipeline_id  # first, since it determines the run
-        df, self.batches[settings.uid] = batch_dataframe(
+        source = self.batches[settings.uid] = batch_source(
             self.spark,
             settings,
             reader,
@@ -116,6 +112,7 @@ class PipelineFrames:
             self.identity.run_id,
             self.identity.unfinished_run,
         )
+        df = source.dataframe()
         return df if settings.strategy is None else df.drop(HEARTBEAT_COLUMN)
 
     def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
@@ -134,7 +131,10 @@ class PipelineFrames:
                 error, f"source {settings.uid!r}"
             ) from short_cause(error)
         self.streams[settings.uid] = StreamingSource(
-            settings=settings, carrier=carrier, reader=reader
+            settings=settings,
+            carrier=carrier,
+            reader=reader,
+            pipeline_id=self.identity.pipeline_id,
         )
         df = carrier.dataframe()
         return df if settings.strategy is None else with_heartbeats(df, settings.strategy)
@@ -282,17 +282,42 @@ class PipelineFrames:
 
     def writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
         """Return the job of a query, which is direct if Spark does not process the rows."""
-        direct = [each for each in self._direct if all(sink.df is each.df for sink in sinks)]
-        if not direct or any(sink.needs_own_job or sink.function for sink in sinks):
-            return WritingJob(sinks)
-        (frame,) = direct
+        frame = self._direct_frame(sinks)
+        if frame is None:
+            job = WritingJob(sinks)
+            pushed = push_down(job.df, self._sources())
+            job.read_less(pushed.df, {uid: each.reader for uid, each in pushed.sources.items()})
+            return job
         if frame.source in self.batches:
             batch = self.batches[frame.source]
-            entries, reader = entries_dataframe(self.spark, batch), batch.reader
+            entries, reader = batch.entries_dataframe(), batch.reader
         else:
             stream = self.streams[frame.source]
             entries, reader = stream.carrier.entries(), stream.reader
         return WritingJob(sinks, (entries, EntryRows(reader, frame.stages)))
+
+    def _direct_frame(self, sinks: Sequence[RegisteredSink]) -> DirectFrame | None:
+        """Return the DataFrame of these sinks if Spark need not process its rows."""
+        if any(sink.needs_own_job or sink.function for sink in sinks):
+            return None
+        frames = (each for each in self._direct if all(sink.df is each.df for sink in sinks))
+        return next(frames, None)
+
+    def _sources(self) -> dict[str, PushableSource]:
+        return {**self.batches, **self.streams}
+
+    def explain(self) -> str:
+        """Return what the queries push down to their sources, in lines."""
+        lines: list[str] = []
+        for sinks in [self.sinks] if self.is_batch else self.queries():
+            names = [sink.uid for sink in sinks]
+            if self._direct_frame(sinks) is not None:
+                reason = "rows go straight from the source to the sinks"
+                lines += explanation(names, {}, reason)
+                continue
+            pushed = push_down(WritingJob(sinks).df, self._sources())
+            lines += explanation(names, pushed.sources, pushed.reason)
+        return "\n".join(lines)
 
     def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:
         """Return the lookups that these jobs use."""

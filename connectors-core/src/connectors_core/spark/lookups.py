@@ -40,7 +40,7 @@ from connectors_core.lookup.provider import (
     PartialCachingLookupProvider,
 )
 from connectors_core.metrics import LookupMetric, MetricGroup
-from connectors_core.spark.batch import batch_dataframe
+from connectors_core.spark.batch import batch_source
 from connectors_core.spark.carriers import spark_schema
 from connectors_core.spark.direct_frames import Stage
 from connectors_core.spark.error_notes import add_notes
@@ -381,9 +381,9 @@ class _TableLoad:
         )
         columns = {name: F.col(quoted(name)) for name in schema.names}
         run_id = uuid.uuid4().hex
-        df, found = batch_dataframe(self.spark, settings, reader, self.pipeline_id, run_id, None)
+        found = batch_source(self.spark, settings, reader, self.pipeline_id, run_id, None)
         try:
-            rows = df.select(*columns.values())
+            rows = found.dataframe().select(*columns.values())
             for key in self.lookup.join.keys:
                 rows = rows.where(columns[key].isNotNull())  # a lookup never finds null keys
             stage = _SnapshotStage(self.store, schema)

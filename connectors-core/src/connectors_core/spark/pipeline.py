@@ -386,6 +386,26 @@ class Pipeline:
         """
         self._run.stop()
 
+    def explain(self) -> str:
+        """Return which columns, conditions, and limits each source gets from its query.
+
+        A source reads only what the query needs. Spark evaluates all conditions again, so the rows
+        are the same with and without it; ``spark.connectors.pushdown=false`` turns it off.
+
+        Example:
+            ::
+
+                query of late
+                  source flights
+                    columns: carrier, dep_delay
+                    the source reads: carrier, dep_delay
+                    condition: dep_delay > 60 (the source skips rows)
+
+        Raises:
+            ConfigurationError: A sink writes rows of another pipeline's source.
+        """
+        return self._frames.explain()
+
     def status(self) -> PipelineStatus:
         """Return the status: splits, rows, watermarks, epochs, and commits. From any thread.
 

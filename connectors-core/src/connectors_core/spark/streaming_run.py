@@ -33,7 +33,7 @@ from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.carriers import Carrier, SparkLog
 from connectors_core.spark.failures import spark_log_taken, translated
 from connectors_core.spark.lookups import BatchLookups
-from connectors_core.spark.ownership import pipeline_query
+from connectors_core.spark.ownership import OwnedReader, pipeline_query
 from connectors_core.spark.streaming_status import StreamingStatus
 from connectors_core.spark.watermark_use import only_windows_compare
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
@@ -49,6 +49,12 @@ class StreamingSource:
     settings: SourceSettings
     carrier: Carrier
     reader: ReaderTask
+    pipeline_id: str
+
+    def narrowed(self, reader: ReaderTask) -> DataFrame:
+        """Return a DataFrame of the columns of another reader; see `PushableSource`."""
+        read = OwnedReader(reader, self.pipeline_id)
+        return self.carrier.read_by(read, reader.output_schema())
 
 
 class StreamingRun:
@@ -108,7 +114,7 @@ class StreamingRun:
             cast(str, spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100"))
         )
         readers = {source.settings.uid: source.reader for source in sources}
-        self._engine = SparkEngine(spark, job, readers, root, lease)
+        self._engine = SparkEngine(spark, job, {**readers, **job.readers}, root, lease)
         self.coordinator, self.epochs = wire_stream(
             Query(
                 folder=identity.folder,

@@ -98,9 +98,20 @@ class WritingJob:
             self.df = self._fused()
         else:
             self.df, self._rows = entries
+        self.readers: dict[str, ReaderTask] = {}
         self.output_mode = self._output_mode()
         self._own_jobs = {sink.uid: sink for sink in sinks if sink.needs_own_job}
         self._rewritable = any(isinstance(sink.sink, SupportsRewriting) for sink in sinks)
+
+    def read_less(self, df: DataFrame, readers: Mapping[str, ReaderTask]) -> None:
+        """Read the same rows in another way.
+
+        Args:
+            df: The same rows of the sinks.
+            readers: The readers of the sources that it reads differently.
+        """
+        self.df = df
+        self.readers.update(readers)
 
     @property
     def is_union(self) -> bool:

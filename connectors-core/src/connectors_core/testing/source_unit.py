@@ -168,18 +168,22 @@ class _Context:
 class _Output:
     def __init__(self) -> None:
         self.batches: list[tuple[str, pa.RecordBatch]] = []
+        self.passed_over = 0
 
     def create_output_for_split(self, split_id: str) -> _SplitOutput:
-        return _SplitOutput(split_id, self.batches)
+        return _SplitOutput(split_id, self)
 
 
 class _SplitOutput:
-    def __init__(self, split_id: str, batches: list[tuple[str, pa.RecordBatch]]) -> None:
+    def __init__(self, split_id: str, output: _Output) -> None:
         self._split_id = split_id
-        self._batches = batches
+        self._output = output
 
     def collect(self, batch: pa.RecordBatch) -> None:
-        self._batches.append((self._split_id, batch))
+        self._output.batches.append((self._split_id, batch))
+
+    def pass_over(self, rows: int) -> None:
+        self._output.passed_over += rows
 
 
 class Reading:

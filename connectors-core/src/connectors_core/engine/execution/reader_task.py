@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +43,8 @@ from connectors_core.records import (
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import SourceEvent
+from connectors_core.source.predicates import FieldPath, Predicate, ValueRange
+from connectors_core.source.pushdown import SupportsPartitionPushDown
 from connectors_core.source.reader import InputStatus, SourceOutput, SourceReader
 from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits, SourceSplit
@@ -65,6 +67,9 @@ class ReaderTask:
         evaluator: Ends a split after a row it names.
         policy: Handles records that cannot be read.
         schema: Schema of the source's batches.
+        columns: The columns to emit, or None for all.
+        filters: Conditions without which no row is emitted; they change no position and no count.
+        row_limit: Number of rows of each split after which a batch run needs no more.
         idle_seconds: Time to wait for rows of a split without an end before the entry ends.
         replay_seconds: Time to wait for rows of such a split if they were read before.
         attempt: Returns the attempt number of the current task, for its reports.
@@ -77,16 +82,22 @@ class ReaderTask:
     strategy: WatermarkStrategy | None = None
     evaluator: RecordEvaluator | None = None
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+    columns: tuple[str, ...] | None = None
+    filters: tuple[Predicate, ...] = ()
+    row_limit: int | None = None
     idle_seconds: float = 0.2
     replay_seconds: float = 120.0
     attempt: Callable[[], int] = int
 
     def output_schema(self) -> pa.Schema:
         """Return the schema of the batches that :func:`read_entry` emits."""
-        if self.strategy is None:
-            return self.schema
-        schema = self.strategy.output_schema(self.schema)
-        return schema.append(pa.field(HEARTBEAT_COLUMN, pa.bool_()))
+        schema = self.schema
+        if self.strategy is not None:
+            schema = self.strategy.output_schema(schema)
+            schema = schema.append(pa.field(HEARTBEAT_COLUMN, pa.bool_()))
+        if self.columns is None:
+            return schema
+        return pa.schema([schema.field(name) for name in self.columns])
 
     def store_of(self, entry: Entry) -> StateStore:
         """Return the state location of the query of an entry."""
@@ -255,6 +266,7 @@ class _SplitReading:
     stopped: bool = False
     finished: bool = False
     ended: bool = False
+    excluded: bool = False
     head: int | None = None
 
     @property
@@ -262,11 +274,15 @@ class _SplitReading:
         return not (self.stopped or self.finished)
 
 
+_Rows: TypeAlias = "pa.RecordBatch | int"
+"""Rows, or the number of rows that the source left out because of a condition."""
+
+
 class _Output:
     """Collects the batches of a poll."""
 
     def __init__(self) -> None:
-        self._collected: list[tuple[str, pa.RecordBatch]] = []
+        self._collected: list[tuple[str, _Rows]] = []
         self._outputs: dict[str, SourceOutput] = {}
 
     def create_output_for_split(self, split_id: str) -> SourceOutput:
@@ -275,7 +291,7 @@ class _Output:
             output = self._outputs[split_id] = _SplitOutput(split_id, self._collected)
         return output
 
-    def take(self) -> list[tuple[str, pa.RecordBatch]]:
+    def take(self) -> list[tuple[str, _Rows]]:
         collected, self._collected[:] = list(self._collected), []
         return collected
 
@@ -283,11 +299,15 @@ class _Output:
 @dataclass(frozen=True)
 class _SplitOutput:
     split_id: str
-    collected: list[tuple[str, pa.RecordBatch]]
+    collected: list[tuple[str, _Rows]]
 
     def collect(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self.collected.append((self.split_id, batch))
+
+    def pass_over(self, rows: int) -> None:
+        if rows:
+            self.collected.append((self.split_id, rows))
 
 
 class _PollErrors(RecordErrorHandler):
@@ -366,17 +386,28 @@ class _EntryReading:
                 spool_factory(task.store_of(entry), entry.source, f"{entry.plan:010d}"),
             ),
         )
-        quotas = {split.split_id: split.rows for split in pinned.splits} if pinned else None
+        pins = {split.split_id: split for split in pinned.splits} if pinned else None
         self._splits = {
-            planned.split_id: self._split_reading(planned, quotas) for planned in entry.splits
+            planned.split_id: self._split_reading(planned, pins) for planned in entry.splits
         }
 
     def _split_reading(
-        self, planned: PlannedSplit, quotas: Mapping[str, int] | None
+        self, planned: PlannedSplit, pins: Mapping[str, SplitReport] | None
     ) -> _SplitReading:
         split = self._serializer.deserialize(planned.state.version, planned.state.data)
+        if self._excluded(split):
+            return _SplitReading(
+                planned=planned,
+                base=split,
+                skip=planned.skip,
+                watermarks=None,
+                quota=None,
+                finished=True,
+                touched=True,
+                excluded=True,
+            )
         strategy = self._task.strategy
-        quota = None if quotas is None else quotas.get(planned.split_id, 0)
+        quota = None if pins is None else self._quota(pins.get(planned.split_id))
         return _SplitReading(
             planned=planned,
             base=split,
@@ -384,6 +415,38 @@ class _EntryReading:
             watermarks=strategy.tracker(planned.watermark_state) if strategy else None,
             quota=quota,
             stopped=quota == 0,
+        )
+
+    def _excluded(self, split: SourceSplit) -> bool:
+        """Whether the constant columns of a split exclude all its rows."""
+        source, filters = self._task.source, self._task.filters
+        if not (filters and self._finishes_unread()):
+            return False
+        constants = cast(SupportsPartitionPushDown, source).partition_of(split)
+        ranges: dict[FieldPath, ValueRange] = {
+            (name,): ValueRange.of(value) for name, value in constants.items()
+        }
+        return not all(each.may_match(ranges) for each in filters)
+
+    def _quota(self, pin: SplitReport | None) -> int | None:
+        """Return the rows that the first read of a split took; None if it may not have read it.
+
+        A query with other conditions may have excluded the split. Its end is known, so a split that
+        is finished without a row is read to its end.
+        """
+        if pin is None:
+            return 0
+        unread = pin.finished and not pin.ended and pin.rows == 0
+        return None if unread and self._finishes_unread() else pin.rows
+
+    def _finishes_unread(self) -> bool:
+        """Whether a split can be finished without reading it, because of its constant columns."""
+        task = self._task
+        return (
+            isinstance(task.source, SupportsPartitionPushDown)
+            and task.source.split_traits().end
+            and task.strategy is None
+            and task.evaluator is None
         )
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
@@ -469,41 +532,53 @@ class _EntryReading:
         patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
         return now - self._idle_since < patience
 
-    def _take(self, split: _SplitReading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Account for a batch of a split; return the rows to emit."""
+    def _take(self, split: _SplitReading, rows: _Rows) -> pa.RecordBatch | None:
+        """Account for rows of a split; return those to emit."""
         errors = self._context.record_errors
         if not split.open:
             errors.settle(counted=False)
             return None
         split.touched = True
-        dropped = min(max(split.skip - split.consumed, 0), batch.num_rows)
-        fresh = batch.slice(dropped)
-        if self._task.strategy is not None:
-            fresh = self._task.strategy.assign(fresh)
-        keep, ends = self._admit(split, fresh)
-        errors.settle(counted=dropped == 0 and (keep > 0 or fresh.num_rows == 0))
+        batch = None if isinstance(rows, int) else rows
+        count = rows if isinstance(rows, int) else rows.num_rows
+        dropped = min(max(split.skip - split.consumed, 0), count)
+        fresh = count - dropped
+        keep, ends = self._within_limits(split, fresh), False
+        if batch is not None:
+            batch = batch.slice(dropped)
+            if self._task.strategy is not None:
+                batch = self._task.strategy.assign(batch)
+            keep, ends = self._admit(split, batch, keep)
+        errors.settle(counted=dropped == 0 and (keep > 0 or fresh == 0))
         split.consumed += dropped + keep
         split.rows += keep
         if ends:
             split.finished = split.ended = True
-        elif keep < fresh.num_rows or split.rows == split.quota:
+        elif keep < fresh or split.rows in (split.quota, self._task.row_limit):
             # Resume from the position before this batch and drop the rows that were taken.
             split.stopped = True
             split.skip = max(split.skip, split.consumed)
             self._newly_stopped.append(split.planned.split_id)
         self._rows += keep
         self._idle_since = None
-        if keep == 0:
+        if batch is None:
+            self._emitted_rows += keep
             return None
-        return self._emit(split, fresh.slice(0, keep))
+        return self._emit(split, batch.slice(0, keep)) if keep else None
 
-    def _admit(self, split: _SplitReading, fresh: pa.RecordBatch) -> tuple[int, bool]:
-        """Return the number of leading rows to take, and whether the split ends after them."""
-        keep = fresh.num_rows
+    def _within_limits(self, split: _SplitReading, count: int) -> int:
+        """Return how many of the next rows of a split the numbers of rows allow."""
+        left = [count]
         if split.quota is not None:
-            keep = min(keep, split.quota - split.rows)
+            left.append(split.quota - split.rows)
         if self._limits.rows is not None:
-            keep = min(keep, self._limits.rows - self._rows)
+            left.append(self._limits.rows - self._rows)
+        if self._task.row_limit is not None:
+            left.append(self._task.row_limit - split.rows)
+        return min(left)
+
+    def _admit(self, split: _SplitReading, fresh: pa.RecordBatch, keep: int) -> tuple[int, bool]:
+        """Return the number of leading rows to take, and whether the split ends after them."""
         if self._max_watermark is not None and split.watermarks is not None:
             admission = split.watermarks.admit(
                 self._event_times(fresh.slice(0, keep)), self._max_watermark
@@ -539,7 +614,17 @@ class _EntryReading:
         self._bytes += size
         self._emitted_rows += rows.num_rows
         self._emitted_bytes += size
-        return rows
+        return self._needed(rows)
+
+    def _needed(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Return what the query needs of rows that count in positions and reports."""
+        for each in self._task.filters:
+            if not rows.num_rows:
+                return None
+            rows = rows.filter(each.mask(rows))
+        if self._task.columns is not None:
+            rows = rows.select(list(self._task.columns))
+        return rows if rows.num_rows else None
 
     def _hand_over_invalid(
         self, split: _SplitReading, rows: pa.RecordBatch, invalid: pa.Array

@@ -114,15 +114,17 @@ class Carrier(ABC):
         self._spark = spark
         self._pipeline_id = pipeline_id
         self._plans = plans
-        source = self._open(
-            schema, spark_schema(schema), checked(read_entry, uid, schema), max_entries
-        )
-        self._dataframe = source.alias(ALIAS_PREFIX + uid)
+        self._open(max_entries)
+        self._dataframe = self._read_by(read_entry, schema, uid).alias(ALIAS_PREFIX + uid)
+
+    def _open(self, max_entries: int) -> None:
+        """Prepare a stream of entries."""
 
     @abstractmethod
-    def _open(
-        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
-    ) -> DataFrame: ...
+    def _read(self, row_type: StructType, read_entry: ReadEntry, name: str) -> DataFrame: ...
+
+    def _read_by(self, read_entry: ReadEntry, schema: pa.Schema, name: str) -> DataFrame:
+        return self._read(spark_schema(schema), checked(read_entry, self.uid, schema), name)
 
     @abstractmethod
     def _open_entries(self) -> DataFrame: ...
@@ -134,6 +136,15 @@ class Carrier(ABC):
     def dataframe(self) -> DataFrame:
         """Return the streaming DataFrame; `sources_of` finds the source in derived DataFrames."""
         return self._dataframe
+
+    def read_by(self, read_entry: ReadEntry, schema: pa.Schema) -> DataFrame:
+        """Return a streaming DataFrame that reads the same entries in another way.
+
+        Args:
+            read_entry: Runs one entry on an executor; picklable by cloudpickle.
+            schema: Arrow schema of its batches.
+        """
+        return self._read_by(read_entry, schema, f"{self.uid} narrowed")
 
     def entries(self) -> DataFrame:
         """Return a streaming DataFrame of the entries that `dataframe` reads, one string column."""

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 class MemoryCarrier(Carrier):
     """A `MemoryStream` of entries that a Python stage reads."""
 
-    def _open(
-        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
-    ) -> DataFrame:
+    def _open(self, max_entries: int) -> None:
         verify_contract(self._spark)
         self._stream = EntryStream(self._spark, max_entries)
 
+    def _read(self, row_type: StructType, read_entry: ReadEntry, name: str) -> DataFrame:
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for entry in batch.column(0).to_pylist():

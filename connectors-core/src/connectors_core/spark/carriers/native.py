@@ -37,10 +37,8 @@ _ID_LENGTH: Final = 8
 class NativeCarrier(Carrier):
     """A Python data source whose stream offset is the plan number."""
 
-    def _open(
-        self, schema: pa.Schema, row_type: StructType, read_entry: ReadEntry, max_entries: int
-    ) -> DataFrame:
-        return self._load(self.uid, row_type, read_entry)
+    def _read(self, row_type: StructType, read_entry: ReadEntry, name: str) -> DataFrame:
+        return self._load(name, row_type, read_entry)
 
     def _open_entries(self) -> DataFrame:
         return self._load(f"{self.uid} entries", spark_schema(ENTRIES), hand_on)

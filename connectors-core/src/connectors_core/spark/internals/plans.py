@@ -51,6 +51,11 @@ class PlanNode:
         return int(columns.head().exprId().id()) if columns.nonEmpty() else None
 
     @property
+    def column_texts(self) -> str:
+        """Its columns with Spark's ids, such as ``a#1L,b#2``."""
+        return str(self.java.output().mkString(","))
+
+    @property
     def stream_kind(self) -> str:
         """The name of the source that a streaming leaf reads, such as ``kafka``."""
         try:

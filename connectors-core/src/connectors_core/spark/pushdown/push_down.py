@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pushes the needs of a query down to its sources. Driver."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from connectors_core.engine.execution.pushed_reader import PushedReader, SourceNeeds, pushed_reader
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.errors import InvalidOptionError
+from connectors_core.spark.carriers.base import source_below
+from connectors_core.spark.internals.plan_rewrites import (
+    optimized_plan,
+    shown_time_zone,
+    with_narrower_parts,
+)
+from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
+from connectors_core.spark.pushdown.plan_tree import PlanTree
+from connectors_core.spark.pushdown.source_needs import SourceOccurrence, column_ids, needs_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PUSHDOWN_CONF: Final = "spark.connectors.pushdown"
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class PushableSource(Protocol):
+    """A source of a pipeline."""
+
+    @property
+    def reader(self) -> ReaderTask:
+        """Reads all columns of all rows."""
+
+    def narrowed(self, reader: ReaderTask) -> DataFrame:
+        """Return the DataFrame of the source with the columns of another reader."""
+
+
+@dataclass(frozen=True)
+class Pushdown:
+    """A query whose sources read only what it needs.
+
+    Attributes:
+        df: Its rows.
+        sources: The reader of each source.
+        reason: Why nothing was pushed down; empty if it was.
+    """
+
+    df: DataFrame
+    sources: Mapping[str, PushedReader] = field(default_factory=dict)
+    reason: str = ""
+
+
+def push_down(df: DataFrame, sources: Mapping[str, PushableSource]) -> Pushdown:
+    """Let the sources of a query read only what it needs.
+
+    Args:
+        df: The rows of the query.
+        sources: The sources of the pipeline.
+
+    Raises:
+        InvalidOptionError: `spark.connectors.pushdown` is neither true nor false.
+    """
+    spark = df.sparkSession
+    if not _enabled(spark):
+        return Pushdown(df, reason=f"{PUSHDOWN_CONF} is false")
+    occurrences = _occurrences(df, sources)
+    if not occurrences:
+        return Pushdown(df, reason="the query reads no source of the pipeline")
+    try:
+        plan = PlanTree.of(json.loads(optimized_plan(df)))
+        needs = needs_of(
+            plan,
+            occurrences,
+            own_columns=[HEARTBEAT_COLUMN],
+            time_zone=lambda: shown_time_zone(spark),
+        )
+    except (KeyError, LookupError, TypeError, ValueError) as error:
+        # The query is as correct without it. A plan of an unknown form must not prevent it.
+        _LOGGER.warning("nothing is pushed down to sources: the plan of the query: %r", error)
+        return Pushdown(df, reason="the plan of the query has an unknown form")
+    if df.isStreaming:
+        needs = {uid: replace(each, limit=None) for uid, each in needs.items()}
+    return _narrowed(df, sources, occurrences, needs)
+
+
+def _enabled(spark: SparkSession) -> bool:
+    text = str(spark.conf.get(PUSHDOWN_CONF, "true")).lower()
+    if text not in ("true", "false"):
+        raise InvalidOptionError(
+            f"{PUSHDOWN_CONF} is neither true nor false",
+            expected="true or false",
+            found=text,
+            option=PUSHDOWN_CONF,
+        )
+    return text == "true"
+
+
+def _occurrences(df: DataFrame, sources: Mapping[str, PushableSource]) -> list[SourceOccurrence]:
+    found = []
+    nodes = [analyzed_plan(df)]
+    while nodes:
+        node = nodes.pop()
+        uid = source_below(node)
+        if uid is None:
+            nodes += [*node.children, *node.subqueries]
+            continue
+        schema = sources[uid].reader.output_schema()
+        ids = column_ids(node.column_texts, schema.names)
+        if ids is not None:
+            found.append(SourceOccurrence(uid, ids, schema))
+    return found
+
+
+def _narrowed(
+    df: DataFrame,
+    sources: Mapping[str, PushableSource],
+    occurrences: list[SourceOccurrence],
+    needs: Mapping[str, SourceNeeds],
+) -> Pushdown:
+    pushed = {}
+    for uid in dict.fromkeys(each.uid for each in occurrences):
+        reader = sources[uid].reader
+        pushed[uid] = (
+            pushed_reader(reader, needs[uid])
+            if uid in needs
+            else PushedReader(reader=reader, reason="Spark keeps rows of it for several queries")
+        )
+    changed = {uid for uid, each in pushed.items() if each.reader != sources[uid].reader}
+
+    def narrower(node: PlanNode) -> DataFrame | None:
+        uid = source_below(node)
+        return sources[uid].narrowed(pushed[uid].reader) if uid in changed else None
+
+    return Pushdown(with_narrower_parts(df, narrower) if changed else df, pushed)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads off Spark's optimized plan what a query needs of each source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from connectors_core.engine.execution.pushed_reader import SourceNeeds
+from connectors_core.source.predicates import FieldPath, Predicate
+from connectors_core.spark.pushdown.conditions import Conditions, conjuncts, may_be_random
+from connectors_core.spark.pushdown.plan_tree import FieldReference, PlanTree
+
+# Nodes that return the columns of their children, and use those in their own expressions.
+_KEEPING_COLUMNS: Final = frozenset(
+    {
+        "ArrowEvalPython",
+        "BatchEvalPython",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "EventTimeWatermark",
+        "Filter",
+        "GlobalLimit",
+        "Join",
+        "LocalLimit",
+        "RebalancePartitions",
+        "Repartition",
+        "RepartitionByExpression",
+        "Sample",
+        "Sort",
+        "SubqueryAlias",
+        "Window",
+    }
+)
+# Nodes that return only the columns that their own expressions use.
+_CHOOSING_COLUMNS: Final = frozenset({"Aggregate", "Project"})
+_KEEPING_ROWS: Final = frozenset({"EventTimeWatermark", "SubqueryAlias"})
+
+
+@dataclass(frozen=True)
+class SourceOccurrence:
+    """A place in a plan that reads a source.
+
+    Attributes:
+        uid: The source.
+        columns: Spark's ids of its columns, in order.
+        schema: Its columns.
+    """
+
+    uid: str
+    columns: tuple[int, ...]
+    schema: pa.Schema
+
+
+def column_ids(columns: str, names: Sequence[str]) -> tuple[int, ...] | None:
+    """Return Spark's ids of columns from their text, such as ``a#1L,b#2``.
+
+    Args:
+        columns: The columns.
+        names: Their names.
+
+    Returns:
+        Their ids; None if the text is in another form.
+    """
+    pattern = ",".join(re.escape(name) + r"#(\d+)L?" for name in names)
+    found = re.fullmatch(pattern, columns)
+    return None if found is None else tuple(map(int, found.groups()))
+
+
+def needs_of(
+    plan: PlanTree,
+    occurrences: Sequence[SourceOccurrence],
+    *,
+    own_columns: Sequence[str],
+    time_zone: Callable[[], str],
+) -> dict[str, SourceNeeds]:
+    """Return what a plan needs of each source.
+
+    Args:
+        plan: The optimized plan.
+        occurrences: The sources in the analyzed plan.
+        own_columns: Columns that the pipeline adds and filters itself.
+        time_zone: Returns the time zone in which Spark shows timestamps.
+
+    Returns:
+        The needs by uid. A source is missing if the optimized plan reads it in other places, such
+        as rows that Spark keeps in memory for several queries.
+    """
+    walk = _Walk(occurrences, own_columns, time_zone)
+    walk.visit(plan, _Above(None))
+    expected = [each.uid for each in occurrences]
+    return {
+        uid: _united(needs)
+        for uid, needs in walk.found.items()
+        if len(needs) == expected.count(uid)
+    }
+
+
+def _united(needs: Sequence[SourceNeeds]) -> SourceNeeds:
+    """Return what several places need together, since they read the source in the same way."""
+    first = needs[0]
+    limits = [each.limit for each in needs]
+    return SourceNeeds(
+        fields=frozenset().union(*(each.fields for each in needs)),
+        filters=tuple(
+            each for each in first.filters if all(each in other.filters for other in needs)
+        ),
+        limit=None if None in limits else max(each for each in limits if each is not None),
+    )
+
+
+@dataclass(frozen=True)
+class _Above:
+    """What the nodes above a place in the plan need of it.
+
+    Attributes:
+        used: The columns and fields that they use; None for all.
+        conditions: Conditions that the rows must satisfy.
+        limit: The number of rows that they need of each task.
+    """
+
+    used: frozenset[FieldReference] | None
+    conditions: tuple[PlanTree, ...] = ()
+    limit: int | None = None
+
+
+class _Walk:
+    def __init__(
+        self,
+        occurrences: Sequence[SourceOccurrence],
+        own_columns: Sequence[str],
+        time_zone: Callable[[], str],
+    ) -> None:
+        self._sources = {each.columns: each for each in occurrences}
+        self._own = frozenset(
+            column
+            for each in occurrences
+            for column, name in zip(each.columns, each.schema.names, strict=True)
+            if name in own_columns
+        )
+        self._time_zone = time_zone
+        self.found: dict[str, list[SourceNeeds]] = {}
+
+    def visit(self, node: PlanTree, above: _Above) -> None:
+        columns = tuple(each.column_id for each in node.expressions("output"))
+        source = self._sources.get(columns)  # type: ignore[arg-type]
+        if source is not None:
+            self.found.setdefault(source.uid, []).append(self._needs(source, above))
+            return
+        below = self._below(node, above)
+        for child in node.children:
+            self.visit(child, below)
+
+    def _below(self, node: PlanTree, above: _Above) -> _Above:
+        if node.kind in _CHOOSING_COLUMNS:
+            used: frozenset[FieldReference] | None = _references(node)
+        elif node.kind in _KEEPING_COLUMNS:
+            used = None if above.used is None else above.used | _references(node)
+        else:
+            used = None
+        if node.kind == "Filter":
+            return self._below_filter(node, replace(above, used=used))
+        if node.kind in _KEEPING_ROWS:
+            return replace(above, used=used)
+        if node.kind == "Project":
+            columns = node.expressions("projectList")
+            plain = all(each.column_id is not None for each in columns)
+            return _Above(used, above.conditions if plain else (), above.limit)
+        if node.kind in ("LocalLimit", "GlobalLimit"):
+            return _Above(used, (), _limit_of(node))
+        return _Above(used)
+
+    def _below_filter(self, node: PlanTree, above: _Above) -> _Above:
+        (condition,) = node.expressions("condition")
+        if any(column in self._own for column, _ in condition.references()):
+            return above  # the pipeline's own filter drops only rows that it added
+        if may_be_random(condition):
+            return _Above(above.used)
+        return _Above(above.used, (*above.conditions, *conjuncts(condition)))
+
+    def _needs(self, source: SourceOccurrence, above: _Above) -> SourceNeeds:
+        names = dict(zip(source.columns, source.schema.names, strict=True))
+        conditions = Conditions(names, source.schema, self._time_zone)
+        filters: dict[Predicate, None] = {}
+        for each in above.conditions:
+            translated = conditions.translated(each)
+            if translated is not None:
+                filters[translated] = None
+        return SourceNeeds(
+            fields=_fields(above.used, names), filters=tuple(filters), limit=above.limit
+        )
+
+
+def _references(node: PlanTree) -> frozenset[FieldReference]:
+    return frozenset().union(*(each.references() for each in node.expressions()))
+
+
+def _fields(
+    used: frozenset[FieldReference] | None, names: Mapping[int, str]
+) -> frozenset[FieldPath]:
+    if used is None:
+        return frozenset((name,) for name in names.values())
+    return frozenset((names[column], *path) for column, path in used if column in names)
+
+
+def _limit_of(node: PlanTree) -> int | None:
+    (limit,) = node.expressions("limitExpr")
+    return int(limit.fields["value"]) if limit.kind == "Literal" else None
