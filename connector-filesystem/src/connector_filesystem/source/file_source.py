@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.formats import Compression, Format
+from connector_filesystem.formats import Compression, Format, detect_format
 from connector_filesystem.source.columns import SchemaChange, check_readable
 from connector_filesystem.source.discovery import FileSelection
 from connector_filesystem.source.enumerator import (
@@ -27,11 +28,16 @@ from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
+    FieldPath,
+    Predicate,
     ReadLimits,
     Source,
     SourceReaderContext,
     SplitEnumeratorContext,
     SplitTraits,
+    SupportsFilterPushDown,
+    SupportsPartitionPushDown,
+    SupportsProjectionPushDown,
 )
 
 __all__ = ["FILE_SOURCE_OPTIONS", "FileSource"]
@@ -40,7 +46,12 @@ _BYTES_PER_PLAN: Final = 256 << 20
 
 
 class FileSource(
-    FileSourceOptions, Source[FileSplit, FileEnumeratorState], SupportsConnectionCheck
+    FileSourceOptions,
+    Source[FileSplit, FileEnumeratorState],
+    SupportsConnectionCheck,
+    SupportsProjectionPushDown,
+    SupportsFilterPushDown,
+    SupportsPartitionPushDown,
 ):
     """Reads CSV, JSON lines, and Parquet from any fsspec filesystem, in batch or streaming.
 
@@ -72,6 +83,8 @@ class FileSource(
             event_time_lower_bound=self.event_time_lower_bound,
         )
         self._location = self._selection.locations[0]
+        self._fields: tuple[FieldPath, ...] | None = None
+        self._filters: tuple[Predicate, ...] = ()
         self._data_schema: pa.Schema | None = None
         if self.declared_schema is not None:
             self._data_schema = self._without_path_columns(self.declared_schema)
@@ -111,13 +124,11 @@ class FileSource(
             found = self._without_path_columns(found)
             self._check_schema(found)
             self._data_schema = found
-        return pa.schema(
-            [
-                *self._data_schema,
-                *self._path_columns.fields,
-                *(pa.field(name, kind.type) for kind, name in self.metadata_columns),
-            ]
-        )
+        found = pa.schema([*self._data_schema, *self._constant_fields])
+        if self._fields is None:
+            return found
+        names = {path[0] for path in self._fields}
+        return pa.schema([each for each in found if each.name in names])
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileEnumerator:
         """Discover files from the start."""
@@ -161,12 +172,47 @@ class FileSource(
             schema=schema,
             path_columns=self._selection.rooted_columns,
             metadata_columns=self.metadata_columns,
+            fields=self._fields,
+            filters=self._filters,
             on_schema_change=frozenset(self.on_schema_change) - {SchemaChange.FAIL},
             csv=self.csv,
             batch_rows=self.batch_rows,
             block_size=self.block_size,
             max_record_size=self.max_record_size,
         )
+
+    def supports_nested_projection(self) -> bool:
+        """Return True: Parquet and JSON leave out fields of structs."""
+        return True
+
+    def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
+        """Return a source that decodes only these columns. See `SupportsProjectionPushDown`."""
+        self.schema()  # is inferred once, before the copy
+        source = copy.copy(self)
+        source._fields = tuple(fields)
+        return source
+
+    def apply_filters(self, filters: Sequence[Predicate]) -> tuple[Self, Sequence[Predicate]]:
+        """Return a source that skips row groups and folders. See `SupportsFilterPushDown`."""
+        source = copy.copy(self)
+        source._filters = tuple(filters)
+        constant = {*self._path_columns.names, *(name for _, name in self.metadata_columns)}
+        formats = {self.format or detect_format(path)[0] for path in self.path}
+        used = [
+            each
+            for each in filters
+            if formats == {Format.PARQUET} or {path[0] for path in each.fields()} & constant
+        ]
+        return source, used
+
+    def partition_of(self, split: FileSplit) -> Mapping[str, Any]:
+        """Return the columns from the path and the status. See `SupportsPartitionPushDown`."""
+        settings = self.read_settings()
+        fields = {each.name: each.type for each in self._constant_fields}
+        return {
+            name: pa.scalar(value, fields[name]).as_py()
+            for name, value in settings.constants_of(split).items()
+        }
 
     def check_connection(self, timeout: float) -> None:
         """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
@@ -188,6 +234,11 @@ class FileSource(
             forget_after=self.forget_after,
             state=state,
         )
+
+    @property
+    def _constant_fields(self) -> tuple[pa.Field, ...]:
+        status = (pa.field(name, kind.type) for kind, name in self.metadata_columns)
+        return (*self._path_columns.fields, *status)
 
     def _partition_fields(self) -> tuple[pa.Field, ...]:
         known = {each.name: each.type for each in self.declared_schema or ()}

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,10 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.source.projection import leaf_paths
+from connector_filesystem.source.row_groups import RowGroupFilter
 from connector_filesystem.source.split import Damaged, Position
 from connector_filesystem.source.text import Parsed
 from connector_filesystem.source.types import can_become, cast_values
 from connectors_core.formats.text import converted
+from connectors_core.source import Predicate
 
 __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
 
@@ -78,35 +82,76 @@ class ParquetSplitFile:
         return not self.schema.names and not self._file.metadata.num_rows
 
     def batches(
-        self, position: Position, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
-    ) -> Iterator[pa.RecordBatch]:
+        self,
+        position: Position,
+        schema: pa.Schema,
+        *,
+        batch_rows: int,
+        batch_bytes: int,
+        filters: Sequence[Predicate] = (),
+        filtered: pa.Schema | None = None,
+    ) -> Iterator[pa.RecordBatch | int]:
         """Yield batches with the file's own types, starting with the first row after a position.
 
         Args:
             position: The position to start from.
-            schema: The wanted columns.
+            schema: The wanted columns, with only the wanted fields of structs.
             batch_rows: The maximum number of rows in a batch.
             batch_bytes: The target size of a batch in bytes, estimated from the footer.
+            filters: Conditions; row groups without rows that satisfy them are not read.
+            filtered: The columns that the conditions refer to.
+
+        Yields:
+            Batches, or the number of the next rows whose row groups are not read.
         """
-        wanted = [name for name in schema.names if name in self.schema.names]
         groups = [group for group in self._groups if group.number >= position.offset]
         rows = sum(group.rows for group in groups)
         if not rows:
             return
+        columns = self._columns_of(schema)
         row_bytes = max(group.size / group.rows for group in groups if group.rows)
-        share = len(wanted) / max(len(self.schema.names), 1)
+        share = len(schema.names) / max(len(self.schema.names), 1)
         fitting = int(batch_bytes / max(row_bytes * share, 1))
         skip = position.rows + position.bad_records
-        for batch in self._file.iter_batches(
-            batch_size=min(batch_rows, max(fitting, _MIN_BATCH_ROWS)),
-            row_groups=[group.number for group in groups],
-            columns=None if len(wanted) == len(self.schema.names) else wanted,
-            use_threads=False,
-        ):
-            dropped = min(skip, batch.num_rows)
-            skip -= dropped
-            if batch.num_rows > dropped:
-                yield batch.slice(dropped)
+        kept = RowGroupFilter(filters, self._file.metadata, self.schema, filtered or schema)
+        for is_read, some in itertools.groupby(groups, lambda each: kept.may_match(each.number)):
+            part = list(some)
+            if not is_read:
+                left = sum(group.rows for group in part)
+                dropped = min(skip, left)
+                skip -= dropped
+                if left > dropped:
+                    yield left - dropped
+                continue
+            for batch in self._file.iter_batches(
+                batch_size=min(batch_rows, max(fitting, _MIN_BATCH_ROWS)),
+                row_groups=[group.number for group in part],
+                columns=columns,
+                use_threads=False,
+            ):
+                dropped = min(skip, batch.num_rows)
+                skip -= dropped
+                if batch.num_rows > dropped:
+                    yield batch.slice(dropped)
+
+    def _columns_of(self, schema: pa.Schema) -> list[str] | None:
+        """Return the paths of the wanted columns that the file has; None for all columns."""
+        wanted = pa.schema([each for each in schema if each.name in self.schema.names])
+        whole = all(
+            not pa.types.is_struct(each.type) or each.type.equals(self.schema.field(each.name).type)
+            for each in wanted
+        )
+        if whole:
+            return None if len(wanted) == len(self.schema) else wanted.names
+        return [
+            path
+            for each in wanted
+            for path in (
+                leaf_paths(pa.schema([each]))
+                if pa.types.is_struct(self.schema.field(each.name).type)
+                else [each.name]
+            )
+        ]
 
     def behind(self, position: Position, rows: int, bad_records: int = 0) -> Position:
         """Return the position after some good rows or bad records that follow a position."""

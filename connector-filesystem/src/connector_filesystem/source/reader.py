@@ -7,6 +7,7 @@ import logging
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from connector_filesystem.source.errors import SchemaChangedError, check_unchang
 from connector_filesystem.source.parquet import ParquetSplitFile, changed_types, isolating_rows
 from connector_filesystem.source.parsers import CsvParser, JsonParser, TextParser
 from connector_filesystem.source.paths import PathColumns
+from connector_filesystem.source.projection import narrowed, widened
 from connector_filesystem.source.split import (
     Damaged,
     FileChunk,
@@ -40,7 +42,7 @@ from connector_filesystem.source.text import (
 )
 from connectors_core.errors import ConfigurationError, ConnectorError, FatalError
 from connectors_core.records import BadRecord
-from connectors_core.source import SourceOutput, SourceReaderContext
+from connectors_core.source import FieldPath, Predicate, SourceOutput, SourceReaderContext
 from connectors_core.source.base import (
     RecordEmitter,
     RecordsBySplits,
@@ -68,7 +70,9 @@ class ReadSettings:
         format: The format of all files, or None to infer it from the suffix.
         compression: The compression of all files, or None to infer it from the suffix.
         data_schema: Columns that come from the files themselves.
-        schema: All columns.
+        schema: All columns to read.
+        fields: The columns and nested fields to read, or None for all.
+        filters: Conditions on the rows; rows that do not satisfy them need not be read.
         path_columns: Columns that come from the path.
         metadata_columns: Columns from the file's status, by their content.
         on_schema_change: The differences allowed between the files and the schema.
@@ -85,6 +89,8 @@ class ReadSettings:
     schema: pa.Schema
     path_columns: PathColumns
     metadata_columns: tuple[tuple[MetadataColumn, str], ...] = ()
+    fields: tuple[FieldPath, ...] | None = None
+    filters: tuple[Predicate, ...] = ()
     on_schema_change: frozenset[SchemaChange] = frozenset()
     csv: CsvOptions = field(default_factory=CsvOptions)
     batch_rows: int = 65_536
@@ -94,6 +100,27 @@ class ReadSettings:
     def layout_of(self, path: str) -> tuple[Format, Compression]:
         """Return the format and compression of a file."""
         return layout_of(path, self.format, self.compression)
+
+    @cached_property
+    def read_schema(self) -> pa.Schema:
+        """The columns to decode: at least one, because a file without columns shows no rows."""
+        if self.fields is None:
+            return self.data_schema
+        wanted = narrowed(self.data_schema, self.fields)
+        return wanted if wanted.names else pa.schema([self.data_schema.field(0)])
+
+    def constants_of(self, split: FileSplit) -> dict[str, Any]:
+        """Return the values of the columns that are constant in a file."""
+        of_status = {
+            MetadataColumn.PATH: self.location.url_of(split.path),
+            MetadataColumn.NAME: posixpath.basename(split.path),
+            MetadataColumn.SIZE: split.size,
+            MetadataColumn.MODIFICATION_TIME: split.modification_time,
+        }
+        found = dict(
+            zip(self.path_columns.names, self.path_columns.values_of(split.path), strict=True)
+        )
+        return found | {name: of_status[kind] for kind, name in self.metadata_columns}
 
 
 def layout_of(
@@ -184,14 +211,20 @@ class _SplitReading:
             self._check_columns(file.schema.names, changed_types(file.schema, settings.data_schema))
             for raw in file.batches(
                 self._position,
-                settings.data_schema,
+                settings.read_schema,
                 batch_rows=settings.batch_rows,
                 batch_bytes=_PARQUET_BATCH_BYTES,
+                filters=settings.filters,
+                filtered=settings.data_schema,
             ):
                 start = self._position
+                if isinstance(raw, int):
+                    self._position = file.behind(start, raw)
+                    yield self._chunk(raw, file.remaining(self._position))
+                    continue
                 parsed = isolating_rows(
                     raw,
-                    settings.data_schema,
+                    settings.read_schema,
                     lambda row, start=start: _row_text(file.behind(start, row)),  # type: ignore[misc]
                 )
                 for item in _grouped(parsed):
@@ -224,7 +257,7 @@ class _SplitReading:
                     hint="turn off quoted line breaks, or convert the file, e.g. with mac2unix",
                 )
             is_plain = self._compression is Compression.NONE
-            to_skip = split.position
+            to_skip = split.rows + split.bad_records
             for block in blocks_of(
                 stream,
                 start=split.start,
@@ -236,9 +269,9 @@ class _SplitReading:
                 quote=quote,
             ):
                 remaining = split.end - block.end if is_plain else split.size - stream.consumed
-                skip = _Skip(to_skip.rows, to_skip.bad_records)
+                skip = _Skip(to_skip)
                 yield from self._block(block, parser, skip, remaining, quote)
-                to_skip = Position(offset=0, rows=skip.rows, bad_records=skip.bad_records)
+                to_skip = skip.records
         finally:
             stream.close()
 
@@ -307,7 +340,8 @@ class _SplitReading:
             check_readable(each, self._format)
         if self._format is Format.JSON_LINES:
             may_ignore = SchemaChange.IGNORE_NEW in settings.on_schema_change
-            return JsonParser(settings.data_schema, may_ignore), 0
+            may_ignore |= settings.fields is not None  # fields that are not read are unknown too
+            return JsonParser(settings.read_schema, may_ignore), 0
         if not settings.csv.header:
             return CsvParser(settings.data_schema, settings.data_schema.names, settings.csv), 0
         stream = self._open()
@@ -320,7 +354,7 @@ class _SplitReading:
         wanted = set(settings.data_schema.names)
         twice = sorted({name for name in names if names.count(name) > 1 and name in wanted})
         self._check_columns(names, [f"{name} (twice)" for name in twice])
-        return CsvParser(settings.data_schema, names, settings.csv), first_record
+        return CsvParser(settings.read_schema, names, settings.csv), first_record
 
     def _open(self) -> ByteStream:
         return ByteStream(
@@ -361,25 +395,35 @@ class _SplitReading:
         return self._settings.location.url_of(self._split.path)
 
     def _constant_columns(self) -> ConstantColumns:
-        settings, split = self._settings, self._split
-        values = list(settings.path_columns.values_of(split.path))
-        of_status = {
-            MetadataColumn.PATH: self._url,
-            MetadataColumn.NAME: posixpath.basename(split.path),
-            MetadataColumn.SIZE: split.size,
-            MetadataColumn.MODIFICATION_TIME: split.modification_time,
-        }
-        values += [of_status[kind] for kind, _ in settings.metadata_columns]
-        fields = list(settings.schema)[len(settings.data_schema) :]
-        return ConstantColumns(fields, values)
+        constants = self._settings.constants_of(self._split)
+        fields = [each for each in self._settings.schema if each.name in constants]
+        return ConstantColumns(fields, [constants[each.name] for each in fields])
 
-    def _chunk(self, item: _Item, remaining: int) -> FileChunk:
+    def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with all columns of the source."""
+        schema = self._settings.schema
+        if self._settings.fields is not None:
+            columns = [each for each in schema if each.name in batch.schema.names]
+            batch = batch.select([each.name for each in columns])
+            for at, each in enumerate(columns):
+                if not batch.column(at).type.equals(each.type):
+                    batch = batch.set_column(at, each, widened(batch.column(at), each.type))
+        return self._columns.append_to(batch, schema)
+
+    def _chunk(self, item: _Item | int, remaining: int) -> FileChunk:
         counters, self._counters = tuple(self._counters), []
+        if isinstance(item, int):
+            return FileChunk(
+                position=self._position,
+                remaining=max(remaining, 0),
+                passed_over=item,
+                counters=counters,
+            )
         if isinstance(item, pa.RecordBatch):
             return FileChunk(
                 position=self._position,
                 remaining=max(remaining, 0),
-                batch=self._columns.append_to(item, self._settings.schema),
+                batch=self._rows(item),
                 counters=counters,
             )
         return FileChunk(
@@ -395,24 +439,30 @@ _Item: TypeAlias = "pa.RecordBatch | tuple[Damaged, ...]"
 
 
 class _Skip:
-    """Drops rows and bad records before the start position."""
+    """Drops the records before the start position.
 
-    def __init__(self, rows: int, bad_records: int) -> None:
-        self.rows = rows
-        self.bad_records = bad_records
+    It drops that many records, good or bad: a record that was good when few columns were read may
+    be bad when all are.
+    """
+
+    def __init__(self, records: int) -> None:
+        self.records = records
         self.dropped_rows = 0
         self.dropped_bad = 0
 
     def drop(self, item: _Item) -> _Item | None:
         if isinstance(item, pa.RecordBatch):
-            dropped = min(self.rows, item.num_rows)
-            self.rows -= dropped
+            dropped = self._take(item.num_rows)
             self.dropped_rows += dropped
             return item.slice(dropped) if dropped < item.num_rows else None
-        dropped = min(self.bad_records, len(item))
-        self.bad_records -= dropped
+        dropped = self._take(len(item))
         self.dropped_bad += dropped
         return item[dropped:] or None
+
+    def _take(self, count: int) -> int:
+        dropped = min(self.records, count)
+        self.records -= dropped
+        return dropped
 
 
 def _grouped(parsed: Iterator[Parsed]) -> Iterator[_Item]:
@@ -531,6 +581,8 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
             self._context.record_errors.handle(record, cause=bad.cause)
         if element.batch is not None:
             output.collect(element.batch)
+        if element.passed_over:
+            output.pass_over(element.passed_over)
         split_state.move_behind(element)
 
 

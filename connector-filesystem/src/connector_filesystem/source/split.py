@@ -119,7 +119,8 @@ class FileChunk:
     Attributes:
         position: The position after this chunk.
         remaining: The estimated number of bytes left after it.
-        batch: The rows, or None if the chunk only has bad records.
+        batch: The rows, or None if the chunk has none.
+        passed_over: The number of rows that are not read because conditions exclude them.
         bad_records: The records to report.
         counters: Metrics to count when the chunk is emitted.
     """
@@ -127,6 +128,7 @@ class FileChunk:
     position: Position
     remaining: int
     batch: pa.RecordBatch | None = None
+    passed_over: int = 0
     bad_records: tuple[Damaged, ...] = ()
     counters: tuple[str, ...] = ()
 

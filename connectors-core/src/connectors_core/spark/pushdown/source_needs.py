@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors_core.engine.execution.pushed_reader import SourceNeeds
-from connectors_core.source.predicates import FieldPath, Predicate
+from connectors_core.source.predicates import And, FieldPath, Or, Predicate
 from connectors_core.spark.pushdown.conditions import Conditions, conjuncts, may_be_random
 from connectors_core.spark.pushdown.plan_tree import FieldReference, PlanTree
 
@@ -102,13 +102,15 @@ def needs_of(
 
 def _united(needs: Sequence[SourceNeeds]) -> SourceNeeds:
     """Return what several places need together, since they read the source in the same way."""
-    first = needs[0]
     limits = [each.limit for each in needs]
+    filters = [dict.fromkeys(each.filters) for each in needs]
+    shared = [each for each in filters[0] if all(each in others for others in filters)]
+    own = [tuple(each for each in some if each not in shared) for some in filters]
+    if all(own):
+        shared.append(Or(tuple(And(some) if len(some) > 1 else some[0] for some in own)))
     return SourceNeeds(
         fields=frozenset().union(*(each.fields for each in needs)),
-        filters=tuple(
-            each for each in first.filters if all(each in other.filters for other in needs)
-        ),
+        filters=tuple(shared),
         limit=None if None in limits else max(each for each in limits if each is not None),
     )
 
