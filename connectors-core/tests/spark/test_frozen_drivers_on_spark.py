@@ -53,8 +53,6 @@ MEETINGS = list(zip((*READING_FREEZES, *WRITING_FREEZES), list(SUCCESSORS) * 4, 
 ALWAYS = (
     (FaultPoint.BEFORE_DECISION, "decides") if NATIVE else (FaultPoint.AFTER_DECISION, "commits")
 )
-
-
 # A stream of Spark passes no point of plans and readers.
 NOT_READS = [what for what in SUCCESSORS if what != "reads"]
 OPEN_TO_SPARK = [
