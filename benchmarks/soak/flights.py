@@ -25,7 +25,7 @@ from examples.flights.data import Places, prepare
 from examples.flights.feed import Feed
 from examples.flights.harness import fetch_outputs, prepare_servers, start_driver
 from examples.flights.history import History
-from examples.flights.verify import verify
+from examples.flights.verify import OUTPUTS, verify
 
 from benchmarks.soak import disk
 from benchmarks.soak.measurements import Measurements
@@ -54,6 +54,9 @@ _HANGS_AFTER: Final = 300.0
 # If two drivers can both run, one must end within this time.
 _SETTLED_AFTER: Final = 90.0
 _ENDED_AFTER: Final = 60.0
+# Why a driver may end next to another one: a takeover, a full disk in Python's and SQLite's words,
+# or a lock of SQLite that the other, frozen one holds.
+_EXPLAINED: Final = ("LeaseError", "No space left", "disk is full", "database is locked")
 # A line that names an error, and the indented lines below it.
 _ERROR: Final = re.compile(
     r"^[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*(?:\n  .*)*", re.MULTILINE
@@ -224,7 +227,7 @@ class Soak:
         age = time.monotonic() - driver.started
         self._say(f"driver {driver.number} ended after {age:.0f} s: {how}")
         self._ended.append({"driver": driver.number, "at": self._now(), "age": age, "how": how})
-        explained = driver.killed or "LeaseError" in how or "No space left" in how
+        explained = driver.killed or any(error in how for error in _EXPLAINED)
         if self._drivers and not explained:
             self._problem(f"driver {driver.number} does not say that another one has taken over")
 
@@ -390,12 +393,12 @@ class Soak:
                 self._problem(f"staged files are left in {sink}: {staged}")
 
     def _judge_rows(self, verified: dict[str, Any], flights: int) -> dict[str, Any]:
-        rows = {sink: verified[sink] for sink in ("archive", "enriched", "index", "delays")}
-        for sink, found in rows.items():
+        rows = {name: verified[name] for name in OUTPUTS}
+        for output, found in rows.items():
             wrong = {name: found[name] for name in ("missing", "duplicates", "unexpected")}
-            self._say(f"{sink}: {found['found']:,} of {found['expected']:,} rows, {wrong}")
+            self._say(f"{output}: {found['found']:,} of {found['expected']:,} rows, {wrong}")
             if any(wrong.values()):
-                self._problem(f"{sink} is not exact: {wrong}")
+                self._problem(f"{output} is not exact: {wrong}")
         if self._history.read["flights"] != flights:
             self._problem(f"{self._history.read['flights']:,} of {flights:,} flights were read")
         happened = [each for each in self._happened if each["hit"]]

@@ -36,7 +36,7 @@ def main(
     feed_seconds: Annotated[float, typer.Option(help="Time in which flights are sent.")] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
-    """All flights of New York in 2013, enriched in three ways, exactly once, on one Spark."""
+    """All flights of New York in 2013, enriched in four ways, exactly once, on one Spark."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the driver too
     began = time.monotonic()
     say: Callable[[str], None] = (lambda _: None) if quiet else typer.echo
@@ -74,9 +74,10 @@ def main(
     report.write(places.root, found, verified, history, play.crashes, delays)
     typer.echo(
         f"{found['rows_out']:,} of {found['rows_in']:,} flights came out, {found['matched']:,} with"
-        f" weather, {found['with_plane']:,} with their aircraft; {found['missing']} are missing,"
-        f" {found['duplicates']} doubled; {found['crashes_survived']} crashes survived in"
-        f" {found['seconds']:.0f} s; see {output / 'report.html'}"
+        f" weather, {found['with_airline']:,} with their airline, {found['with_plane']:,} with"
+        f" their aircraft; {found['missing']} are missing, {found['duplicates']} doubled;"
+        f" {found['crashes_survived']} crashes survived in {found['seconds']:.0f} s;"
+        f" see {output / 'report.html'}"
     )
     raise typer.Exit(0 if found["ok"] else 1)
 

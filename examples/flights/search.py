@@ -18,7 +18,7 @@ _TEXTS_ARE_KEYWORDS: Final = {
     "properties": {"time_hour": {"type": "date"}},
 }
 _GROUPS: Final = {
-    "carrier": "carrier",
+    "airline": "airline",
     "aircraft maker": "maker",
     "airport": "dest_name",
 }

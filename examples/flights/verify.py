@@ -18,8 +18,10 @@ from examples.flights.data import (
 _OF_PLANE = ", ".join(f"p.{name} AS {new}" for name, new in OF_PLANE.items())
 _OF_AIRPORT = ", ".join(f"a.{name} AS {new}" for name, new in OF_AIRPORT.items())
 _ENRICHED = f"""
-    SELECT f.*, w.* EXCLUDE (origin, year, month, day, hour, time_hour), {_OF_PLANE}, {_OF_AIRPORT}
+    SELECT f.*, w.* EXCLUDE (origin, year, month, day, hour, time_hour), l.name AS airline,
+           {_OF_PLANE}, {_OF_AIRPORT}
     FROM flights f LEFT JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+    LEFT JOIN airlines l ON f.carrier = l.carrier
     LEFT JOIN planes p ON f.tailnum = p.tailnum LEFT JOIN airports a ON f.dest = a.faa
 """
 _EXPECTED = {
@@ -31,15 +33,22 @@ _EXPECTED = {
                avg(dep_delay) AS mean_delay, max(dep_delay) AS longest_delay
         FROM flights GROUP BY time_hour, origin
     """,
+    "totals": """
+        SELECT name AS airline, month, day, count(*) AS flights,
+               count(*) - count(dep_time) AS cancelled,
+               coalesce(sum(dep_delay), 0) AS delay_minutes
+        FROM flights LEFT JOIN airlines USING (carrier) GROUP BY name, month, day
+    """,
 }
-_LOOKED_UP = """
-    maker STRING, model STRING, seats INT, built INT, dest_name STRING, dest_lat DOUBLE,
-    dest_lon DOUBLE
+OUTPUTS = tuple(_EXPECTED)
+_JOINED = """
+    airline STRING, maker STRING, model STRING, seats INT, built INT, dest_name STRING,
+    dest_lat DOUBLE, dest_lon DOUBLE
 """
 _COLUMNS = ", ".join(  # of a flight with all added columns, as DuckDB spells them
     "{}: '{}'".format(*column.replace("TIMESTAMP", "TIMESTAMPTZ").split())
     for column in dict.fromkeys(
-        each.strip() for each in f"{FLIGHTS}, {WEATHER}, {_LOOKED_UP}".split(",")
+        each.strip() for each in f"{FLIGHTS}, {WEATHER}, {_JOINED}".split(",")
     )
 )
 # Rows are equal if all their columns are equal. Each row counts as often as it occurs.
@@ -68,6 +77,7 @@ def _outputs(places: Places) -> dict[str, str]:
         "delays": f"""read_json('{places.delays}/*.jsonl', columns = {{
             time_hour: 'TIMESTAMPTZ', origin: 'VARCHAR', flights: 'BIGINT', cancelled: 'BIGINT',
             mean_delay: 'DOUBLE', longest_delay: 'INTEGER'}})""",
+        "totals": f"read_json('{places.totals}', format = 'newline_delimited')",
     }
 
 
@@ -85,12 +95,14 @@ def verify(places: Places, days: int) -> dict[str, Any]:
         (found["matched"],) = database.sql(
             "SELECT count(*) FROM found_archive WHERE visib IS NOT NULL"
         ).fetchall()[0]
-        (found["with plane"], found["with airport"]) = database.sql(
-            "SELECT count(maker), count(dest_name) FROM found_archive"
+        (found["with airline"], found["with plane"], found["with airport"]) = database.sql(
+            "SELECT count(airline), count(maker), count(dest_name) FROM found_archive"
         ).fetchall()[0]
         found["by month"] = database.sql(
             "SELECT monthname(make_date(2013, month, 1)), avg(dep_delay) FROM found_archive"
             " GROUP BY month ORDER BY month"
         ).fetchall()
-        found["airlines"] = dict(database.sql("SELECT carrier, name FROM airlines").fetchall())
+        found["cancelled"] = database.sql(
+            "SELECT airline, sum(cancelled) FROM found_totals GROUP BY airline ORDER BY 2 DESC, 1"
+        ).fetchall()
         return found

@@ -24,5 +24,6 @@ def test_every_flight_arrives_once_in_a_short_soak(tmp_path: Path) -> None:
         "enriched": 16_528,
         "index": 16_528,
         "delays": 1_008,
+        "totals": 280,
     }
     assert {fault["target"] for fault in report["faults"]} >= {"driver", "worker"}

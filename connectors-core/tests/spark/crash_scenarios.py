@@ -6,12 +6,18 @@ Row values derive from row numbers, so the expected output is known without the 
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors_core.testing.faults import fault_point
+
+COLLECTED_ROWS = "database.collected_rows"
+"""A point in the function of `database`: it has the rows of an epoch, but has stored nothing."""
 BASE = int(datetime(2013, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("ts", pa.timestamp("us", tz="UTC"))])
 RIGHT_SCHEMA = pa.schema(
@@ -80,7 +86,8 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
     `files` (a stream of Spark).
 
     The sinks are `1`, `2`, `leased` (a sink with leases that loses rows on request), `stateful` (a
-    sink whose writers number their rows), or `function` (a function that writes with Spark).
+    sink whose writers number their rows), `function` (a function that writes with Spark), or
+    `database` (a function that stores rows and the number of their epoch in one transaction).
     """
     from pyspark.sql import functions as F
 
@@ -111,6 +118,11 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
                 rows,
                 lambda found, epoch: found.write.mode("overwrite").parquet(f"{folder}/e={epoch}"),
                 uid="first",
+            )
+            return pipeline
+        if sinks == "database":
+            pipeline.for_each_batch(
+                rows, lambda found, epoch: _store_once(root, found, epoch), uid="first"
             )
             return pipeline
         pipeline.sink_to(rows, first, uid="first")
@@ -166,6 +178,23 @@ def build(spark, root: Path, scenario: str, rows: int, **settings):  # type: ign
         )
         pipeline.sink_to(counts, DirectorySink(root / "second"), uid="second")
     return pipeline
+
+
+def _store_once(root: Path, rows, epoch: int) -> None:  # type: ignore[no-untyped-def]
+    """Store the rows of an epoch in a database, unless they are stored already."""
+    found = [(row["id"], epoch) for row in rows.select("id").collect()]
+    fault_point(COLLECTED_ROWS)
+    with closing(sqlite3.connect(root / "first.db")) as database, database:
+        database.execute("CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY)")
+        database.execute("CREATE TABLE IF NOT EXISTS stored (id INT, epoch INT)")
+        if database.execute("INSERT OR IGNORE INTO epochs VALUES (?)", [epoch]).rowcount:
+            database.executemany("INSERT INTO stored VALUES (?, ?)", found)
+
+
+def stored_ids(root: Path) -> list[int]:
+    """Return the ids of all rows in the database."""
+    with closing(sqlite3.connect(root / "first.db")) as database:
+        return [number for (number,) in database.execute("SELECT id FROM stored")]
 
 
 def _written_files(folder: Path, rows: int, *, file_rows: int = 50) -> Path:

@@ -53,6 +53,13 @@ MEETINGS = list(zip((*READING_FREEZES, *WRITING_FREEZES), list(SUCCESSORS) * 4, 
 ALWAYS = (
     (FaultPoint.BEFORE_DECISION, "decides") if NATIVE else (FaultPoint.AFTER_DECISION, "commits")
 )
+# A stream of Spark passes no point of plans and readers.
+NOT_READS = [what for what in SUCCESSORS if what != "reads"]
+OPEN_TO_SPARK = [
+    (scenario, point, successor)
+    for scenario in ("files-2", "stateless-database")
+    for point, successor in zip(WRITING_FREEZES, NOT_READS * 3, strict=False)
+]
 
 
 @dataclass(frozen=True)
@@ -60,12 +67,20 @@ class Job:
     """The pipeline of a scenario, for a separate driver and for one in this process."""
 
     root: Path
+    scenario: str = SCENARIO
 
     def __call__(self) -> None:
-        crash_scenarios.run(self.root, SCENARIO, ROWS)
+        crash_scenarios.run(self.root, self.scenario, ROWS)
 
     def build(self, environment: Any, **settings: Any) -> Any:
-        return crash_scenarios.build(environment.spark, self.root, SCENARIO, ROWS, **settings)
+        return crash_scenarios.build(environment.spark, self.root, self.scenario, ROWS, **settings)
+
+
+class AvailableNow(Trial):
+    """A trial whose pipelines end at the end of the rows that exist at their start."""
+
+    def run_to_end(self, pipeline: Any, *, available_now: bool = True) -> None:
+        super().run_to_end(pipeline, available_now=available_now)
 
 
 @pytest.mark.timeout(600)
@@ -77,6 +92,29 @@ def test_a_frozen_driver_resumes_next_to_its_successor(
     spark: SparkSession, tmp_path: Path, point: FaultPoint, successor: str
 ) -> None:
     trial, job, check = _trial(spark, tmp_path)
+    trial.take_over_from_frozen(job, point, SUCCESSORS[successor], check)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("scenario", "point", "successor"),
+    [
+        pytest.param(
+            *("files-2", FaultPoint.AFTER_DECISION, "commits"), marks=pytest.mark.line("3.5")
+        ),
+        pytest.param(
+            *("stateless-database", crash_scenarios.COLLECTED_ROWS, "has ended"),
+            marks=pytest.mark.line("4.3"),
+        ),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in OPEN_TO_SPARK),
+    ],
+)
+def test_a_frozen_driver_with_a_stream_of_spark_or_a_function_resumes_next_to_its_successor(
+    spark: SparkSession, tmp_path: Path, scenario: str, point: str, successor: str
+) -> None:
+    trial: Trial = AvailableNow(LocalSpark(spark), tmp_path, 0)
+    check = functools.partial(assert_exact, tmp_path, scenario, ROWS)
+    job: Any = Job(tmp_path, scenario)
     trial.take_over_from_frozen(job, point, SUCCESSORS[successor], check)
 
 
