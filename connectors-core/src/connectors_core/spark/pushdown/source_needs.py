@@ -38,6 +38,8 @@ _KEEPING_COLUMNS: Final = frozenset(
 )
 # Nodes that return only the columns that their own expressions use.
 _CHOOSING_COLUMNS: Final = frozenset({"Aggregate", "Project"})
+# Nodes that read a source: of batch and of memory streams, or of the Python Data Source API.
+_READING_SOURCES: Final = frozenset({"MapInArrow", "PythonMapInArrow", "StreamingRelationV2"})
 _KEEPING_ROWS: Final = frozenset({"EventTimeWatermark", "SubqueryAlias"})
 
 
@@ -148,14 +150,20 @@ class _Walk:
         self.found: dict[str, list[SourceNeeds]] = {}
 
     def visit(self, node: PlanTree, above: _Above) -> None:
-        columns = tuple(each.column_id for each in node.expressions("output"))
-        source = self._sources.get(columns)  # type: ignore[arg-type]
+        source = self._source_of(node)
         if source is not None:
             self.found.setdefault(source.uid, []).append(self._needs(source, above))
             return
         below = self._below(node, above)
         for child in node.children:
             self.visit(child, below)
+
+    def _source_of(self, node: PlanTree) -> SourceOccurrence | None:
+        """Return the source that a node reads; None for rows that Spark keeps in memory."""
+        if node.kind not in _READING_SOURCES:
+            return None
+        columns = tuple(each.column_id for each in node.expressions("output"))
+        return self._sources.get(columns)  # type: ignore[arg-type]
 
     def _below(self, node: PlanTree, above: _Above) -> _Above:
         if node.kind in _CHOOSING_COLUMNS:
