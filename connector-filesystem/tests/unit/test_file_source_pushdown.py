@@ -18,7 +18,7 @@ from reading_files import chunks_of, rows_of, splits_of, table_of
 
 from connector_filesystem import FileSource
 from connector_filesystem.source.reader import read_split
-from connectors_core.errors import FatalError
+from connectors_core.errors import FatalError, InvalidOptionError
 from connectors_core.source import And, Comparison, IsIn, IsNull, Not, Or, StartsWith
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -141,6 +141,18 @@ def test_a_value_that_the_query_does_not_use_is_not_decoded(tmp_path):
     source = FileSource(tmp_path / "rows.csv", schema="a BIGINT, b BIGINT")
     assert rows_of(source.apply_projection([("a",)])) == [{"a": 1}, {"a": 3}]
     assert any(chunk.bad_records for chunk in chunks_of(source))
+
+
+def test_columns_are_chosen_by_name(files):
+    source = FileSource(files / "rows.parquet", columns=["d", "n"])
+    assert source.schema().names == ["n", "d"]
+    assert rows_of(source)[7] == {"n": 7, "d": date(2020, 1, 8)}
+    assert FileSource.from_options(
+        {"path": str(files / "rows.parquet"), "source.columns": "s"}
+    ).schema().names == ["s"]
+    with pytest.raises(InvalidOptionError, match="'m'") as refused:
+        FileSource(files / "rows.parquet", columns=["m", "n"]).schema()
+    assert refused.value.option == "source.columns"
 
 
 def test_a_missing_column_is_noticed_even_if_the_query_does_not_use_it(files):

@@ -84,6 +84,8 @@ class FileSource(
         )
         self._location = self._selection.locations[0]
         self._fields: tuple[FieldPath, ...] | None = None
+        if self.columns:
+            self._fields = tuple((name,) for name in self.columns)
         self._filters: tuple[Predicate, ...] = ()
         self._data_schema: pa.Schema | None = None
         if self.declared_schema is not None:
@@ -128,6 +130,13 @@ class FileSource(
         if self._fields is None:
             return found
         names = {path[0] for path in self._fields}
+        unknown = names - {*found.names}
+        if unknown:
+            raise InvalidOptionError(
+                f"the source has no column {', '.join(map(repr, sorted(unknown)))}",
+                expected=f"some of {', '.join(found.names)}",
+                option="source.columns",
+            )
         return pa.schema([each for each in found if each.name in names])
 
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> FileEnumerator:

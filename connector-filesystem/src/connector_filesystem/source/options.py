@@ -226,6 +226,14 @@ class FileSourceOptions(
         doc="Suffixes of incomplete files, which the source ignores. It also ignores names that "
         "start with `.` or `_`.",
     )
+    columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "source.columns",
+        list_of(str),
+        default=(),
+        since="3.0.0",
+        aliases=("columns",),
+        doc="Columns to read, in the order of the schema. By default, all columns.",
+    )
     partition_columns: Setting[
         tuple[tuple[str, pa.DataType | None], ...],
         Mapping[str, pa.DataType] | Sequence[str] | SchemaLike | None,

@@ -13,14 +13,20 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
-from connectors_core.engine.execution.dead_letter_spools import DeadLetterSpool, spool_factory
+from connectors_core.engine.execution.dead_letter_spools import spool_factory
+from connectors_core.engine.execution.reader_context import (
+    PollErrors,
+    PollOutput,
+    ReaderContext,
+    Rows,
+)
 from connectors_core.engine.protocol import (
     REPORTS,
     Entry,
@@ -33,19 +39,15 @@ from connectors_core.engine.protocol import (
 )
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import DataLossError, FatalError, StateCorruptedError
-from connectors_core.metrics import MetricGroup
 from connectors_core.records import (
     BadRecord,
-    RecordErrorHandler,
     RecordPolicy,
-    RecordPolicyMode,
 )
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
-from connectors_core.source.events import SourceEvent
 from connectors_core.source.predicates import FieldPath, Predicate, ValueRange
 from connectors_core.source.pushdown import SupportsPartitionPushDown
-from connectors_core.source.reader import InputStatus, SourceOutput, SourceReader
+from connectors_core.source.reader import InputStatus, SourceReader
 from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits, SourceSplit
 from connectors_core.source.watermarks import SplitWatermarks, WatermarkStrategy
@@ -274,92 +276,6 @@ class _SplitReading:
         return not (self.stopped or self.finished)
 
 
-_Rows: TypeAlias = "pa.RecordBatch | int"
-"""Rows, or the number of rows that the source left out because of a condition."""
-
-
-class _Output:
-    """Collects the batches of a poll."""
-
-    def __init__(self) -> None:
-        self._collected: list[tuple[str, _Rows]] = []
-        self._outputs: dict[str, SourceOutput] = {}
-
-    def create_output_for_split(self, split_id: str) -> SourceOutput:
-        output = self._outputs.get(split_id)
-        if output is None:
-            output = self._outputs[split_id] = _SplitOutput(split_id, self._collected)
-        return output
-
-    def take(self) -> list[tuple[str, _Rows]]:
-        collected, self._collected[:] = list(self._collected), []
-        return collected
-
-
-@dataclass(frozen=True)
-class _SplitOutput:
-    split_id: str
-    collected: list[tuple[str, _Rows]]
-
-    def collect(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self.collected.append((self.split_id, batch))
-
-    def pass_over(self, rows: int) -> None:
-        if rows:
-            self.collected.append((self.split_id, rows))
-
-
-class _PollErrors(RecordErrorHandler):
-    """Counts the bad records of a batch only in the entry that takes its first rows.
-
-    If a batch is cut, a later entry reads it again and meets its bad records again. The bad records
-    of a poll therefore wait here until it is known which entry counts them.
-    """
-
-    def __init__(
-        self, source: str, policy: RecordPolicy, open_spool: Callable[[], DeadLetterSpool]
-    ) -> None:
-        super().__init__(policy, open_spool)
-        self._source = source
-        self._waits = policy.mode is not RecordPolicyMode.FAIL
-        self._met: list[tuple[BadRecord, BaseException | None]] = []
-
-    def handle(self, record: BadRecord, *, cause: BaseException | None = None) -> None:
-        record = replace(record, source_uid=self._source)  # a reader does not know its own uid
-        if self._waits:
-            self._met.append((record, cause))
-        else:
-            super().handle(record, cause=cause)
-
-    def count(self, record: BadRecord) -> None:
-        super().handle(record)
-
-    def settle(self, counted: bool = True) -> None:
-        met, self._met = self._met, []
-        if counted:
-            for record, cause in met:
-                super().handle(record, cause=cause)
-
-
-@dataclass
-class _ReaderContext:
-    """The reader's view of the runtime."""
-
-    index_of_subtask: int
-    current_parallelism: int
-    record_errors: _PollErrors
-    metric_group: MetricGroup = field(default_factory=MetricGroup)
-    events: list[SourceEvent] = field(default_factory=list)
-    wants_splits: bool = False
-
-    def send_split_request(self) -> None:
-        self.wants_splits = True
-
-    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        self.events.append(event)
-
-
 class _EntryReading:
     """One read of an entry, from its start to its limits or pinned stops."""
 
@@ -377,10 +293,10 @@ class _EntryReading:
         self._started = time.monotonic()
         self._idle_since: float | None = None
         self._newly_stopped: list[str] = []
-        self._context = _ReaderContext(
+        self._context = ReaderContext(
             index_of_subtask=entry.subtask,
             current_parallelism=entry.parallelism,
-            record_errors=_PollErrors(
+            record_errors=PollErrors(
                 entry.source,
                 task.policy,
                 spool_factory(task.store_of(entry), entry.source, f"{entry.plan:010d}"),
@@ -487,7 +403,7 @@ class _EntryReading:
         self, reader: SourceReader[Any], splits: list[_SplitReading]
     ) -> Generator[pa.RecordBatch, None, bool]:
         """Poll one reader; return True if a new reader must continue without a stopped split."""
-        output = _Output()
+        output = PollOutput()
         for split in splits:
             split.consumed = 0
         while any(split.open for split in splits) and not self._limit_reached():
@@ -532,7 +448,7 @@ class _EntryReading:
         patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
         return now - self._idle_since < patience
 
-    def _take(self, split: _SplitReading, rows: _Rows) -> pa.RecordBatch | None:
+    def _take(self, split: _SplitReading, rows: Rows) -> pa.RecordBatch | None:
         """Account for rows of a split; return those to emit."""
         errors = self._context.record_errors
         if not split.open:

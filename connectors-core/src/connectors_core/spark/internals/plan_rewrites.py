@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
 from connectors_core.spark.internals.sessions import java_session, jvm_of
@@ -28,7 +30,7 @@ def shown_time_zone(spark: SparkSession) -> str:
 
 
 def with_narrower_parts(
-    df: DataFrame, narrower: Callable[[PlanNode], DataFrame | None]
+    df: DataFrame, narrower: Callable[[PlanNode], tuple[DataFrame, pa.Schema] | None]
 ) -> DataFrame:
     """Replace parts of a plan by DataFrames with some of their columns.
 
@@ -36,8 +38,8 @@ def with_narrower_parts(
 
     Args:
         df: A DataFrame.
-        narrower: Returns the replacement of a node below a ``SubqueryAlias``, given the alias; None
-            for a node to keep.
+        narrower: Returns the replacement of what is below a ``SubqueryAlias``, and all its columns
+            in order; None for any other node.
     """
     from pyspark.sql import DataFrame
 
@@ -49,7 +51,7 @@ def with_narrower_parts(
         children = (
             [rebuilt(child) for child in node.children]
             if replacement is None
-            else [rewrite.widened(replacement, node.java.output())]
+            else [rewrite.widened(*replacement, node.java.output())]
         )
         if all(new is old.java for new, old in zip(children, node.children, strict=False)):
             return node.java
@@ -66,27 +68,33 @@ class _Rewrite:
         self._sql = self._jvm.org.apache.spark.sql
         self._expressions = self._sql.catalyst.expressions
         self._empty = self.sequence([])
+        self._none = self._jvm.scala.Option.empty()
 
     def sequence(self, items: list[Any]) -> Any:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
 
-    def widened(self, df: DataFrame, columns: Any) -> Any:
-        """Return a plan with these columns; those that the DataFrame does not have are null."""
+    def widened(self, df: DataFrame, schema: pa.Schema, columns: Any) -> Any:
+        """Return a plan with these columns; those that the DataFrame does not have are null.
+
+        Every call of the JVM takes time, and a table may have hundreds of columns.
+        """
         plan = analyzed_plan(df).java
         found = plan.output()
-        narrow: Mapping[str, Any] = dict(
-            zip(df.columns, (found.apply(i) for i in range(found.size())), strict=True)
-        )
-        projected = [self._column(columns.apply(i), narrow) for i in range(columns.size())]
+        values = {name: found.apply(at) for at, name in enumerate(df.columns)}
+        nulls: dict[pa.DataType, Any] = {}
+        projected = []
+        for at, each in enumerate(schema):
+            column = columns.apply(at)
+            value = values.get(each.name)
+            if value is None:
+                value = nulls.get(each.type)
+            if value is None:
+                value = nulls[each.type] = self._expressions.Literal.create(None, column.dataType())
+            projected.append(self._renamed(value, each.name, column.exprId()))
         return self._sql.catalyst.plans.logical.Project(self.sequence(projected), plan)
 
-    def _column(self, column: Any, narrow: Mapping[str, Any]) -> Any:
-        name = column.name()
-        value = narrow.get(name)
-        if value is None:
-            value = self._expressions.Literal.create(None, column.dataType())
-        none = self._jvm.scala.Option.empty()
-        return self._expressions.Alias(value, name, column.exprId(), self._empty, none, self._empty)
+    def _renamed(self, value: Any, name: str, column_id: Any) -> Any:
+        return self._expressions.Alias(value, name, column_id, self._empty, self._none, self._empty)
 
     def dataset_of(self, plan: Any) -> Any:
         # py4j returns a package, not an error, if the class does not exist.

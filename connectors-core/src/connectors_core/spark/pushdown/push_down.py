@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+import pyarrow as pa
+
 from connectors_core.engine.execution.pushed_reader import PushedReader, SourceNeeds, pushed_reader
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.errors import InvalidOptionError
@@ -133,8 +135,10 @@ def _narrowed(
         )
     changed = {uid for uid, each in pushed.items() if each.reader != sources[uid].reader}
 
-    def narrower(node: PlanNode) -> DataFrame | None:
+    def narrower(node: PlanNode) -> tuple[DataFrame, pa.Schema] | None:
         uid = source_below(node)
-        return sources[uid].narrowed(pushed[uid].reader) if uid in changed else None
+        if uid not in changed:
+            return None
+        return sources[uid].narrowed(pushed[uid].reader), sources[uid].reader.output_schema()
 
     return Pushdown(with_narrower_parts(df, narrower) if changed else df, pushed)
