@@ -6,6 +6,7 @@ This is the only format that creates a Python object for each record, because Av
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable
 from io import BytesIO
@@ -110,7 +111,7 @@ class ConfluentAvroFormat(_AvroFormat, since=SINCE):
 
     def projected(self, schema: pa.Schema) -> ConfluentAvroFormat:
         """See `DecodingFormat`."""
-        return _narrowing(self.replaced())
+        return _narrowing(copy.copy(self))
 
     def check_writable(self, schema: pa.Schema) -> None:
         """See `EncodingFormat`."""
