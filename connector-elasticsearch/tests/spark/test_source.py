@@ -377,6 +377,18 @@ def test_a_projection_returns_the_same_values_of_all_documents(
         ], paths
 
 
+@pytest.mark.parametrize("document", [b'{"name":"\\ud800"}', b'{"name":["too","many"]}'])
+def test_a_projection_finds_a_bad_value_in_its_columns(
+    server: ElasticsearchServer, index: str, tmp_path: Path, document: bytes
+) -> None:
+    fill(server, index, 1)
+    server.request("POST", f"/{index}/_doc?refresh=true", document)
+    source = ElasticsearchSource(server.url, index)
+    with pytest.raises(BadRecordError):
+        read(source.apply_projection([("name",)]), tmp_path)
+    assert len(read(source.apply_projection([("number",)]), tmp_path / "other")) == 2
+
+
 @pytest.mark.parametrize(
     ("paths", "sent"),
     [
