@@ -123,7 +123,6 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
             self._pieces.append(SlicePiece(piece, split))
         self._is_last = page.hits < self._settings.page_size or split.left == 0
 
-
     def _page(self, split: SliceSplit) -> Page:
         """Request a page, if possible with only the needed fields.
 

@@ -214,9 +214,7 @@ class Searcher:
             if error.status != _NOT_FOUND:
                 raise
 
-    def page(
-        self, split: SliceSplit, read: Callable[[bytes], T], *, projected: bool = False
-    ) -> T:
+    def page(self, split: SliceSplit, read: Callable[[bytes], T], *, projected: bool = False) -> T:
         """Return the documents of a slice after a position.
 
         Args:
