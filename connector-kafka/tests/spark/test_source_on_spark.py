@@ -107,3 +107,22 @@ def test_a_query_gets_the_same_rows_with_and_without_pushdown(
     assert "condition: partition = 1 (the source skips rows)" in explained["true"]
     assert "condition: offset >= 5 (the source skips rows)" in explained["true"]
     assert "spark.connectors.pushdown is false" in explained["false"]
+
+
+def test_a_later_run_without_a_condition_resumes_in_partitions_that_it_excluded(
+    spark: SparkSession, broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.topics.delete(topic)
+    broker.topics.create(topic, partitions=2)
+    records = NumberedRecords(broker, topic, tmp_path)
+    sink = DirectorySink(tmp_path / "rows")
+    for condition in ("partition = 1", "true"):
+        records.write(10, partitions=(0, 1))
+        source = KafkaSource(broker.bootstrap_servers, topics=[topic])
+        location = str(tmp_path / "runs")
+        with Pipeline(spark, "runs", checkpoint_location=location) as pipeline:
+            rows = pipeline.from_source(source, uid="topic").where(condition)
+            pipeline.sink_to(rows.select("value"), sink, uid="out")
+            assert pipeline.run(available_now=True)
+    numbers = sorted(map(int, sink.read()["value"].to_pylist()))
+    assert numbers == [*range(1, 10, 2), *range(10, 20)]
