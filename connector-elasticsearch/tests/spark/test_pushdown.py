@@ -75,3 +75,19 @@ def test_a_query_gets_the_same_rows_with_and_without_pushdown(
     assert "the source reads: aircraft.maker, number" in explained["true"]
     assert "condition: number >= 10 (before rows enter Spark)" in explained["true"]
     assert "spark.connectors.pushdown is false" in explained["false"]
+
+
+def test_a_nested_field_is_read_alone_even_if_the_query_uses_every_column(
+    spark: SparkSession, server: ElasticsearchServer, index: str, tmp_path: Path
+) -> None:
+    server.request("PUT", f"/{index}", {"mappings": MAPPING})
+    document = {"aircraft": {"maker": "BOEING", "seats": [1, 2]}}  # two seats are a bad record
+    server.request("POST", f"/{index}/_doc?refresh=true", document)
+    source = ElasticsearchSource(server.url, index, fields=["aircraft"])
+    sink = DirectorySink(tmp_path / "rows")
+    with Pipeline(spark, "nested", checkpoint_location=str(tmp_path / "nested")) as pipeline:
+        rows = pipeline.from_source(source, uid="index")
+        pipeline.sink_to(rows.selectExpr("aircraft.maker"), sink, uid="out")
+        assert "the source reads: aircraft.maker" in pipeline.explain()
+        assert pipeline.run()
+    assert sink.read()["maker"].to_pylist() == ["BOEING"]
