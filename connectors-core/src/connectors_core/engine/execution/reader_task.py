@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.collected_output import CollectedOutput, RowsOrCount
 from connectors_core.engine.execution.dead_letter_spools import DeadLetterSpool, spool_factory
 from connectors_core.engine.protocol import (
     REPORTS,
@@ -45,7 +46,7 @@ from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import SourceEvent
 from connectors_core.source.predicates import FieldPath, Predicate, ValueRange
 from connectors_core.source.pushdown import SupportsPartitionPushDown
-from connectors_core.source.reader import InputStatus, SourceOutput, SourceReader
+from connectors_core.source.reader import InputStatus, SourceReader
 from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits, SourceSplit
 from connectors_core.source.watermarks import SplitWatermarks, WatermarkStrategy
@@ -274,42 +275,6 @@ class _SplitReading:
         return not (self.stopped or self.finished)
 
 
-_Rows: TypeAlias = "pa.RecordBatch | int"
-"""Rows, or the number of rows that the source left out because of a condition."""
-
-
-class _Output:
-    """Collects the batches of a poll."""
-
-    def __init__(self) -> None:
-        self._collected: list[tuple[str, _Rows]] = []
-        self._outputs: dict[str, SourceOutput] = {}
-
-    def create_output_for_split(self, split_id: str) -> SourceOutput:
-        output = self._outputs.get(split_id)
-        if output is None:
-            output = self._outputs[split_id] = _SplitOutput(split_id, self._collected)
-        return output
-
-    def take(self) -> list[tuple[str, _Rows]]:
-        collected, self._collected[:] = list(self._collected), []
-        return collected
-
-
-@dataclass(frozen=True)
-class _SplitOutput:
-    split_id: str
-    collected: list[tuple[str, _Rows]]
-
-    def collect(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self.collected.append((self.split_id, batch))
-
-    def pass_over(self, rows: int) -> None:
-        if rows:
-            self.collected.append((self.split_id, rows))
-
-
 class _PollErrors(RecordErrorHandler):
     """Counts the bad records of a batch only in the entry that takes its first rows.
 
@@ -488,7 +453,7 @@ class _EntryReading:
         self, reader: SourceReader[Any], splits: list[_SplitReading]
     ) -> Generator[pa.RecordBatch, None, bool]:
         """Poll one reader; return True if a new reader must continue without a stopped split."""
-        output = _Output()
+        output = CollectedOutput()
         for split in splits:
             split.consumed = 0
         while any(split.open for split in splits) and not self._limit_reached():
@@ -533,7 +498,7 @@ class _EntryReading:
         patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
         return now - self._idle_since < patience
 
-    def _take(self, split: _SplitReading, rows: _Rows) -> pa.RecordBatch | None:
+    def _take(self, split: _SplitReading, rows: RowsOrCount) -> pa.RecordBatch | None:
         """Account for rows of a split; return those to emit."""
         errors = self._context.record_errors
         if not split.open:

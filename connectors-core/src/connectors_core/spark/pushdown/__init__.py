@@ -3,7 +3,7 @@
 
 Spark knows this after it has optimized the query, but has no place for it in a Python source. The
 pipeline reads it off the optimized plan and lets each source read less. In the plan that it then
-runs, a column that nobody uses is a null of Spark, which costs nothing.
+runs, an unused column is a null of Spark, which costs nothing.
 """
 
 from connectors_core.spark.pushdown.explanation import explanation
