@@ -22,10 +22,12 @@ from connector_elasticsearch import (
     PointInTimeLostError,
 )
 from connector_elasticsearch.client.reachability import check_reachable
+from connector_elasticsearch.source.pages import Page, PageDecoder
+from connector_elasticsearch.source.reader import SliceSplitReader
 from connector_elasticsearch.testing import ElasticsearchServer
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy
-from connectors_core.source import ReadLimits
+from connectors_core.source import FieldPath, ReadLimits
 from connectors_core.testing import (
     DirectorySink,
     Fault,
@@ -310,3 +312,119 @@ def test_reading_the_mapping_is_retried_until_the_server_is_available(
         restoring.start()
         assert "number" in source.schema().names
         restoring.join()
+
+
+# --- pushed to the server -------------------------------------------------------------------------
+
+ODD_DOCUMENTS = (
+    b"{}",
+    b'{"aircraft":{}}',
+    b'{"aircraft":null}',
+    b'{"aircraft":{"seats":3}}',
+    b'{"aircraft":{"unknown":{"seats":3}}}',
+    b'{"aircraft":[{"maker":"AIRBUS"}]}',
+    b'{"aircraft.maker":"EMBRAER"}',
+    b'{"aircraft.seats":"7"}',
+    b'{"name":1.10,"number":5.7}',
+    b'{"name":"\\u00e9\\n","number":"5","tags":["a",null]}',
+    b'{"number":9007199254740993,"tags":[]}',
+    b'{"number":9.007199254740993e15,"name":true}',
+    b'{"unknown":[{"name":1.10}],"day":"03.01.2013"}',
+)
+PROJECTIONS: tuple[tuple[FieldPath, ...], ...] = (
+    (("number",),),
+    (("name",),),
+    (("aircraft",),),
+    (("aircraft", "maker"),),
+    (("aircraft", "seats"), ("number",)),
+    (("day",), ("tags",)),
+    (("id",),),
+)
+
+
+@pytest.mark.parametrize("page_size", [1, 100])
+def test_a_projection_returns_the_same_values_of_all_documents(
+    server: ElasticsearchServer,
+    index: str,
+    tmp_path: Path,
+    page_size: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The reader tries it with each page, although one could not be decoded.
+    always = property(lambda reader: True, lambda reader, value: None)
+    monkeypatch.setattr(SliceSplitReader, "_projects", always, raising=False)
+    fill(server, index, 0)
+    lines = [
+        b'{"index":{"_id":"%d"}}\n%s\n' % (number, document)
+        for number, document in enumerate(ODD_DOCUMENTS)
+    ]
+    answer = server.request("POST", f"/{index}/_bulk?refresh=true", b"".join(lines))
+    assert not answer["errors"]
+    source = ElasticsearchSource(
+        server.url,
+        index,
+        array_fields=["tags"],
+        metadata_columns={"_id": "id"},
+        slices=1,
+        page_size=page_size,
+    )
+    whole = read(source, tmp_path / "whole")
+    assert len(whole) == len(ODD_DOCUMENTS)
+    for number, paths in enumerate(PROJECTIONS):
+        projected = read(source.apply_projection(paths), tmp_path / str(number))
+        assert [[_at(row, path) for path in paths] for row in projected] == [
+            [_at(row, path) for path in paths] for row in whole
+        ], paths
+
+
+@pytest.mark.parametrize("document", [b'{"name":"\\ud800"}', b'{"name":["too","many"]}'])
+def test_a_projection_finds_a_bad_value_in_its_columns(
+    server: ElasticsearchServer, index: str, tmp_path: Path, document: bytes
+) -> None:
+    fill(server, index, 1)
+    server.request("POST", f"/{index}/_doc?refresh=true", document)
+    source = ElasticsearchSource(server.url, index)
+    with pytest.raises(BadRecordError):
+        read(source.apply_projection([("name",)]), tmp_path)
+    assert len(read(source.apply_projection([("number",)]), tmp_path / "other")) == 2
+
+
+@pytest.mark.parametrize(
+    ("paths", "sent"),
+    [
+        ((("number",), ("aircraft", "seats")), {"number", "aircraft", "seats"}),
+        ((("tags",),), {"tags"}),
+        ((("id",),), set()),
+    ],
+)
+def test_the_server_sends_only_the_needed_fields_and_no_more_documents_than_the_limit(
+    server: ElasticsearchServer,
+    index: str,
+    tmp_path: Path,
+    paths: Sequence[FieldPath],
+    sent: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(server, index, 20)
+    bodies: list[bytes] = []
+    decode = PageDecoder.decode_at_once
+
+    def decoded(decoder: PageDecoder, body: bytes) -> Page | None:
+        bodies.append(body)
+        return decode(decoder, body)
+
+    monkeypatch.setattr(PageDecoder, "decode_at_once", decoded)
+    source = ElasticsearchSource(
+        server.url, index, array_fields=["tags"], metadata_columns={"_id": "id"}, slices=1
+    )
+    assert len(read(source.apply_projection(paths).apply_limit(8), tmp_path)) == 20
+    fields = {"number", "name", "day", "aircraft", "maker", "seats", "tags"}
+    assert [body.count(b'"_id":') for body in bodies] == [8, 8, 4]
+    for body in bodies:
+        assert {name for name in fields if f'"{name}":'.encode() in body} == sent
+
+
+def _at(row: Any, path: FieldPath) -> Any:
+    for name in path:
+        row = None if row is None else row[name]
+    return row

@@ -6,6 +6,7 @@ from connector_elasticsearch.documents.decoder import (
     Damaged,
     DocumentDecoder,
     MetadataColumn,
+    moments_of,
 )
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.options import ConnectedOptions, DocumentOptions
@@ -23,5 +24,6 @@ __all__ = [
     "MetadataColumn",
     "check_whole",
     "loaded",
+    "moments_of",
     "plain",
 ]

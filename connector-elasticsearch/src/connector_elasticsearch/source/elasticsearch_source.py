@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import copy
+from collections.abc import Sequence
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -15,6 +17,7 @@ from connector_elasticsearch.source.enumerator import (
     state_serializer,
 )
 from connector_elasticsearch.source.options import ElasticsearchSourceOptions
+from connector_elasticsearch.source.projection import Projection
 from connector_elasticsearch.source.reader import SliceReader
 from connector_elasticsearch.source.searcher import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
@@ -23,10 +26,13 @@ from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
+    FieldPath,
     Source,
     SourceReaderContext,
     SplitEnumeratorContext,
     SplitTraits,
+    SupportsLimitPushDown,
+    SupportsProjectionPushDown,
 )
 
 __all__ = ["ElasticsearchSource"]
@@ -37,7 +43,11 @@ _NUMBERS: Final = frozenset(
 
 
 class ElasticsearchSource(
-    ElasticsearchSourceOptions, Source[SliceSplit, SliceEnumeratorState], SupportsConnectionCheck
+    ElasticsearchSourceOptions,
+    Source[SliceSplit, SliceEnumeratorState],
+    SupportsConnectionCheck,
+    SupportsLimitPushDown,
+    SupportsProjectionPushDown,
 ):
     """Reads the documents of indices as they are at the start. Batch and streaming, bounded.
 
@@ -55,6 +65,8 @@ class ElasticsearchSource(
 
     def __post_init__(self) -> None:
         self._documents = self.selection(self.retry_timeout)
+        self._projection: Projection | None = None
+        self._rows_of_page = self.page_size
 
     def boundedness(self) -> Boundedness:
         """Bounded: one point in time."""
@@ -68,7 +80,29 @@ class ElasticsearchSource(
         Raises:
             ConfigurationError: The index does not exist, or its mapping is not supported.
         """
-        return self._settings().decoder().schema
+        projection = self._projection
+        if projection is None:
+            return self._settings().decoder().schema
+        metadata = [pa.field(name, column.type) for column, name in projection.metadata_columns]
+        return pa.schema([*projection.schema, *metadata])
+
+    def supports_nested_projection(self) -> bool:
+        """True: the server omits the other fields of an object."""
+        return True
+
+    def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
+        """Let the server omit the other fields of the documents."""
+        made = copy.copy(self)
+        made._projection = Projection.of(
+            self._documents.layout.schema, self.metadata_columns, fields
+        )
+        return made
+
+    def apply_limit(self, limit: int) -> Self:
+        """Request no more documents at a time."""
+        made = copy.copy(self)
+        made._rows_of_page = max(1, min(self._rows_of_page, limit))
+        return made
 
     def check_connection(self, timeout: float) -> None:
         """Check that the servers respond. See `SupportsConnectionCheck`. Driver."""
@@ -117,9 +151,10 @@ class ElasticsearchSource(
             selects=bool(documents.fields) or documents.schema is not None,
             sort_field=self.sort_field,
             slice_field=self._slice_field(documents.layout),
-            page_size=self.page_size,
+            page_size=self._rows_of_page,
             keep_alive=self.keep_alive,
             retry_timeout=documents.retry_timeout,
+            projection=self._projection,
         )
 
     def _slice_field(self, layout: Layout) -> str | None:

@@ -76,6 +76,13 @@ class PageDecoder:
         except pa.ArrowInvalid:
             return self._one_by_one(body)
 
+    def decode_at_once(self, body: bytes) -> Page | None:
+        """Decode a page all at once. None means that its documents need `decode`."""
+        try:
+            return self._all_at_once(body)
+        except pa.ArrowInvalid:
+            return None
+
     def _all_at_once(self, body: bytes) -> Page:
         answer = self._documents.parsed(body, self._schema)
         point_in_time = answer["pit_id"][0].as_py()

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from connector_elasticsearch.source.errors import PointInTimeLostError
-from connector_elasticsearch.source.pages import PageDecoder, Piece
+from connector_elasticsearch.source.pages import Page, PageDecoder, Piece
 from connector_elasticsearch.source.searcher import Searcher, SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, SliceSplitState
 from connectors_core.errors import RetryableError
@@ -60,7 +60,8 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
         self._settings = settings
         self._woken = threading.Event()
         self._searcher = Searcher(settings, self._woken)
-        self._decoder = PageDecoder(settings.decoder())
+        self._decoder = PageDecoder(settings.projected_decoder())
+        self._projects = settings.projection is not None and settings.projection.is_exact
         self._waiting: deque[SliceSplit] = deque()
         self._pieces: deque[SlicePiece] = deque()
         self._is_last = False  # no pages remain after the pieces
@@ -106,20 +107,40 @@ class SliceSplitReader(SplitReader[SlicePiece, SliceSplit]):
             self._is_last = True
             return
         try:
-            page = self._searcher.page(split, self._decoder.decode)
+            page = self._page(split)
         except PointInTimeLostError as error:
             if self._settings.sort_field is None:
                 raise
             _logger.warning("the reader continues in a new point in time", exc_info=error)
             # The field's value stays valid, but the tiebreaker belongs to the lost point in time.
             split = replace(split, point_in_time=self._searcher.open().id, after=split.after[:1])
-            page = self._searcher.page(split, self._decoder.decode)
+            page = self._page(split)
         for piece in page.pieces:
+            piece = self._restored(piece)
             split = split.behind(
                 page.point_in_time or split.point_in_time, piece.after, piece.documents
             )
             self._pieces.append(SlicePiece(piece, split))
         self._is_last = page.hits < self._settings.page_size or split.left == 0
+
+    def _page(self, split: SliceSplit) -> Page:
+        """Request a page, if possible with only the needed fields.
+
+        The server rewrites the documents of such a page. If the documents match the mapping, their
+        values stay the same. Otherwise, the text of a number could differ, for example.
+        """
+        if self._projects:
+            page = self._searcher.page(split, self._decoder.decode_at_once, projected=True)
+            if page is not None:
+                return page
+            self._projects = False
+        return self._searcher.page(split, self._decoder.decode)
+
+    def _restored(self, piece: Piece) -> Piece:
+        projection = self._settings.projection
+        if projection is None or piece.batch is None:
+            return piece
+        return replace(piece, batch=projection.restored(piece.batch))
 
 
 class SliceEmitter(RecordEmitter[SlicePiece, SliceSplitState]):

@@ -25,9 +25,11 @@ from connector_elasticsearch.documents import (
     DocumentDecoder,
     MetadataColumn,
     check_whole,
+    moments_of,
 )
 from connector_elasticsearch.errors import ElasticsearchRequestError
 from connector_elasticsearch.source.errors import PointInTimeLostError
+from connector_elasticsearch.source.projection import Projection
 from connector_elasticsearch.source.split import SliceSplit
 
 __all__ = ["PointInTime", "SearchSettings", "Searcher", "with_point_in_time"]
@@ -56,6 +58,7 @@ class SearchSettings:
         page_size: The number of documents in a page.
         keep_alive: How long the server keeps the point in time after a request.
         retry_timeout: How long to retry a request after temporary errors.
+        projection: The columns that a query needs, or None for all.
     """
 
     connection: ElasticsearchConnection
@@ -70,6 +73,7 @@ class SearchSettings:
     page_size: int
     keep_alive: timedelta
     retry_timeout: timedelta
+    projection: Projection | None = None
 
     @property
     def kept(self) -> str:
@@ -82,6 +86,18 @@ class SearchSettings:
             self.schema,
             metadata_columns=self.metadata_columns,
             formatted=self.formatted,
+        )
+
+    def projected_decoder(self) -> DocumentDecoder:
+        """The decoder of the columns that a query needs."""
+        projection = self.projection
+        if projection is None:
+            return self.decoder()
+        moments = set(moments_of(list(projection.read)))
+        return DocumentDecoder(
+            projection.read,
+            metadata_columns=projection.metadata_columns,
+            formatted=[path for path in self.formatted if path in moments],
         )
 
 
@@ -98,6 +114,14 @@ class PointInTime:
     documents: int
 
 
+@dataclass(frozen=True)
+class _Asking:
+    """The fixed parts of requests for pages."""
+
+    body: Mapping[str, Any]
+    parameters: Mapping[str, str]
+
+
 class Searcher:
     """Requests points in time and pages. Belongs to one thread. The constructor does no I/O.
 
@@ -111,17 +135,27 @@ class Searcher:
         self._client = ElasticsearchClient(settings.connection)
         self._retrying = retrying(settings.retry_timeout, ended)
         decoder = settings.decoder()
-        self._fixed = {
+        self._pages = self._asking(decoder, decoder.search(whole=not settings.selects))
+        self._projected_pages: _Asking | None = None
+        if settings.projection is not None:
+            decoder = settings.projected_decoder()
+            source = {"_source": list(settings.projection.paths) or False}
+            self._projected_pages = self._asking(decoder, decoder.search() | source)
+
+    def _asking(self, decoder: DocumentDecoder, documents: Mapping[str, Any]) -> _Asking:
+        settings = self._settings
+        body = {
             "track_total_hits": False,
             "sort": [settings.sort_field or "_shard_doc"],
             **({} if settings.query is None else {"query": settings.query}),
-            **decoder.search(whole=not settings.selects),
+            **documents,
         }
         wanted = [*decoder.hit_names, "sort"]
-        self._parameters = {
+        parameters = {
             "allow_partial_search_results": "false",
             **decoder.filter_path("pit_id", *WHOLE, *(f"hits.hits.{name}" for name in wanted)),
         }
+        return _Asking(body, parameters)
 
     def open(self) -> PointInTime:
         """Open a point in time and count its documents.
@@ -180,19 +214,23 @@ class Searcher:
             if error.status != _NOT_FOUND:
                 raise
 
-    def page(self, split: SliceSplit, read: Callable[[bytes], T]) -> T:
+    def page(self, split: SliceSplit, read: Callable[[bytes], T], *, projected: bool = False) -> T:
         """Return the documents of a slice after a position.
 
         Args:
             split: The slice.
             read: Decodes the response.
+            projected: Whether to request only the fields of the projection.
 
         Raises:
             PointInTimeLostError: The server no longer has the point in time.
             ConnectorError: The request failed.
         """
         size = self._settings.page_size
-        body = self._fixed | {
+        asking = self._projected_pages if projected else None
+        asking = asking or self._pages
+        body: dict[str, Any] = {
+            **asking.body,
             "size": size if split.left is None else min(size, split.left),
             "pit": self._point_in_time(split.point_in_time),
         }
@@ -207,7 +245,7 @@ class Searcher:
 
         def asked() -> T:
             answer = self._client.request_bytes(
-                "POST", "/_search", encoded, params=self._parameters, doing=doing
+                "POST", "/_search", encoded, params=asking.parameters, doing=doing
             )
             check_whole(answer, doing)
             return read(answer)

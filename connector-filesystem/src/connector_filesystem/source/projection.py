@@ -31,6 +31,8 @@ def narrowed(schema: pa.Schema, fields: Sequence[FieldPath]) -> pa.Schema:
 def _narrowed_type(kind: pa.DataType, paths: Sequence[FieldPath]) -> pa.DataType:
     if () in paths or not pa.types.is_struct(kind):
         return kind
+    if not all(each.nullable for each in kind):
+        return kind  # Spark does not expect a null in such a field, even if it is not used
     return pa.struct(list(narrowed(pa.schema(list(kind)), paths)))
 
 
@@ -50,19 +52,8 @@ def widened(column: pa.Array, kind: pa.DataType) -> pa.Array:
         else pa.nulls(len(column), each.type)
         for each in kind
     ]
-    nullable = [each.with_nullable(True) for each in kind]
     mask = column.is_null() if column.null_count else None
-    rows = pa.StructArray.from_arrays(fields, fields=nullable, mask=mask)
-    return (
-        rows
-        if rows.type.equals(kind)
-        else pa.Array.from_buffers(
-            kind,
-            len(rows),
-            rows.buffers()[:1],
-            children=[rows.field(at) for at in range(len(kind))],
-        )
-    )
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=mask)
 
 
 def leaf_paths(schema: pa.Schema) -> list[str]:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -17,7 +19,8 @@ from connector_kafka.source.enumerator import (
     KafkaEnumeratorState,
     state_serializer,
 )
-from connector_kafka.source.options import KafkaSourceOptions
+from connector_kafka.source.layout import RecordLayout
+from connector_kafka.source.options import DataLossPolicy, KafkaSourceOptions
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
 from connector_kafka.source.split import (
@@ -32,12 +35,18 @@ from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
+    FieldPath,
+    Predicate,
     Source,
     SourceEvent,
     SourceReaderContext,
     SplitEnumeratorContext,
     SplitTraits,
+    SupportsFilterPushDown,
+    SupportsPartitionPushDown,
+    SupportsProjectionPushDown,
     SupportsRewinding,
+    ValueRange,
 )
 
 __all__ = ["KafkaSource"]
@@ -49,6 +58,9 @@ class KafkaSource(
     KafkaSourceOptions,
     Source[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsConnectionCheck,
+    SupportsFilterPushDown,
+    SupportsPartitionPushDown,
+    SupportsProjectionPushDown,
     SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
 ):
     """Reads topics of Apache Kafka, in batch and streaming.
@@ -165,9 +177,38 @@ class KafkaSource(
         """Splits end at the plan's offsets, can be replayed, and are read concurrently."""
         return SplitTraits(end=True, ordered=False, replayable=True)
 
+    def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
+        """Decode keys, values, headers, and the fields of a format only if they are used."""
+        return self._with(self._layout.projected([path[0] for path in fields]))
+
+    def apply_filters(self, filters: Sequence[Predicate]) -> tuple[Self, Sequence[Predicate]]:
+        """Decode no records before and after those with the wanted offsets or timestamps.
+
+        The reader still fetches them, because only their number keeps positions exact.
+        """
+        layout = self._layout.filtered(filters)
+        return self._with(layout), layout.conditions
+
+    def partition_of(self, split: Any) -> Mapping[str, Any]:
+        """Return the topic, the partition, and the range of offsets, if they are columns."""
+        if split.pauses:  # only a reader sends the position of a later run
+            return {}
+        known = {"topic": split.topic, "partition": split.partition}
+        if split.stop is not None:
+            # After a loss of records, the reader may continue at an earlier offset.
+            low = split.offset if self.on_data_loss is DataLossPolicy.FAIL else None
+            known["offset"] = ValueRange(low=low, high=split.stop - 1, has_nulls=False)
+        return {name: known[field] for field, name in self._layout.metadata if field in known}
+
     def check_connection(self, timeout: float) -> None:
         """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._enumeration.config, timeout)
+
+    def _with(self, layout: RecordLayout) -> Self:
+        made = copy.copy(self)
+        made._layout = layout
+        made._fetching = dataclasses.replace(self._fetching, columns=layout.fetched_columns)
+        return made
 
     def __repr__(self) -> str:
         servers = ", ".join(self._enumeration.config.servers)

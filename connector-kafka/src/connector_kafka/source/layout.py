@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from connector_kafka.fields import ValueFields
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import DecodingFormat
+from connectors_core.source import Predicate
 
 __all__ = ["METADATA", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
 
@@ -35,6 +36,8 @@ METADATA: Final = pa.schema(
 RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name != "headers")
 _MAX_MILLISECONDS: Final = (2**63 - 1) // 1000
 _OF_PARTITION: Final = frozenset({"topic", "partition"})
+# The fields whose conditions are evaluated before keys and values are decoded.
+_BEFORE_DECODING: Final = _OF_PARTITION | {"offset", "timestamp", "timestamp_type"}
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,19 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of the source, and the records that could not be decoded."""
+    """Rows of the source.
+
+    Attributes:
+        rows: The rows.
+        damaged: The records that could not be decoded.
+        excluded_before: The number of records before the rows that a condition excludes.
+        excluded_after: The number of such records after the rows.
+    """
 
     rows: pa.RecordBatch
     damaged: tuple[Damaged, ...] = ()
+    excluded_before: int = 0
+    excluded_after: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +85,9 @@ class RecordLayout:
         value_format: The format of values, or None to leave them undecoded.
         value_fields: The columns of decoded values.
         metadata: Pairs of a field of `METADATA` and its column name. These columns come last.
+        columns: The columns to return, or None for all. A format can decode more.
+        conditions: Conditions on metadata columns. Records before the first match and after the
+            last one are not decoded.
     """
 
     key_format: DecodingFormat | None
@@ -81,6 +96,8 @@ class RecordLayout:
     value_format: DecodingFormat | None
     value_fields: pa.Schema
     metadata: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...] | None = None
+    conditions: tuple[Predicate, ...] = ()
 
     @classmethod
     def of(
@@ -172,7 +189,38 @@ class RecordLayout:
             each.with_name(name) for each, name in zip(self.key_fields, self.key_names, strict=True)
         ]
         metadata = [METADATA.field(field).with_name(name) for field, name in self.metadata]
-        return pa.schema([*keys, *self.value_fields, *metadata])
+        schema = pa.schema([*keys, *self.value_fields, *metadata])
+        if self.columns is None:
+            return schema
+        return pa.schema([schema.field(name) for name in self.columns])
+
+    def projected(self, columns: Sequence[str]) -> RecordLayout:
+        """Return a layout that reads and decodes only what these columns need. Driver.
+
+        Args:
+            columns: At least one column, in the order of the schema.
+        """
+        wanted = frozenset(columns)
+        key_format, keys = _decoded_for(wanted, self.key_format, self.key_fields, self.key_names)
+        value_format, values = _decoded_for(
+            wanted, self.value_format, self.value_fields, self.value_fields.names
+        )
+        return replace(
+            self,
+            key_format=key_format,
+            key_fields=pa.schema([self.key_fields.field(at) for at in keys]),
+            key_names=tuple(self.key_names[at] for at in keys),
+            value_format=value_format,
+            value_fields=pa.schema([self.value_fields.field(at) for at in values]),
+            metadata=tuple(each for each in self.metadata if each[1] in wanted),
+            columns=tuple(columns),
+        )
+
+    def filtered(self, conditions: Sequence[Predicate]) -> RecordLayout:
+        """Return a layout that decodes no records that a condition on metadata excludes. Driver."""
+        known = {(name,) for field, name in self.metadata if field in _BEFORE_DECODING}
+        usable = tuple(each for each in conditions if each.fields() <= known)
+        return replace(self, conditions=usable)
 
     @property
     def fetched_columns(self) -> tuple[str, ...]:
@@ -191,6 +239,9 @@ class RecordLayout:
         damaged: list[Damaged] = []
         if "timestamp" in records.schema.names:
             records = _in_time(records, damaged)
+        first, last = self._matching(records, topic, partition)
+        total = records.num_rows
+        records = records.slice(first, last - first)
         keys: list[pa.Array] = []
         values: list[pa.Array] = []
         if self.key_format is not None:
@@ -203,8 +254,51 @@ class RecordLayout:
         beside = [
             _METADATA_COLUMNS[field](records, topic, partition, field) for field, _ in self.metadata
         ]
-        rows = pa.RecordBatch.from_arrays([*keys, *values, *beside], schema=self.schema)
-        return Rows(rows, tuple(damaged))
+        columns = [*keys, *values, *beside]
+        if self.columns is not None:
+            by_name = dict(zip(self._names, columns, strict=True))
+            columns = [by_name[name] for name in self.columns]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return Rows(rows, tuple(damaged), excluded_before=first, excluded_after=total - last)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        metadata = (name for _, name in self.metadata)
+        return (*self.key_names, *self.value_fields.names, *metadata)
+
+    def _matching(self, records: pa.RecordBatch, topic: str, partition: int) -> tuple[int, int]:
+        """Return the range of records outside of which a condition excludes all."""
+        first, last = 0, records.num_rows
+        if not self.conditions:
+            return first, last
+        fields = {name: field for field, name in self.metadata}
+        names = sorted({path[0] for each in self.conditions for path in each.fields()})
+        metadata = pa.RecordBatch.from_arrays(
+            [
+                _METADATA_COLUMNS[fields[name]](records, topic, partition, fields[name])
+                for name in names
+            ],
+            names=names,
+        )
+        matches = np.ones(last, np.bool_)
+        for each in self.conditions:
+            matches &= pc.fill_null(each.mask(metadata), False).to_numpy(zero_copy_only=False)
+        found = np.flatnonzero(matches)
+        return (int(found[0]), int(found[-1]) + 1) if len(found) else (last, last)
+
+
+def _decoded_for(
+    wanted: frozenset[str],
+    decoding: DecodingFormat | None,
+    fields: pa.Schema,
+    names: Sequence[str],
+) -> tuple[DecodingFormat | None, list[int]]:
+    """Return the format and the positions of the fields that it decodes for some columns."""
+    kept = [at for at, name in enumerate(names) if name in wanted]
+    if decoding is None or not kept:
+        return None, []
+    projected = decoding.projected(fields) if len(kept) < len(names) else None
+    return (decoding, [*range(len(names))]) if projected is None else (projected, kept)
 
 
 def _check_key_fields(names: Sequence[str], fields: Mapping[str, pa.Field], prefix: str) -> None:

@@ -125,7 +125,9 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
             made = self._layout.rows(element.records, split.topic, split.partition)
             for damaged in made.damaged:
                 self._hand_over(damaged, split)
+            output.pass_over(made.excluded_before)
             output.collect(made.rows)
+            output.pass_over(made.excluded_after)
         split_state.move_to(element.next_offset)
 
     def _hand_over(self, damaged: Damaged, split: KafkaPartitionSplit) -> None:

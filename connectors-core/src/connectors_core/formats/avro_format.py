@@ -6,10 +6,11 @@ This is the only format that creates a Python object for each record, because Av
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,11 @@ from connectors_core.errors import ConfigurationError
 from connectors_core.formats.avro_schemas import (
     avro_schema_of,
     check_avro_installed,
+    narrowed_schema,
     parsed_schema,
 )
 from connectors_core.formats.isolation import (
     SINCE,
-    EmptyMessages,
     KnownBadError,
     RecordFormat,
     decode_isolating,
@@ -38,9 +39,17 @@ from connectors_core.options import Setting, option, part
 __all__ = ["AvroFormat", "ConfluentAvroFormat"]
 
 _HEADER: Final = struct.Struct(">bI")
+_SomeAvroFormat = TypeVar("_SomeAvroFormat", bound="_AvroFormat")
 
 
-class AvroFormat(RecordFormat):
+class _AvroFormat(RecordFormat):
+    """The base of both formats."""
+
+    _narrows = False
+    """Whether it skips the fields that are not columns, so that it does not notice bad ones."""
+
+
+class AvroFormat(_AvroFormat):
     """Each message is one record in Avro's binary encoding; its fields are the columns.
 
     Fields that are not columns are ignored.
@@ -59,6 +68,10 @@ class AvroFormat(RecordFormat):
         """See `DecodingFormat`."""
         _check(schema, self.schema, "avro.schema")
 
+    def projected(self, schema: pa.Schema) -> AvroFormat:
+        """See `DecodingFormat`."""
+        return _narrowing(self.replaced(schema=self.schema or avro_schema_of(schema)))
+
     def check_writable(self, schema: pa.Schema) -> None:
         """See `EncodingFormat`."""
         _check(schema, self.schema, "avro.schema")
@@ -66,14 +79,14 @@ class AvroFormat(RecordFormat):
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
         written = parsed_schema(self.schema or avro_schema_of(schema))
-        return _decode(messages, schema, lambda message: (written, message), self.empty_messages)
+        return _decode(messages, schema, lambda message: (written, message), self)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
         return _encode(rows, self.schema or avro_schema_of(rows.schema), b"")
 
 
-class ConfluentAvroFormat(RecordFormat, since=SINCE):
+class ConfluentAvroFormat(_AvroFormat, since=SINCE):
     """Like `AvroFormat`, with a prefix: a zero byte and the four bytes of the schema's id."""
 
     registry: Setting[SchemaRegistry] = part(
@@ -96,6 +109,10 @@ class ConfluentAvroFormat(RecordFormat, since=SINCE):
         """See `DecodingFormat`."""
         check_avro_installed()
 
+    def projected(self, schema: pa.Schema) -> ConfluentAvroFormat:
+        """See `DecodingFormat`."""
+        return _narrowing(copy.copy(self))
+
     def check_writable(self, schema: pa.Schema) -> None:
         """See `EncodingFormat`."""
         if self.subject is None:
@@ -108,7 +125,7 @@ class ConfluentAvroFormat(RecordFormat, since=SINCE):
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
-        return _decode(messages, schema, self._framed, self.empty_messages)
+        return _decode(messages, schema, self._framed, self)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
@@ -127,6 +144,11 @@ class ConfluentAvroFormat(RecordFormat, since=SINCE):
             return parsed_schema(self.registry.schema_of(schema_id)), message[_HEADER.size :]
         except UnknownSchemaError as exc:
             raise ValueError(str(exc)) from exc
+
+
+def _narrowing(settings: _SomeAvroFormat) -> _SomeAvroFormat:
+    settings._narrows = True
+    return settings
 
 
 def _check(schema: pa.Schema, declared: str | None, option: str) -> None:
@@ -158,7 +180,7 @@ def _decode(
     messages: pa.Array | pa.ChunkedArray,
     schema: pa.Schema,
     frame: Callable[[bytes], tuple[Any, bytes]],
-    empty: EmptyMessages,
+    settings: _AvroFormat,
 ) -> Decoded:
     """Decode messages.
 
@@ -167,15 +189,19 @@ def _decode(
         schema: Wanted columns.
         frame: Returns the schema of a message, and its record; raises `ValueError` with the reason
             if the message is bad.
-        empty: How to decode an empty message.
+        settings: The format.
     """
 
     def parse(part: pa.Array) -> pa.RecordBatch:
         records: list[dict[str, Any]] = []
         reasons: list[str | None] = []
+        wanted: dict[int, Any] = {}  # by the identity of the schema of messages
         for message in part.to_pylist():
             try:
-                records.append(_read(*frame(message)))
+                written, record = frame(message)
+                if settings._narrows and id(written) not in wanted:
+                    wanted[id(written)] = narrowed_schema(written, schema.names)
+                records.append(_read(written, wanted.get(id(written)), record))
                 reasons.append(None)
             except ValueError as exc:
                 reasons.append(str(exc))
@@ -184,16 +210,20 @@ def _decode(
         return _columns(records, schema)
 
     return decode_isolating(
-        messages, schema, parse=parse, explain=lambda _, exc: str(exc), empty=empty
+        messages,
+        schema,
+        parse=parse,
+        explain=lambda _, exc: str(exc),
+        empty=settings.empty_messages,
     )
 
 
-def _read(schema: Any, message: bytes) -> dict[str, Any]:
+def _read(written: Any, wanted: Any | None, message: bytes) -> dict[str, Any]:
     import fastavro
 
     stream = BytesIO(message)
     try:
-        record = fastavro.schemaless_reader(stream, schema, None)
+        record = fastavro.schemaless_reader(stream, written, wanted)
     except Exception as exc:  # the exception depends on the damage
         raise ValueError("the message does not match its schema") from exc
     if stream.tell() != len(message):

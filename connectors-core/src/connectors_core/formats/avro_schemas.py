@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError, MissingDependencyError
 
-__all__ = ["avro_schema_of", "check_avro_installed", "parsed_schema"]
+__all__ = ["avro_schema_of", "check_avro_installed", "narrowed_schema", "parsed_schema"]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RECORD: Final = "record"
@@ -136,6 +137,38 @@ def parsed_schema(text: str) -> Any:
         raise ValueError(f"the Avro schema cannot be used: {exc}") from exc
     except (ValueError, LookupError, TypeError, RecursionError) as exc:
         raise ValueError(f"the Avro schema cannot be used: {exc}") from exc
+
+
+def narrowed_schema(written: Any, names: Collection[str]) -> Any | None:
+    """Return the schema to read only some fields of records with.
+
+    The library resolves the two schemas as Avro specifies. To get the same values as without
+    resolution, all wanted fields must have a primitive type, or one in a union with null.
+
+    Args:
+        written: The schema of the records, from `parsed_schema`.
+        names: The wanted fields.
+
+    Returns:
+        The schema; None if whole records must be read.
+    """
+    import fastavro
+
+    fields = [
+        {"name": each["name"], "type": each["type"]}
+        for each in written["fields"]
+        if each["name"] in names
+    ]
+    if len(fields) == len(written["fields"]) or not all(_is_plain(each["type"]) for each in fields):
+        return None
+    return fastavro.parse_schema({"type": _RECORD, "name": written["name"], "fields": fields})
+
+
+def _is_plain(kind: Any) -> bool:
+    if isinstance(kind, list):
+        values = [each for each in kind if each != "null"]
+        return len(values) == 1 and _is_plain(values[0])
+    return (kind["type"] if isinstance(kind, dict) else kind) in _PRIMITIVES
 
 
 def _takes_nothing(schema: Any, known: dict[str, bool | None], namespace: str) -> bool:

@@ -68,6 +68,10 @@ class JsonFormat(RecordFormat, since=SINCE):
                     "read from", field, refused, "declare it as string and convert it in Spark"
                 )
 
+    def projected(self, schema: pa.Schema) -> JsonFormat | None:
+        """See `DecodingFormat`. To find unknown fields, it needs all columns."""
+        return None if self.fail_on_unknown_field else self
+
     def check_writable(self, schema: pa.Schema) -> None:
         """See `EncodingFormat`."""
         for field in schema:

@@ -106,6 +106,20 @@ class DecodingFormat(ABC):
             RetryableError: A required service is temporarily unreachable.
         """
 
+    def projected(self, schema: pa.Schema) -> DecodingFormat | None:
+        """Return a format that decodes some of these columns from the same messages; driver.
+
+        The counterpart of Flink's ProjectableDecodingFormat. It need not notice a message whose
+        other fields cannot be decoded. By default, a format decodes all columns.
+
+        Args:
+            schema: All columns, which `check_readable` accepts.
+
+        Returns:
+            A format whose `decode` accepts any of the columns; None if it needs all of them.
+        """
+        return None
+
 
 class EncodingFormat(ABC):
     """Encodes messages; an immutable value that is sent to executors.

@@ -85,8 +85,17 @@ class SupportsPartitionPushDown(ABC):
     """Ability of a source: knows columns that are constant in a split, such as a folder's.
 
     A split whose constants exclude all its rows is not read (Flink's SupportsPartitionPushDown).
+    A read that leaves out a split sends none of its events.
     """
 
     @abstractmethod
     def partition_of(self, split: Any) -> Mapping[str, Any]:
-        """Return the value of each constant column of a split; None stands for null. Executor."""
+        """Return the value of each constant column of a split. Executor.
+
+        Args:
+            split: The split.
+
+        Returns:
+            The values by column. None stands for null. The value is a
+            :class:`~connectors_core.source.ValueRange` if the column only has bounds.
+        """

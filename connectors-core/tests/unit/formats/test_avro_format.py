@@ -244,3 +244,55 @@ def test_formats_compare_by_value_and_can_be_pickled() -> None:
         ConfluentAvroFormat(registry=StaticSchemaRegistry({1: FLIGHT}), subject="s"),
     ]
     assert pickle.loads(pickle.dumps(formats)) == formats
+
+
+# --- some of the columns ------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True))
+def test_a_projected_format_reads_the_same_values(
+    rows: list[dict[str, Any]], names: list[str]
+) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    encoded = AvroFormat().encode(batch)
+    wanted = pa.schema([field for field in SCHEMA if field.name in names])
+    decoded = AvroFormat().projected(SCHEMA).decode(encoded.messages, wanted)
+    assert decoded.bad == ()
+    assert decoded.rows.equals(batch.select(wanted.names))
+
+
+def test_a_projected_format_skips_the_other_fields() -> None:
+    broken = written(FLIGHTS[0]).replace(UUID.encode(), b"\xff" * len(UUID))
+    schema = pa.schema([("id", pa.int64())])
+    registry = StaticSchemaRegistry({7: FLIGHT})
+    for avro, message in (
+        (AvroFormat(schema=FLIGHT), broken),
+        (ConfluentAvroFormat(registry=registry), b"\0\0\0\0\7" + broken),
+    ):
+        assert len(avro.decode(messages(message), schema).bad) == 1
+        narrow = pickle.loads(pickle.dumps(avro.projected(COLUMNS)))
+        assert narrow.decode(messages(message), schema).rows.to_pylist() == [{"id": 1}]
+
+
+def test_a_projected_format_reads_a_wanted_enum_with_the_whole_record() -> None:
+    narrow = AvroFormat(schema=FLIGHT).projected(COLUMNS)
+    wanted = pa.schema([COLUMNS.field("carrier")])
+    decoded = narrow.decode(messages(*(written(each) for each in FLIGHTS)), wanted)
+    assert decoded.rows.to_pylist() == [{"carrier": "UA"}, {"carrier": "AA"}]
+
+
+def test_a_field_is_not_mistaken_for_another_one_with_its_alias() -> None:
+    schema = {
+        "type": "record",
+        "name": "Flight",
+        "fields": [
+            {"name": "old", "type": "int"},
+            {"name": "new", "type": "int", "aliases": ["old"]},
+        ],
+    }
+    columns = pa.schema([("old", pa.int64()), ("new", pa.int64())])
+    narrow = AvroFormat(schema=json.dumps(schema)).projected(columns)
+    message = written({"old": 1, "new": 2}, json.dumps(schema))
+    decoded = narrow.decode(messages(message), pa.schema([columns.field("new")]))
+    assert decoded.rows.to_pylist() == [{"new": 2}]

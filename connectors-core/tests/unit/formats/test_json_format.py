@@ -275,3 +275,21 @@ def test_columns_that_json_cannot_represent_are_refused_by_name() -> None:
 def test_a_format_compares_by_value_and_can_be_pickled() -> None:
     json_format = JsonFormat(ignore_null_fields=True)
     assert pickle.loads(pickle.dumps(json_format)) == json_format
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, names=st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True))
+def test_a_projected_format_reads_the_same_values(
+    rows: list[dict[str, Any]], names: list[str]
+) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    wanted = pa.schema([field for field in SCHEMA if field.name in names])
+    projected = JsonFormat().projected(SCHEMA)
+    assert projected is not None
+    decoded = projected.decode(JsonFormat().encode(batch).messages, wanted)
+    assert decoded.bad == ()
+    assert str(decoded.rows.to_pylist()) == str(batch.select(wanted.names).to_pylist())
+
+
+def test_a_format_that_looks_for_unknown_fields_needs_all_columns() -> None:
+    assert JsonFormat(fail_on_unknown_field=True).projected(SCHEMA) is None

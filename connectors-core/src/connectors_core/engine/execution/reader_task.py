@@ -315,7 +315,7 @@ class _EntryReading:
             return _SplitReading(
                 planned=planned,
                 base=split,
-                skip=planned.skip,
+                skip=0,  # those rows are before the end of the split
                 watermarks=None,
                 quota=None,
                 finished=True,
@@ -334,13 +334,14 @@ class _EntryReading:
         )
 
     def _excluded(self, split: SourceSplit) -> bool:
-        """Whether the constant columns of a split exclude all its rows."""
+        """Whether the known values of a split's columns exclude all its rows."""
         source, filters = self._task.source, self._task.filters
         if not (filters and self._finishes_unread()):
             return False
         constants = cast(SupportsPartitionPushDown, source).partition_of(split)
         ranges: dict[FieldPath, ValueRange] = {
-            (name,): ValueRange.of(value) for name, value in constants.items()
+            (name,): value if isinstance(value, ValueRange) else ValueRange.of(value)
+            for name, value in constants.items()
         }
         return not all(each.may_match(ranges) for each in filters)
 

@@ -133,7 +133,12 @@ def _narrowed(
             if uid in needs
             else PushedReader(reader=reader, reason="Spark keeps rows of it for several queries")
         )
-    changed = {uid for uid, each in pushed.items() if each.reader != sources[uid].reader}
+    # Sources are equal if their settings are, so a narrower one can be equal to the original.
+    changed = {
+        uid
+        for uid, each in pushed.items()
+        if each.read is not None or each.reader != sources[uid].reader
+    }
 
     def narrower(node: PlanNode) -> tuple[DataFrame, pa.Schema] | None:
         uid = source_below(node)
