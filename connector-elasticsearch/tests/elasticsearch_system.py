@@ -13,7 +13,7 @@ from connectors_core.testing import Outage, TestSystem
 from connectors_core.testing.servers import FaultyNetwork
 
 # The suite release that these tests are written for. Cases of later releases count as new.
-SUITES = "1.3"
+SUITES = "1.4"
 PASSWORD = "canary-52e9"  # pragma: allowlist secret
 SECURITY = ServerSecurity(password=Secret(PASSWORD))
 

@@ -33,7 +33,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests support. Cases of later releases are new.
-SUITES = "1.3"
+SUITES = "1.4"
 SOURCE = Capabilities(
     can=frozenset(
         {

@@ -33,7 +33,7 @@ from connectors_core.testing import (
     passing,
 )
 
-SUITES: Final = "1.3"
+SUITES: Final = "1.4"
 PASSWORD: Final = "canary-3d1c"  # pragma: allowlist secret
 PARTITIONS: Final = 3
 _numbers = itertools.count()

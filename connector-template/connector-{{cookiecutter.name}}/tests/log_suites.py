@@ -74,7 +74,7 @@ from connectors_core.testing import (
 )
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
-SUITES = "1.3"
+SUITES = "1.4"
 # Capabilities select the cases. List what the system cannot do in `cannot={...: "the reason"}`.
 {% if cookiecutter.source %}
 SOURCE = Capabilities(

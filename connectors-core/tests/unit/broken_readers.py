@@ -276,6 +276,21 @@ class BeginsAPausedSplitAgain(LogReader):
         ]
 
 
+class LosesRowsOfAProjection(LogReader):
+    """Reads no line in which the only column of a projection has a null."""
+
+    def parse(self, line):
+        row = super().parse(line)
+        if len(self.source.schema()) == 1 and row[self.source.schema().names[0]] in (None, 0):
+            raise ValueError("no value")
+        return row
+
+
+class ProjectsNothing(LogSource):
+    def apply_projection(self, fields):
+        return self
+
+
 class CannotBePickled(LogSource):
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
@@ -305,6 +320,8 @@ READERS = {
     ForgetsItsLastBatch: "test_a_split_is_in_the_state_until_it_is_read",
     GivesTwoBatches: "test_a_poll_gives_one_batch_at_most",
     GivesAnotherSchema: "test_batches_have_the_schema_of_the_source",
+    LosesRowsOfAProjection: "test_a_projection_gives_the_same_rows_with_fewer_columns",
+    ProjectsNothing: "test_a_projection_gives_the_same_rows_with_fewer_columns",
     CutsElsewhere: "test_the_same_split_gives_the_same_rows_again",
     TakesSplitsOnce: "test_splits_added_while_others_are_read_are_read_too",
     StopsAtNothing: "test_a_split_without_rows_holds_nothing_up",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import threading
@@ -25,6 +26,7 @@ from connectors_core.source import (
     SourceSplit,
     SplitEnumerator,
     SplitTraits,
+    SupportsProjectionPushDown,
 )
 from connectors_core.source.enumerator import SupportsAvailableNow
 from connectors_core.testing import ROWS, Capability, SourceExternalContext, SplitDataWriter
@@ -237,7 +239,7 @@ class LogReader(SourceReader):
         pass
 
 
-class LogSource(Source):
+class LogSource(Source, SupportsProjectionPushDown):
     """Reads files of JSON lines in a folder. An unbounded source follows the files as they grow."""
 
     reader, enumerator = LogReader, LogEnumerator
@@ -256,6 +258,11 @@ class LogSource(Source):
 
     def schema(self):
         return self._schema
+
+    def apply_projection(self, fields):
+        projected = copy.copy(self)
+        projected._schema = pa.schema([self._schema.field(name) for (name,) in fields])
+        return projected
 
     def create_enumerator(self, context):
         return self.restore_enumerator(context, LogState((), ()))

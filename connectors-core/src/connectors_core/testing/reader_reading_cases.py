@@ -7,9 +7,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from connectors_core.source import InputStatus
+from connectors_core.source import InputStatus, SupportsProjectionPushDown
+from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import ROWS
@@ -86,6 +88,32 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
                 assert batch.schema.equals(source.schema()), (
                     f"the batch has {batch.schema}, but the source declares {source.schema()}"
                 )
+
+    @case(since="1.4", after="test_a_split_is_read_to_its_end")
+    def test_a_projection_gives_the_same_rows_with_fewer_columns(
+        self, trial: SourceUnitTrial
+    ) -> None:
+        """Positions count rows, so a projection must not change their number or order."""
+        trial.write_splits(2)
+        source = trial.source()
+        if not isinstance(source, SupportsProjectionPushDown):
+            pytest.skip("the source reads all columns")
+        splits = splits_of(source)
+
+        def read(some: AnySource) -> dict[str, pa.Table]:
+            with reading_of(trial, some, splits) as reading:
+                reading.read(trial.rows_written)
+                return {
+                    each.split_id: table_of(some, reading.batches, each.split_id) for each in splits
+                }
+
+        expected = read(source)
+        for name in source.schema().names:
+            projected = source.apply_projection([(name,)])
+            assert projected.schema().names == [name], "the projection has other columns"
+            assert read(projected) == {
+                split_id: rows.select([name]) for split_id, rows in expected.items()
+            }, f"the projection to {name!r} returns other rows"
 
     @case(after="test_a_split_is_read_to_its_end")
     def test_the_same_split_gives_the_same_rows_again(self, trial: SourceUnitTrial) -> None:
