@@ -8,8 +8,8 @@ from collections import Counter
 from contextlib import contextmanager
 
 import pytest
-from toy_log import LogSource
-from toy_source import Discovering, ToySource, fresh_store, reader_task, rows_of
+from toy_log import LogEnumerator, LogSource
+from toy_source import Discovering, Ping, ToySource, fresh_store, reader_task, rows_of
 
 from connectors_core.engine.coordinator.offset_plans import (
     OffsetPlanner,
@@ -25,6 +25,7 @@ from connectors_core.source import (
     NumberSequenceSource,
     ReadLimits,
     SplitTraits,
+    SupportsForetoldEvents,
 )
 
 
@@ -43,6 +44,13 @@ def planner_of(source, *, parallelism=2, limits=None, available_now=True):
 def stored(plan):
     """Return the plan as it comes back from Spark's offset log."""
     return decode_plan(json.loads(json.dumps(encode_plan(plan))))
+
+
+class Log(LogSource, SupportsForetoldEvents):
+    """A log whose readers send no events."""
+
+    def events_after(self, splits):
+        return []
 
 
 def splits_of(plan):
@@ -85,7 +93,7 @@ def test_all_rows_of_splits_that_end_are_read_once(restarts):
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_all_rows_of_a_log_are_read_once_within_the_limit_of_rows(restarts):
-    source = LogSource({"p0": list(range(25)), "p1": list(range(7)), "p2": []})
+    source = Log({"p0": list(range(25)), "p1": list(range(7)), "p2": []})
     limits = ReadLimits(rows=10)
     read, plans = read_to_the_end(source, restarts=restarts, limits=limits)
     assert read == rows_of_source(source)
@@ -110,14 +118,14 @@ def test_a_limit_of_rows_is_refused_if_the_splits_have_no_planned_stops():
 
 def test_a_limit_of_bytes_is_refused_if_the_splits_have_planned_stops():
     with (
-        planner_of(LogSource({"p": [1]}), limits=ReadLimits(bytes=1)) as planner,
+        planner_of(Log({"p": [1]}), limits=ReadLimits(bytes=1)) as planner,
         pytest.raises(InvalidOptionError, match="cannot limit the bytes"),
     ):
         planner.plan_after(None)
 
 
 def test_rows_that_arrive_after_the_start_with_available_now_are_not_planned():
-    source = LogSource({"p": list(range(4))})
+    source = Log({"p": list(range(4))})
     available = rows_of_source(source)
     with planner_of(source, limits=ReadLimits(rows=2)) as planner:
         first = planner.plan_after(None)
@@ -129,15 +137,42 @@ def test_rows_that_arrive_after_the_start_with_available_now_are_not_planned():
 
 
 def test_rows_that_arrive_later_are_planned_from_the_stored_position():
-    source = LogSource({"p": list(range(4))})
+    source = Log({"p": list(range(4))})
     with planner_of(source) as planner:
         first = stored(planner.plan_after(None))
-    source = LogSource({"p": list(range(7))})
+    source = Log({"p": list(range(7))})
     with planner_of(source) as planner:
         assert planner.plan_after(first) is None  # the frozen end was the end of the log
     source.rows["q"] = list(range(3))
     with planner_of(source) as planner:
         assert splits_of(planner.plan_after(first)) == ["q"]
+
+
+def test_available_now_is_refused_if_the_end_of_a_run_needs_events_of_readers():
+    with (
+        planner_of(LogSource({"p": [1]})) as planner,
+        pytest.raises(UnsupportedError, match="trigger availableNow"),
+    ):
+        planner.plan_after(None)
+
+
+def test_foretold_events_reach_the_enumerator_now_and_after_a_restart():
+    class Pinging(Log):
+        def events_after(self, splits):
+            return [Ping(split.stop) for split in splits]
+
+    class Hearing(LogEnumerator):
+        def handle_source_event(self, subtask_id, event):
+            self.log.append(event)
+
+    source = Pinging({"p": list(range(3))}, enumerator=Hearing)
+    with planner_of(source) as planner:
+        plan = planner.plan_after(None)
+        planner.plan_after(plan)
+        assert Ping(3) in source.last_enumerator.log
+    with planner_of(source) as planner:
+        planner.plan_after(stored(plan))
+        assert Ping(3) in source.last_enumerator.log
 
 
 def test_without_available_now_an_empty_source_is_answered_at_once():
@@ -147,7 +182,7 @@ def test_without_available_now_an_empty_source_is_answered_at_once():
 
 
 def test_a_plan_that_is_read_again_has_the_same_rows():
-    source = LogSource({"p": list(range(9))})
+    source = Log({"p": list(range(9))})
     with planner_of(source, limits=ReadLimits(rows=4)) as planner:
         plan = planner.plan_after(None)
     first = rows_in(source, plan)
@@ -156,7 +191,7 @@ def test_a_plan_that_is_read_again_has_the_same_rows():
 
 
 def test_the_enumerator_hears_of_committed_plans_and_positions():
-    source = LogSource({"p": list(range(3))})
+    source = Log({"p": list(range(3))})
     with planner_of(source, available_now=True) as planner:
         plan = planner.plan_after(None)
         planner.plan_after(plan)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ from connectors_core.source import (
     SourceReaderContext,
     SplitEnumeratorContext,
     SplitTraits,
+    SupportsForetoldEvents,
     SupportsRewinding,
 )
 
@@ -50,6 +52,7 @@ class KafkaSource(
     Source[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsConnectionCheck,
     SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
+    SupportsForetoldEvents[KafkaPartitionSplit],
 ):
     """Reads topics of Apache Kafka, in batch and streaming.
 
@@ -164,6 +167,14 @@ class KafkaSource(
     def split_traits(self) -> SplitTraits:
         """Splits end at the plan's offsets, can be replayed, and are read concurrently."""
         return SplitTraits(end=True, ordered=False, replayable=True)
+
+    def events_after(self, splits: Sequence[KafkaPartitionSplit]) -> list[SourceEvent]:
+        """Foretell where a later run resumes. See `SupportsForetoldEvents`. Driver."""
+        return [
+            PartitionPaused(split.resumed_later(split.stop))
+            for split in splits
+            if split.pauses and split.stop is not None
+        ]
 
     def check_connection(self, timeout: float) -> None:
         """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""

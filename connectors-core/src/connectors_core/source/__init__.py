@@ -46,7 +46,12 @@ from connectors_core.source.reader import (
     SourceReaderContext,
 )
 from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.source import Boundedness, Source, SupportsRewinding
+from connectors_core.source.source import (
+    Boundedness,
+    Source,
+    SupportsForetoldEvents,
+    SupportsRewinding,
+)
 from connectors_core.source.split import (
     ReadLimits,
     SourceSplit,
@@ -104,6 +109,7 @@ __all__ = [
     "SupportsAvailableNow",
     "SupportsCommittedPositions",
     "SupportsConnectionCheck",
+    "SupportsForetoldEvents",
     "SupportsPlannedStops",
     "SupportsRewinding",
     "SupportsSwitchInfo",

@@ -31,6 +31,9 @@ from connectors_core.engine.protocol import (
 from connectors_core.errors import InvalidOptionError, RetryableError, UnsupportedError
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source.alignment import CoordinatorStore
+from connectors_core.source.event_codec import encode_event
+from connectors_core.source.events import EventDocument
+from connectors_core.source.source import Boundedness, SupportsForetoldEvents
 from connectors_core.source.split import ReadLimits
 
 _PLANS: Final = JsonDataclassSerializer(SourcePlan, version=FORMAT_VERSION)
@@ -137,7 +140,7 @@ class OffsetPlanner:
         if self._coordinator is None or _number(start) != _number(self._newest):
             self._restart(start)
         elif self._outstanding and start is not None:
-            self._started.apply(start, _whole_reports(start))
+            self._started.apply(start, self._whole_reports(start))
         self._outstanding = False
         source = self._started
         source.align()
@@ -165,8 +168,22 @@ class OffsetPlanner:
             drain=False,
         )
         self._newest = start
-        self._coordinator.start([] if start is None else [(start, _whole_reports(start))])
+        self._coordinator.start([] if start is None else [(start, self._whole_reports(start))])
         self._check_limits(self._coordinator.plans_stops)
+        self._check_available_now(self._coordinator.plans_stops)
+
+    def _check_available_now(self, plans_stops: bool) -> None:
+        source = self._settings.source
+        unbounded = source.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+        foretold = isinstance(source, SupportsForetoldEvents)
+        if self._available_now and unbounded and plans_stops and not foretold:
+            raise UnsupportedError(
+                f"{type(source).__name__} cannot be read with the trigger availableNow without a "
+                "pipeline",
+                expected="a source with SupportsForetoldEvents",
+                found=type(source).__name__,
+                hint="use another trigger, or Pipeline.run(available_now=True)",
+            )
 
     def _check_limits(self, plans_stops: bool) -> None:
         limits, source = self._settings.limits, type(self._settings.source).__name__
@@ -205,6 +222,37 @@ class OffsetPlanner:
             for entry in entries
         )
 
+    def _whole_reports(self, plan: SourcePlan) -> list[Report]:
+        """Return the reports of readers that have read all splits of a plan to their end."""
+        return [
+            Report(
+                pipeline_id=entry.pipeline_id,
+                plan=entry.plan,
+                nonce=entry.nonce,
+                source=entry.source,
+                subtask=entry.subtask,
+                attempt=0,
+                splits=tuple(
+                    SplitReport(
+                        split_id=split.split_id, state=split.state, skip=0, finished=True, rows=0
+                    )
+                    for split in entry.splits
+                ),
+                events=self._foretold(entry),
+            )
+            for entry in plan.entries
+        ]
+
+    def _foretold(self, entry: Entry) -> tuple[EventDocument, ...]:
+        source = self._settings.source
+        if not isinstance(source, SupportsForetoldEvents):
+            return ()
+        serializer = source.split_serializer()
+        splits = [
+            serializer.deserialize(each.state.version, each.state.data) for each in entry.splits
+        ]
+        return tuple(encode_event(event) for event in source.events_after(splits))
+
     # --- threads --------------------------------------------------------------------------------
 
     def _on_thread(self, action: Callable[[], T]) -> T:
@@ -236,27 +284,6 @@ class OffsetPlanner:
 
 def _number(plan: SourcePlan | None) -> int:
     return -1 if plan is None else plan.number
-
-
-def _whole_reports(plan: SourcePlan) -> list[Report]:
-    """Return the reports of readers that have read all splits of a plan to their end."""
-    return [
-        Report(
-            pipeline_id=entry.pipeline_id,
-            plan=entry.plan,
-            nonce=entry.nonce,
-            source=entry.source,
-            subtask=entry.subtask,
-            attempt=0,
-            splits=tuple(
-                SplitReport(
-                    split_id=split.split_id, state=split.state, skip=0, finished=True, rows=0
-                )
-                for split in entry.splits
-            ),
-        )
-        for entry in plan.entries
-    ]
 
 
 def _in_turns(entries: Sequence[Entry]) -> Iterator[tuple[int, PlannedSplit]]:
