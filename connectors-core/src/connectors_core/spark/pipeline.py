@@ -106,7 +106,8 @@ class Pipeline:
             raise UnsupportedError(
                 "a Pipeline needs a classic session",
                 found=type(spark).__module__,
-                hint="create the session with SparkSession.builder.master(...)",
+                hint="create the session with SparkSession.builder.master(...), or use formats, "
+                "such as spark.read.format('connector_kafka')",
             )
         trigger_interval = durations.TRIGGER_INTERVAL.accept(trigger_interval)
         lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)

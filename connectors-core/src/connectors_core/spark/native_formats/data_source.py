@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _CHECKPOINT = "checkpointlocation"
+_OF_SPARK = frozenset({_CHECKPOINT, "queryname"})  # Spark adds its own options to those of a sink
 _DECISIONS = "connectors"
 _SCHEMA = "schema"
 
@@ -154,7 +155,7 @@ class NativeFormat(DataSource):  # type: ignore[misc, unused-ignore]
 
     def _sink(self) -> Sink:
         made = self._class(self.sink, "sink", "read")
-        options = {key: value for key, value in self.options.items() if key != _CHECKPOINT}
+        options = {key: value for key, value in self.options.items() if key not in _OF_SPARK}
         options = without(options, ReadOptions, known=made)
         if self.source is not None:
             options = without(options, self._class(self.source, "source", "write"), known=made)
