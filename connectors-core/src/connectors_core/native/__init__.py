@@ -6,7 +6,7 @@ from __future__ import annotations
 from connectors_core.errors import UnsupportedError
 
 try:
-    from connectors_core.spark.native_formats import NativeFormat
+    from connectors_core.spark.native_formats.data_source import NativeFormat
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("pyspark"):
         raise

@@ -4,7 +4,3 @@
 Thin adapters from Spark's Python Data Source API to the enumerators, readers, writers, and
 committers of a connector. Spark runs them in processes of its own on the driver host and in tasks.
 """
-
-from connectors_core.spark.native_formats.data_source import NativeFormat
-
-__all__ = ["NativeFormat"]
