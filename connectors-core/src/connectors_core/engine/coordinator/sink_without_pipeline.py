@@ -27,7 +27,12 @@ from connectors_core.engine.protocol import (
     decision_path,
 )
 from connectors_core.engine.state import StateStore
-from connectors_core.errors import CommitError, StateCorruptedError, UnsupportedError
+from connectors_core.errors import (
+    CommitError,
+    DataLossError,
+    StateCorruptedError,
+    UnsupportedError,
+)
 from connectors_core.sink.committer import CommitterInitContext
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.stateful_sink import StatefulSink
@@ -132,6 +137,8 @@ class SinkWithoutPipeline:
 
         Raises:
             CommitError: A committable can never be committed, or the retries are exhausted.
+            StateCorruptedError: The first decision belongs to another query.
+            DataLossError: The first decision is on another number of rows.
         """
         decision = self._decided(pipeline_id, epoch, messages)
         own = decision.sinks[self.uid]
@@ -186,16 +193,30 @@ class SinkWithoutPipeline:
             DECISIONS.create(store, decision_path(epoch), decision)
             fault_point("after_decision", epoch=epoch)
             first = DECISIONS.read(store, decision_path(epoch))
-        if first is None or self.uid not in first.sinks:
-            raise StateCorruptedError(
-                f"the decision on micro-batch {epoch} is missing or belongs to another sink",
-                expected=self.uid,
-                found=None if first is None else ", ".join(first.sinks),
-                hint="use one checkpoint location for each query",
-            )
+        first = self._checked(first, decision)
         for number in document_numbers(store, DECISIONS_FOLDER):
             if number <= epoch - _KEPT_DECISIONS:
                 store.delete(decision_path(number))
+        return first
+
+    def _checked(self, first: Decision | None, mine: Decision) -> Decision:
+        """Return the first decision; refuse a decision on other rows, whose commit would drop the rows at hand."""
+        hint = "start with another checkpoint location; keep Spark's checkpoint as a whole"
+        if first is None or (first.pipeline_id, *first.sinks) != (mine.pipeline_id, self.uid):
+            raise StateCorruptedError(
+                f"the decision on micro-batch {mine.epoch} is missing or belongs to another query",
+                expected=f"query {mine.pipeline_id}, sink {self.uid}",
+                found=first and f"query {first.pipeline_id}, sink {', '.join(first.sinks)}",
+                hint=hint,
+            )
+        rows, decided = mine.sinks[self.uid].rows, first.sinks[self.uid].rows
+        if rows != decided:
+            raise DataLossError(
+                f"micro-batch {mine.epoch} has other rows than when it was first written",
+                expected=f"{decided} rows",
+                found=f"{rows} rows",
+                hint="the sources must return the same rows again; otherwise " + hint,
+            )
         return first
 
     @contextmanager
