@@ -55,6 +55,11 @@ def read(spark: SparkSession, folder: Path, **options: Any) -> DataFrame:
 
 def copy(spark: SparkSession, root: Path, **options: Any) -> list[int]:
     """Copy what `in` has now to `out` in a stream; return the rows of each micro-batch."""
+    progress = copy_with_progress(spark, root, **options)
+    return [each.numInputRows for each in progress if each.numInputRows]
+
+
+def copy_with_progress(spark: SparkSession, root: Path, **options: Any) -> list[Any]:
     frame = spark.readStream.format(FORMAT).options(**PARQUET, **options).load(str(root / "in"))
     query = (
         frame.writeStream.format(FORMAT)
@@ -66,8 +71,7 @@ def copy(spark: SparkSession, root: Path, **options: Any) -> list[int]:
         assert query.awaitTermination(120)
     finally:
         query.stop()
-    rows = (progress.numInputRows for progress in query.recentProgress)
-    return [each for each in rows if each]
+    return list(query.recentProgress)
 
 
 def refused(act: Callable[[], Any]) -> str:
@@ -192,7 +196,9 @@ def test_a_limit_of_bytes_ends_a_micro_batch(spark: SparkSession, tmp_path: Path
 
 def test_progress_shows_offsets_that_hold_the_plan(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "in", range(4))
-    copy(spark, tmp_path)
+    progress = copy_with_progress(spark, tmp_path)
+    latest = json.loads(progress[0].sources[0].latestOffset)
+    assert latest == {"source": FORMAT, "unfinished_splits": 1}
     offset = json.loads((tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1])
     assert (offset["source"], offset["plan"]) == (FORMAT, 0)
 

@@ -23,6 +23,7 @@ from connectors_core.errors import FatalError, InvalidOptionError, UnsupportedEr
 from connectors_core.source import (
     InputStatus,
     NumberSequenceSource,
+    RateLimiterStrategy,
     ReadLimits,
     SplitTraits,
     SupportsForetoldEvents,
@@ -222,6 +223,23 @@ def test_a_source_whose_plans_do_not_determine_the_rows_is_refused(source):
     with pytest.raises(UnsupportedError, match="without a pipeline") as refusal:
         check_stops(SourceSettings(uid="s", source=source, parallelism=1))
     assert "Pipeline.from_source" in refusal.value.hint
+
+
+def test_a_source_with_a_rate_is_refused():
+    limiter = RateLimiterStrategy.per_second(10)
+    settings = SourceSettings(uid="s", source=ToySource({}), parallelism=1, rate_limiter=limiter)
+    with pytest.raises(UnsupportedError, match="cannot limit its rate"):
+        check_stops(settings)
+
+
+def test_unfinished_splits_are_counted():
+    source = ToySource({f"f{i}": [0] for i in range(4)})
+    with planner_of(source, parallelism=4, limits=ReadLimits(splits=3)) as planner:
+        assert planner.unfinished_splits() == 0
+        plan = planner.plan_after(None)
+        assert planner.unfinished_splits() == 4
+        planner.plan_after(plan)
+        assert planner.unfinished_splits() == 1
 
 
 def test_a_reader_that_stops_before_the_end_of_a_split_is_an_error():

@@ -33,6 +33,7 @@ from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.events import EventDocument
+from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import Boundedness, SupportsForetoldEvents
 from connectors_core.source.split import ReadLimits
 
@@ -57,9 +58,14 @@ def check_stops(settings: SourceSettings) -> None:
     """Refuse a source whose plans do not determine the rows of a micro-batch.
 
     Raises:
-        UnsupportedError: Its splits have no end, or cannot be read again.
+        UnsupportedError: Its splits have no end or cannot be read again, or its rate is limited.
     """
     traits = settings.source.split_traits()
+    if settings.rate_limiter != RateLimiterStrategy.none():
+        raise UnsupportedError(
+            f"{type(settings.source).__name__} cannot limit its rate without a pipeline",
+            hint="read it with Pipeline.from_source",
+        )
     if traits.end and traits.replayable:
         return
     raise UnsupportedError(
@@ -114,6 +120,12 @@ class OffsetPlanner:
             if plan is not None or not self._available_now or self._on_thread(self._is_finished):
                 return plan
             self._changed.wait(_TICK_SECONDS)
+
+    def unfinished_splits(self) -> int:
+        """Return the number of splits that are assigned and not read to their end."""
+        if self._coordinator is None:
+            return 0
+        return self._on_thread(lambda: len(self._started.positions()))
 
     def committed(self, number: int) -> None:
         """Notify the enumerator that Spark has committed the rows of a plan."""

@@ -200,7 +200,7 @@ class SinkWithoutPipeline:
         return first
 
     def _checked(self, first: Decision | None, mine: Decision) -> Decision:
-        """Return the first decision; refuse a decision on other rows, whose commit would drop the rows at hand."""
+        """Return the first decision; refuse one on other rows, whose commit would drop mine."""
         hint = "start with another checkpoint location; keep Spark's checkpoint as a whole"
         if first is None or (first.pipeline_id, *first.sinks) != (mine.pipeline_id, self.uid):
             raise StateCorruptedError(

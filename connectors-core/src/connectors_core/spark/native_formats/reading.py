@@ -161,6 +161,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             "state": encode_plan(plan),
         }
 
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the progress of the source, for the status of the query."""
+        if self._planner is None:
+            return None
+        uid = self._rows.settings.uid
+        return {"source": uid, "unfinished_splits": self._planner.unfinished_splits()}
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the entries of a plan, which follow from the offset alone."""
         if start["plan"] == end["plan"]:
