@@ -28,6 +28,7 @@ from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
 from connectors_core.spark import pipeline_run, progress
+from connectors_core.spark.doctor import found_formats
 from connectors_core.spark.telemetry import Instruments
 from connectors_core.testing.directory_sink import DirectorySink
 
@@ -215,3 +216,14 @@ def test_a_failed_pipeline_shows_its_error(spark, tmp_path, measured, streaming,
     text = console.file.getvalue()
     assert "failed" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+@pytest.mark.line("4.3")
+def test_a_module_that_fails_hides_all_formats(tmp_path, monkeypatch):
+    pytest.importorskip("pyspark.sql.datasource")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert {"connector_filesystem", "connector_kafka"} <= set(found_formats()[0])
+    (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('no such library')")
+    formats, error = found_formats()
+    assert formats == ()
+    assert error == "the module pyspark_broken fails: RuntimeError: no such library"

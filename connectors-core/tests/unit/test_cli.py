@@ -300,6 +300,8 @@ def running(**fields):
         "worker": {"python": sys.version.split()[0], "executable": "python", "pyarrow": "26.0.1"},
         "worker_error": None,
         "worker_reuse": True,
+        "formats": ("connector_files",),
+        "formats_error": None,
     }
     return SimpleNamespace(**(known | fields))
 
@@ -313,6 +315,24 @@ def test_a_running_spark_without_problems_is_reported_as_ok():
     findings = list(running_findings(spark, installed(pyspark="4.3.0", pyarrow="26.0.1")))
     assert {finding.level for finding in findings} == {Level.OK}
     assert ("carrier", "native") in {(finding.check, finding.found) for finding in findings}
+
+
+def test_formats_are_reported_with_the_alternative_where_spark_has_none():
+    def found(**fields):
+        [finding] = [
+            f for f in running_findings(running(**fields), VERSIONS) if f.check == "formats"
+        ]
+        return finding
+
+    assert found().found == "connector_files"
+    older = found(version="3.5.9", formats=None)
+    assert (older.level, older.found) == (
+        Level.OK,
+        "none: Spark 3.5 has no formats in Python, so use a Pipeline",
+    )
+    broken = found(formats=(), formats_error="the module pyspark_x fails: no module y")
+    assert broken.level is Level.PROBLEM
+    assert "pyspark_x" in broken.problem
 
 
 def test_a_worker_with_other_packages_is_reported():

@@ -64,3 +64,16 @@ except connectors_core.MissingDependencyError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "run: pip install 'connectors-core[spark]'" in done.stdout, done.stderr
+
+
+def test_formats_without_python_data_sources_name_the_alternative() -> None:
+    code = """
+import sys
+sys.modules["pyspark.sql.datasource"] = None
+try:
+    import connectors_core.native
+except Exception as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "read with Pipeline.from_source" in done.stdout, done.stderr

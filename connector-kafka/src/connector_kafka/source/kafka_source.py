@@ -43,6 +43,7 @@ from connectors_core.source import (
     SplitEnumeratorContext,
     SplitTraits,
     SupportsFilterPushDown,
+    SupportsForetoldEvents,
     SupportsPartitionPushDown,
     SupportsProjectionPushDown,
     SupportsRewinding,
@@ -62,6 +63,7 @@ class KafkaSource(
     SupportsPartitionPushDown,
     SupportsProjectionPushDown,
     SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
+    SupportsForetoldEvents[KafkaPartitionSplit],
 ):
     """Reads topics of Apache Kafka, in batch and streaming.
 
@@ -199,6 +201,14 @@ class KafkaSource(
             low = split.offset if self.on_data_loss is DataLossPolicy.FAIL else None
             known["offset"] = ValueRange(low=low, high=split.stop - 1, has_nulls=False)
         return {name: known[field] for field, name in self._layout.metadata if field in known}
+
+    def events_after(self, splits: Sequence[KafkaPartitionSplit]) -> list[SourceEvent]:
+        """Foretell where a later run resumes. See `SupportsForetoldEvents`. Driver."""
+        return [
+            PartitionPaused(split.resumed_later(split.stop))
+            for split in splits
+            if split.pauses and split.stop is not None
+        ]
 
     def check_connection(self, timeout: float) -> None:
         """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""

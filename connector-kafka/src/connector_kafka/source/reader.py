@@ -176,5 +176,5 @@ class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSpli
         for state in finished.values():
             split = state.to_split()
             if split.pauses:
-                later = replace(split, stop=None, pauses=False)
+                later = split.resumed_later(split.offset)
                 self.context.send_source_event_to_coordinator(PartitionPaused(later))

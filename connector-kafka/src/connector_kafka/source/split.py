@@ -53,6 +53,10 @@ class KafkaPartitionSplit(SourceSplit):
         """The partition."""
         return TopicPartition(self.topic, self.partition)
 
+    def resumed_later(self, offset: int) -> KafkaPartitionSplit:
+        """Return the split of the run after one that paused it at an offset."""
+        return replace(self, offset=offset, stop=None, pauses=False)
+
     def weight(self) -> int:
         """The number of remaining offsets, as far as it is known."""
         stop = self.last_stop if self.stop is None else self.stop

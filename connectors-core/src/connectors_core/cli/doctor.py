@@ -411,6 +411,7 @@ def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Findi
             fix="unset CONNECTORS_CARRIER and remove the setting spark.connectors.carrier",
         )
     yield carrier
+    yield _formats_finding(spark)
     yield _worker_finding(spark, versions)
     if not spark.worker_reuse:
         yield Finding(
@@ -420,6 +421,23 @@ def running_findings(spark: SparkFindings, versions: Versions) -> Iterator[Findi
             problem="every task starts its own Python process",
             fix="remove the setting spark.python.worker.reuse",
         )
+
+
+def _formats_finding(spark: SparkFindings) -> Finding:
+    """Tell which connectors work without a pipeline."""
+    check = "formats"
+    if spark.formats is None:
+        found = f"none: Spark {line_of(spark.version)} has no formats in Python, so use a Pipeline"
+        return Finding(check=check, found=found)
+    if spark.formats_error is None:
+        return Finding(check=check, found=", ".join(spark.formats) or "none")
+    return Finding(
+        check=check,
+        found="none",
+        level=Level.PROBLEM,
+        problem=f"Spark finds no format in Python: {spark.formats_error}",
+        fix="upgrade or remove the package of this module",
+    )
 
 
 def _worker_finding(spark: SparkFindings, versions: Versions) -> Finding:

@@ -64,7 +64,12 @@ from connectors_core.source.reader import (
     SourceReaderContext,
 )
 from connectors_core.source.sequence import NumberSequenceSource
-from connectors_core.source.source import Boundedness, Source, SupportsRewinding
+from connectors_core.source.source import (
+    Boundedness,
+    Source,
+    SupportsForetoldEvents,
+    SupportsRewinding,
+)
 from connectors_core.source.split import (
     ReadLimits,
     SourceSplit,
@@ -132,6 +137,7 @@ __all__ = [
     "SupportsCommittedPositions",
     "SupportsConnectionCheck",
     "SupportsFilterPushDown",
+    "SupportsForetoldEvents",
     "SupportsLimitPushDown",
     "SupportsPartitionPushDown",
     "SupportsPlannedStops",

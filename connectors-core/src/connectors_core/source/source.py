@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic
 
 import pyarrow as pa
@@ -117,6 +118,25 @@ class SupportsRewinding(ABC, Generic[SplitT, EnumStateT]):
 
         Raises:
             ConfigurationError: The position is invalid; the error lists valid ones.
+        """
+
+
+class SupportsForetoldEvents(ABC, Generic[SplitT]):
+    """Ability of a source: foretells the events of readers that read their splits to the end.
+
+    The readers of a native format cannot report. A source needs this ability there if its
+    enumerator plans stops and waits for an event of its readers at the end of a run up to the
+    available data.
+    """
+
+    @abstractmethod
+    def events_after(self, splits: Sequence[SplitT]) -> Sequence[SourceEvent]:
+        """Return the events that a reader sends when it has read these splits to their end.
+
+        Without I/O. Driver.
+
+        Args:
+            splits: Splits of one reader, as planned, with their stops.
         """
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
 
 from pyspark.sql import SparkSession
 
@@ -27,6 +30,8 @@ class SparkFindings:
             None if the job failed.
         worker_error: Why it failed.
         worker_reuse: Whether Spark reuses its Python workers.
+        formats: The formats in Python that Spark finds; None if Spark has no such formats.
+        formats_error: Why it finds none.
     """
 
     version: str
@@ -36,6 +41,8 @@ class SparkFindings:
     worker: dict[str, str | None] | None
     worker_error: str | None
     worker_reuse: bool
+    formats: tuple[str, ...] | None = None
+    formats_error: str | None = None
 
 
 def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
@@ -58,6 +65,7 @@ def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
             spark.sparkContext.setLogLevel("OFF")  # the findings report a failure in one sentence
         carrier, carrier_error = _carrier(spark)
         worker, worker_error = _worker(spark, tuple(packages))
+        formats, formats_error = found_formats()
         reuse = spark.sparkContext.getConf().get("spark.python.worker.reuse", "true")
         return SparkFindings(
             version=spark.version,
@@ -67,6 +75,8 @@ def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
             worker=worker,
             worker_error=worker_error,
             worker_reuse=reuse == "true",
+            formats=formats,
+            formats_error=formats_error,
         )
     finally:
         if active is None:
@@ -88,3 +98,22 @@ def _worker(
         return examine_worker(spark, packages), None
     except Exception as error:
         return None, telling_line(error)
+
+
+def found_formats() -> tuple[tuple[str, ...] | None, str | None]:
+    """Return the formats in Python that Spark finds, and why it finds none.
+
+    Spark imports every module that starts with `pyspark_`, and one that fails hides all formats.
+    """
+    if find_spec("pyspark.sql.datasource") is None:
+        return None, None
+    names = []
+    for module in iter_modules():
+        if module.name.startswith("pyspark_"):
+            try:
+                source = getattr(import_module(module.name), "DefaultSource", None)
+            except Exception as error:
+                return (), f"the module {module.name} fails: {telling_line(error)}"
+            if source is not None:
+                names.append(source.name())
+    return tuple(sorted(names)), None

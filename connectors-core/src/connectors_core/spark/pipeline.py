@@ -35,6 +35,7 @@ from connectors_core.spark.internals.sessions import is_classic
 from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
 from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
+from connectors_core.spark.state_locations import fsspec_url
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
 from connectors_core.table.lookup_table_source import LookupTableSource
 
@@ -105,13 +106,14 @@ class Pipeline:
             raise UnsupportedError(
                 "a Pipeline needs a classic session",
                 found=type(spark).__module__,
-                hint="create the session with SparkSession.builder.master(...)",
+                hint="create the session with SparkSession.builder.master(...), or use formats, "
+                "such as spark.read.format('connector_kafka')",
             )
         trigger_interval = durations.TRIGGER_INTERVAL.accept(trigger_interval)
         lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)
         location = os.fspath(checkpoint_location)
         checkpoint = location.removeprefix("file://")
-        root = StateStore(os.fspath(state_location or _state_location(location)), storage_options)
+        root = StateStore(os.fspath(state_location or fsspec_url(location)), storage_options)
         self._spark = spark
         self._parallelism = parallelism
         self._registered = Registrations(name, connection_timeout=connection_timeout)
@@ -424,11 +426,3 @@ class Pipeline:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _state_location(checkpoint: str) -> str:
-    """Return the location as a URL for fsspec."""
-    for hadoop, fsspec in (("s3a://", "s3://"), ("s3n://", "s3://"), ("file://", "")):
-        if checkpoint.startswith(hadoop):
-            return fsspec + checkpoint.removeprefix(hadoop)
-    return checkpoint.removeprefix("file:")

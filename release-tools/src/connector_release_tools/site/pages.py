@@ -34,6 +34,7 @@ _CARDS_MARK: Final = "<!-- entry points -->"
 _START: Final = ("docs/quickstart", "docs/getting-started", "docs/guarantees")
 _GUIDES: Final = (
     "docs/use-with-spark",
+    "docs/native-formats",
     "docs/formats",
     "docs/lookup-joins",
     "docs/hybrid-source",

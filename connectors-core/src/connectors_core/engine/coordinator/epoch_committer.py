@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import tenacity
 
@@ -80,6 +80,13 @@ class CommitRetries:
         return policy.retrying(RetryLog("a commit"), sleep=sleep)
 
 
+class Holder(Protocol):
+    """Whoever may commit; a :class:`Lease` in a pipeline."""
+
+    def check(self) -> None:
+        """Raise a `LeaseError` if another driver has taken over."""
+
+
 class SinkCommitter:
     """The committers of one sink.
 
@@ -97,7 +104,7 @@ class SinkCommitter:
         context: CommitterInitContext,
         retries: CommitRetries,
         stopping: threading.Event,
-        lease: Lease,
+        lease: Holder,
     ) -> None:
         self.metrics = context.metric_group
         self._uid = context.sink_uid

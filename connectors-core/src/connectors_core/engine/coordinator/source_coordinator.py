@@ -245,6 +245,11 @@ class SourceCoordinator:
         return not self._traits.end and bool(self._ledger.splits)
 
     @property
+    def plans_stops(self) -> bool:
+        """Whether the enumerator plans a stop for its splits in every plan."""
+        return self._planner.plans_stops
+
+    @property
     def watermark(self) -> int | None:
         """The source's watermark in microseconds."""
         return self._watermark.watermark

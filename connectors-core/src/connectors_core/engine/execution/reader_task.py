@@ -43,6 +43,7 @@ from connectors_core.records import (
     BadRecord,
     RecordPolicy,
 )
+from connectors_core.secrets import mask_text
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.predicates import FieldPath, Predicate, ValueRange
@@ -163,6 +164,34 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if not REPORTS.create(store, path, report):
         _assert_same_stops(report, _winner(store, entry, report, path))
     fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
+
+
+def read_whole(task: ReaderTask, entry: Entry) -> Iterator[pa.RecordBatch]:
+    """Emit all rows of an entry whose splits end, without a report.
+
+    The plan alone determines the rows, so every attempt emits the same ones.
+
+    Args:
+        task: The source and its settings, without a watermark strategy.
+        entry: The entry to read, without limits.
+
+    Yields:
+        Batches of ``task.output_schema()``.
+
+    Raises:
+        FatalError: The reader stopped before the end of a split.
+        BadRecordError: A record cannot be read, and the policy is to fail.
+    """
+    reading = _EntryReading(task, entry, None)
+    yield from _fetched(entry, reading.batches())
+    unread = reading.unfinished()
+    if unread:
+        raise FatalError(
+            f"the reader of source {entry.source!r} stopped before the end of its splits",
+            expected="all rows up to the end of each split",
+            found=f"no end of {', '.join(map(mask_text, unread))}",
+            hint="this is a bug in the connector: report it",
+        )
 
 
 def _fetched(
@@ -599,6 +628,10 @@ class _EntryReading:
                     hint="data was removed or changed after it was read: restore it, or start "
                     "with a new checkpoint location",
                 )
+
+    def unfinished(self) -> list[str]:
+        """Return the splits that were not read to their end."""
+        return [split.planned.split_id for split in self._splits.values() if not split.finished]
 
     def report(self, attempt: int) -> Report:
         """Return the report of this read, after :meth:`batches` is exhausted."""
