@@ -37,7 +37,7 @@ PARQUET = {"format": "parquet"}
 
 def put(folder: Path, *ids: range) -> None:
     """Write a Parquet file for each range of ids."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for rows in ids:
         table = pa.table({"id": pa.array(rows, pa.int64()), "name": [f"n{i}" for i in rows]})
         pq.write_table(table, folder / f"{rows.start:06d}.parquet")
@@ -288,3 +288,23 @@ def test_filters_work_whether_spark_would_push_them_or_not(
         assert read(spark, tmp_path / "in").where("id > 5").select("name").count() == 3
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_a_batch_read_gets_the_filters_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    for key in "abc":
+        put(tmp_path / "in" / f"key={key}", range(10))
+    damaged = tmp_path / "in" / "key=c" / "000000.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-9])  # an error if it is opened
+    options = {**PARQUET, "schema": "id BIGINT, name STRING", "partition.columns": "key STRING"}
+    reader = spark.read.format(FORMAT).options(**options).option("scan.filter-pushdown", "true")
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        kept = reader.load(str(tmp_path / "in")).where(
+            "key < 'c' and id in (3, 7) and name != 'n7'"
+        )
+        assert sorted((row.key, row.id) for row in kept.collect()) == [("a", 3), ("b", 3)]
+    finally:
+        spark.conf.unset(setting)
+    with pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
+        reader.load(str(tmp_path / "in")).where("id = 1").collect()

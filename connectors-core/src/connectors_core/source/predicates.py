@@ -318,6 +318,21 @@ class Not(Predicate):
         return f"NOT {self.condition}"
 
 
+def is_comparable(kind: pa.DataType) -> bool:
+    """Return whether Spark and Arrow compare the values of a type in the same way.
+
+    Not so for floating-point numbers, whose NaN is the highest value in Spark.
+    """
+    return bool(
+        pa.types.is_signed_integer(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_decimal128(kind)
+        or (pa.types.is_timestamp(kind) and kind.unit == "us")
+    )
+
+
 def values_of(batch: pa.RecordBatch, field: FieldPath) -> pa.Array:
     """Return the values of a field; null where a field around it is null."""
     values = batch.column(field[0])

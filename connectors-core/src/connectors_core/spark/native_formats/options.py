@@ -51,6 +51,14 @@ class ReadOptions(Configured, scope="native format", since="1.2.0"):
         "such as files.",
     )
 
+    filter_pushdown: Setting[bool] = option(
+        "scan.filter-pushdown",
+        bool,
+        default=False,
+        doc="Whether the source of a batch read gets Spark's filters. It requires "
+        "`spark.sql.python.filterPushdown.enabled=true`.",
+    )
+
     def limits(self, source: AnySource) -> ReadLimits:
         """Return the limits of a micro-batch; without a limit here, those of the source."""
         given = ReadLimits(rows=self.max_rows, splits=self.max_splits, bytes=self.max_bytes)

@@ -21,7 +21,12 @@ from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.spark.carriers.base import spark_schema
 from connectors_core.spark.internals.arrow_types import arrow_schema
 from connectors_core.spark.native_formats.options import ReadOptions, without
-from connectors_core.spark.native_formats.reading import BatchReader, EntryRows, StreamReader
+from connectors_core.spark.native_formats.reading import (
+    BatchReader,
+    EntryRows,
+    FilteringReader,
+    StreamReader,
+)
 from connectors_core.spark.native_formats.writing import (
     BatchWriter,
     StreamWriter,
@@ -69,7 +74,7 @@ class FormatParts:
                 hint="set the option for the end, such as scan.bounded.mode, or use "
                 "spark.readStream",
             )
-        return BatchReader(rows)
+        return FilteringReader(rows) if self._read_options().filter_pushdown else BatchReader(rows)
 
     def stream_reader(self, schema: StructType) -> StreamReader:
         """Return the reader of a stream."""

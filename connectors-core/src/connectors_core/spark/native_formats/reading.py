@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (  # type: ignore[import-not-found, unused-ignore]
     DataSourceReader,
     DataSourceStreamReader,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found, unused-ignore]
@@ -35,13 +36,16 @@ from connectors_core.engine.coordinator.offset_plans import (
     encode_plan,
 )
 from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.execution.pushed_reader import SourceNeeds, pushed_reader
 from connectors_core.engine.execution.reader_task import ReaderTask, read_whole
 from connectors_core.engine.execution.writer_task import conform
 from connectors_core.engine.protocol import SourcePlan, decode_entry, encode_entry
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError
+from connectors_core.source.predicates import Predicate
 from connectors_core.source.split import ReadLimits
 from connectors_core.spark.carriers.base import BEFORE_FIRST, checked
+from connectors_core.spark.native_formats.filters import predicates_of
 
 NO_STATE: Final = StateStore("memory://no-state")
 """Stands for a state location where nothing is stored."""
@@ -63,11 +67,13 @@ class EntryRows:
         settings: The source.
         source_schema: The schema of its batches.
         row_schema: The schema that Spark expects.
+        filters: Conditions on the rows, which Spark evaluates again.
     """
 
     settings: SourceSettings
     source_schema: pa.Schema
     row_schema: pa.Schema
+    filters: tuple[Predicate, ...] = ()
 
     def of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the entry of a partition. Executor."""
@@ -83,6 +89,9 @@ class EntryRows:
             schema=self.source_schema,
             policy=self.settings.policy,
         )
+        if self.filters:
+            fields = frozenset((name,) for name in self.row_schema.names)
+            task = pushed_reader(task, SourceNeeds(fields=fields, filters=self.filters)).reader
         for batch in read_whole(task, decode_entry(entry)):
             yield conform(batch.select(self.row_schema.names), self.row_schema)
 
@@ -91,7 +100,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     """Reads the splits of a bounded source.
 
     It has no `pushFilters`: Spark fails every read of a source that has one while its setting
-    `spark.sql.python.filterPushdown.enabled` is off, which is the default.
+    `spark.sql.python.filterPushdown.enabled` is off, which is the default. See `FilteringReader`.
     """
 
     def __init__(self, rows: EntryRows) -> None:
@@ -113,6 +122,16 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the entry of one task. Executor."""
         return self._rows.of(partition)
+
+
+class FilteringReader(BatchReader):
+    """Reads the splits of a bounded source, without rows that Spark's filters exclude."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802
+        """Take over filters; Spark evaluates all of them again."""
+        predicates = predicates_of(filters, self._rows.row_schema)
+        self._rows = dataclasses.replace(self._rows, filters=predicates)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc, unused-ignore]

@@ -23,6 +23,7 @@ from connectors_core.source.predicates import (
     Or,
     Predicate,
     StartsWith,
+    is_comparable,
 )
 from connectors_core.spark.pushdown.plan_tree import PlanTree
 
@@ -151,14 +152,7 @@ class Conditions:
 
     def _comparable(self, node: PlanTree) -> tuple[FieldPath, pa.DataType]:
         field, kind = self._field(node)
-        if not (
-            pa.types.is_signed_integer(kind)
-            or pa.types.is_string(kind)
-            or pa.types.is_boolean(kind)
-            or pa.types.is_date32(kind)
-            or pa.types.is_decimal128(kind)
-            or (pa.types.is_timestamp(kind) and kind.unit == "us")
-        ):
+        if not is_comparable(kind):
             raise _NotTranslated
         return field, kind
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PUSHDOWN_CONF: Final = "spark.connectors.pushdown"
 
+_READ_ELSEWHERE: Final = "Spark keeps rows of it for several queries, or reads none"
 _LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -131,7 +132,9 @@ def _narrowed(
         pushed[uid] = (
             pushed_reader(reader, needs[uid])
             if uid in needs
-            else PushedReader(reader=reader, reason="Spark keeps rows of it for several queries")
+            else PushedReader(
+                reader=reader, reason="Spark keeps rows of it for several queries, or reads none"
+            )
         )
     # Sources are equal if their settings are, so a narrower one can be equal to the original.
     changed = {
