@@ -8,10 +8,11 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 from connector_filesystem import FileSink, FileSource, Format
 from connectors_core import Pipeline
 from connectors_core.spark.carriers import spark_schema
+from connectors_core.spark.pushdown import push_down
 
 FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LINES}
 
@@ -70,14 +72,32 @@ def prepare(root: Path, copies: int) -> Data:
     return Data(root, flights.schema, flights.num_rows * copies)
 
 
-def read(spark: SparkSession, data: Data, kind: str) -> Pair:
-    """Read files into a DataFrame and discard it."""
+def prepare_wide(root: Path, rows: int) -> Data:
+    """Write a Parquet table of 100 columns of numbers, in two files."""
+    shutil.rmtree(root, ignore_errors=True)
+    (root / "parquet").mkdir(parents=True)
+    numbers = np.arange(rows // 2)
+    table = pa.table({f"c{at}": numbers + at for at in range(100)})
+    for copy in range(2):
+        pq.write_table(table, root / "parquet" / f"{copy}.parquet")
+    return Data(root, table.schema, table.num_rows * 2)
+
+
+def read(spark: SparkSession, data: Data, kind: str, columns: Sequence[str] | None = None) -> Pair:
+    """Read files into a DataFrame and discard it.
+
+    With columns, our source reads what a pipeline pushes down to it.
+    """
     path = str(data.root / kind)
+    chosen = list(columns or data.schema.names)
 
     def ours() -> float:
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
-            df = _pipeline(spark, folder).from_source(_source(data, kind), uid="files")
+            pipeline = _pipeline(spark, folder)
+            df = pipeline.from_source(_source(data, kind), uid="files").select(*chosen)
+            if columns is not None:  # a pipeline does this when it starts
+                df = push_down(df, pipeline._frames.batches).df
             df.write.format("noop").mode("overwrite").save()
             return data.rows / (time.monotonic() - began)
 
@@ -86,7 +106,8 @@ def read(spark: SparkSession, data: Data, kind: str) -> Pair:
         if kind == "csv":
             reader = reader.option("header", "true")
         began = time.monotonic()
-        reader.format(kind).load(path).write.format("noop").mode("overwrite").save()
+        rows = reader.format(kind).load(path).select(*chosen)
+        rows.write.format("noop").mode("overwrite").save()
         return data.rows / (time.monotonic() - began)
 
     return Pair(ours, peer)
