@@ -14,7 +14,7 @@ from connectors_core.source.split import ReadLimits
 _PARALLELISM: Final = 16
 
 
-class ReadOptions(Configured, scope="native format", since="1.2.0"):
+class ReadOptions(Configured, scope="native format", since="1.1.0"):
     """The options of a read that a pipeline takes as arguments."""
 
     parallelism: Setting[int] = option(
