@@ -41,7 +41,6 @@ def test_the_examples_of_the_page_run(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_the_examples_of_the_page_run_under_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status")  # Spark Connect needs packages that the core does not
     code = example(tmp_path).replace(
         "builder.getOrCreate()", "builder.remote('local[2]').getOrCreate()"
     )
@@ -72,7 +71,6 @@ def copy():
 
 
 def test_a_declarative_pipeline_reads_and_writes_formats(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status")
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"id": list(range(30))}), tmp_path / "in" / "ids.parquet")
     (tmp_path / "transformations").mkdir()
