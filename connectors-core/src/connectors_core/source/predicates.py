@@ -103,7 +103,25 @@ class Predicate(ABC):
 
 
 @dataclass(frozen=True)
-class Comparison(Predicate):
+class _OfField(Predicate):
+    field: FieldPath
+
+    def fields(self) -> frozenset[FieldPath]:
+        """See `Predicate`."""
+        return frozenset([self.field])
+
+
+@dataclass(frozen=True)
+class _OfConditions(Predicate):
+    conditions: tuple[Predicate, ...]
+
+    def fields(self) -> frozenset[FieldPath]:
+        """See `Predicate`."""
+        return frozenset().union(*(each.fields() for each in self.conditions))
+
+
+@dataclass(frozen=True)
+class Comparison(_OfField):
     """Compares a field with a value.
 
     Attributes:
@@ -112,13 +130,8 @@ class Comparison(Predicate):
         value: A value other than null.
     """
 
-    field: FieldPath
     operator: ComparisonOperator
     value: Any
-
-    def fields(self) -> frozenset[FieldPath]:
-        """See `Predicate`."""
-        return frozenset([self.field])
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """See `Predicate`."""
@@ -148,7 +161,7 @@ class Comparison(Predicate):
 
 
 @dataclass(frozen=True)
-class IsIn(Predicate):
+class IsIn(_OfField):
     """Compares a field with several values.
 
     Attributes:
@@ -156,12 +169,7 @@ class IsIn(Predicate):
         values: Values other than null.
     """
 
-    field: FieldPath
     values: tuple[Any, ...]
-
-    def fields(self) -> frozenset[FieldPath]:
-        """See `Predicate`."""
-        return frozenset([self.field])
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """See `Predicate`."""
@@ -178,18 +186,12 @@ class IsIn(Predicate):
 
 
 @dataclass(frozen=True)
-class IsNull(Predicate):
+class IsNull(_OfField):
     """Is true where a field is null. `Not` of it is true where the field has a value.
 
     Attributes:
         field: The field.
     """
-
-    field: FieldPath
-
-    def fields(self) -> frozenset[FieldPath]:
-        """See `Predicate`."""
-        return frozenset([self.field])
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """See `Predicate`."""
@@ -204,7 +206,7 @@ class IsNull(Predicate):
 
 
 @dataclass(frozen=True)
-class StartsWith(Predicate):
+class StartsWith(_OfField):
     """Compares the start of a text.
 
     Attributes:
@@ -212,12 +214,7 @@ class StartsWith(Predicate):
         prefix: The start.
     """
 
-    field: FieldPath
     prefix: str
-
-    def fields(self) -> frozenset[FieldPath]:
-        """See `Predicate`."""
-        return frozenset([self.field])
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """See `Predicate`."""
@@ -237,18 +234,12 @@ class StartsWith(Predicate):
 
 
 @dataclass(frozen=True)
-class And(Predicate):
+class And(_OfConditions):
     """Is true where all conditions are true.
 
     Attributes:
         conditions: At least one condition.
     """
-
-    conditions: tuple[Predicate, ...]
-
-    def fields(self) -> frozenset[FieldPath]:
-        """See `Predicate`."""
-        return frozenset().union(*(each.fields() for each in self.conditions))
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """See `Predicate`."""
@@ -263,18 +254,12 @@ class And(Predicate):
 
 
 @dataclass(frozen=True)
-class Or(Predicate):
+class Or(_OfConditions):
     """Is true where a condition is true.
 
     Attributes:
         conditions: At least one condition.
     """
-
-    conditions: tuple[Predicate, ...]
-
-    def fields(self) -> frozenset[FieldPath]:
-        """See `Predicate`."""
-        return frozenset().union(*(each.fields() for each in self.conditions))
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """See `Predicate`."""
@@ -316,6 +301,19 @@ class Not(Predicate):
         if isinstance(self.condition, IsNull):
             return f"{_name(self.condition.field)} IS NOT NULL"
         return f"NOT {self.condition}"
+
+
+def type_of_field(schema: pa.Schema, field: FieldPath) -> pa.DataType:
+    """Return the type of a column, or of a field below it."""
+    kind = schema.field(field[0]).type
+    for name in field[1:]:
+        kind = kind.field(name).type
+    return kind
+
+
+def equal_null_safe(field: FieldPath, value: Any) -> Predicate:
+    """Return a condition that is false, and not null, where the field is null."""
+    return And((Not(IsNull(field)), Comparison(field, "=", value)))
 
 
 def is_comparable(kind: pa.DataType) -> bool:

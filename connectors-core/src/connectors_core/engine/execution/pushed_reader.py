@@ -58,7 +58,7 @@ def pushed_reader(reader: ReaderTask, needs: SourceNeeds) -> PushedReader:
 
     Args:
         reader: A reader of all columns and rows.
-        needs: What the query needs.
+        needs: The needs of the query.
     """
     if reader.policy.mode is not RecordPolicyMode.FAIL:
         return PushedReader(
@@ -72,12 +72,14 @@ def pushed_reader(reader: ReaderTask, needs: SourceNeeds) -> PushedReader:
     rows_depend = reader.strategy is not None or reader.evaluator is not None
     reader = replace(reader, filters=needs.filters, row_limit=None if rows_depend else needs.limit)
     reader, read = _projected(reader, columns, needs.fields)
-    used: tuple[Predicate, ...] = ()
+    used: Sequence[Predicate] = ()
     if not rows_depend:
-        reader, used = _filtered(reader)
+        if reader.filters and isinstance(reader.source, SupportsFilterPushDown):
+            source, used = reader.source.apply_filters(reader.filters)
+            reader = replace(reader, source=source)
         if reader.row_limit is not None and isinstance(reader.source, SupportsLimitPushDown):
             reader = replace(reader, source=reader.source.apply_limit(reader.row_limit))
-    return PushedReader(reader=reader, read=read, used=used)
+    return PushedReader(reader=reader, read=read, used=tuple(used))
 
 
 def _columns_of(schema: pa.Schema, fields: frozenset[FieldPath]) -> tuple[str, ...]:
@@ -131,13 +133,3 @@ def _outermost(column: pa.Field, paths: set[FieldPath]) -> list[FieldPath]:
     return sorted(
         path for path in paths if not any(path[:end] in paths for end in range(1, len(path)))
     )
-
-
-def _filtered(reader: ReaderTask) -> tuple[ReaderTask, tuple[Predicate, ...]]:
-    """Let the source skip rows."""
-    used: list[Predicate] = []
-    if reader.filters and isinstance(reader.source, SupportsFilterPushDown):
-        source, used_by_source = reader.source.apply_filters(reader.filters)
-        reader = replace(reader, source=source)
-        used += used_by_source
-    return reader, tuple(used)

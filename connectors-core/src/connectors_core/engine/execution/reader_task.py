@@ -297,7 +297,6 @@ class _SplitReading:
     stopped: bool = False
     finished: bool = False
     ended: bool = False
-    excluded: bool = False
     head: int | None = None
 
     @property
@@ -349,7 +348,6 @@ class _EntryReading:
                 quota=None,
                 finished=True,
                 touched=True,
-                excluded=True,
             )
         strategy = self._task.strategy
         quota = None if pins is None else self._quota(pins.get(planned.split_id))

@@ -48,14 +48,14 @@ def with_narrower_parts(
 
     def rebuilt(node: PlanNode) -> Any:
         replacement = narrower(node)
-        children = (
-            [rebuilt(child) for child in node.children]
-            if replacement is None
-            else [rewrite.widened(*replacement, node.java.output())]
-        )
-        if all(new is old.java for new, old in zip(children, node.children, strict=False)):
-            return node.java
-        return node.java.withNewChildren(rewrite.sequence(children))
+        if replacement is not None:
+            parts = [rewrite.widened(*replacement, node.java.output())]
+        else:
+            children = node.children
+            parts = [rebuilt(child) for child in children]
+            if all(part is child.java for part, child in zip(parts, children, strict=True)):
+                return node.java
+        return node.java.withNewChildren(rewrite.sequence(parts))
 
     plan = rebuilt(analyzed_plan(df))
     return DataFrame(rewrite.dataset_of(plan), spark)

@@ -4,31 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as spark  # type: ignore[attr-defined, unused-ignore]
 
 from connectors_core.source.predicates import (
-    And,
     Comparison,
-    ComparisonOperator,
     FieldPath,
     IsIn,
     IsNull,
     Not,
     Predicate,
     StartsWith,
+    equal_null_safe,
     is_comparable,
+    type_of_field,
 )
-
-_COMPARISONS: Final[dict[str, ComparisonOperator]] = {
-    "EqualTo": "=",
-    "LessThan": "<",
-    "LessThanOrEqual": "<=",
-    "GreaterThan": ">",
-    "GreaterThanOrEqual": ">=",
-}
+from connectors_core.spark.pushdown.conditions import COMPARISONS
 
 
 def predicates_of(filters: Iterable[spark.Filter], schema: pa.Schema) -> tuple[Predicate, ...]:
@@ -51,7 +44,7 @@ def _predicate(each: Any, schema: pa.Schema) -> Predicate | None:
     if kind in ("IsNull", "IsNotNull"):
         return IsNull(field) if kind == "IsNull" else Not(IsNull(field))
     values = list(each.value) if kind == "In" else [each.value]
-    type_of = _type_of(field, schema)
+    type_of = type_of_field(schema, field)
     try:
         converted = [pa.scalar(value, type_of).as_py() for value in values]
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -63,13 +56,6 @@ def _predicate(each: Any, schema: pa.Schema) -> Predicate | None:
     if kind == "StringStartsWith":
         return StartsWith(field, converted[0])
     if kind == "EqualNullSafe":
-        return And((Not(IsNull(field)), Comparison(field, "=", converted[0])))
-    operator = _COMPARISONS.get(kind)
+        return equal_null_safe(field, converted[0])
+    operator = COMPARISONS.get(kind)
     return None if operator is None else Comparison(field, operator, converted[0])
-
-
-def _type_of(field: FieldPath, schema: pa.Schema) -> pa.DataType:
-    kind = schema.field(field[0]).type
-    for name in field[1:]:
-        kind = kind.field(name).type
-    return kind

@@ -23,11 +23,13 @@ from connectors_core.source.predicates import (
     Or,
     Predicate,
     StartsWith,
+    equal_null_safe,
     is_comparable,
+    type_of_field,
 )
 from connectors_core.spark.pushdown.plan_tree import PlanTree
 
-_COMPARISONS: Final[Mapping[str, ComparisonOperator]] = {
+COMPARISONS: Final[Mapping[str, ComparisonOperator]] = {
     "EqualTo": "=",
     "LessThan": "<",
     "LessThanOrEqual": "<=",
@@ -124,12 +126,12 @@ class Conditions:
                 return StartsWith(field, self._value(node.children[1], kind))
             case "EqualNullSafe":
                 equal = self._comparison("=", *node.children)
-                return And((Not(IsNull(equal.field)), equal))
+                return equal_null_safe(equal.field, equal.value)
             case "AttributeReference" | "GetStructField":
                 return Comparison(self._comparable(node)[0], "=", True)
-        if node.kind not in _COMPARISONS:
+        if node.kind not in COMPARISONS:
             raise _NotTranslated
-        return self._comparison(_COMPARISONS[node.kind], *node.children)
+        return self._comparison(COMPARISONS[node.kind], *node.children)
 
     def _comparison(
         self, operator: ComparisonOperator, left: PlanTree, right: PlanTree
@@ -145,10 +147,7 @@ class Conditions:
             raise _NotTranslated
         column, path = reference
         field = (self.names[column], *path)
-        kind = self.types.field(field[0]).type
-        for name in path:
-            kind = kind.field(name).type
-        return field, kind
+        return field, type_of_field(self.types, field)
 
     def _comparable(self, node: PlanTree) -> tuple[FieldPath, pa.DataType]:
         field, kind = self._field(node)

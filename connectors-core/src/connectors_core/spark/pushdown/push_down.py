@@ -83,7 +83,7 @@ def push_down(df: DataFrame, sources: Mapping[str, PushableSource]) -> Pushdown:
             own_columns=[HEARTBEAT_COLUMN],
             time_zone=lambda: shown_time_zone(spark),
         )
-    except (KeyError, LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         # The query is as correct without it. A plan of an unknown form must not prevent it.
         _LOGGER.warning("nothing is pushed down to sources: the plan of the query: %r", error)
         return Pushdown(df, reason="the plan of the query has an unknown form")
@@ -132,9 +132,7 @@ def _narrowed(
         pushed[uid] = (
             pushed_reader(reader, needs[uid])
             if uid in needs
-            else PushedReader(
-                reader=reader, reason="Spark keeps rows of it for several queries, or reads none"
-            )
+            else PushedReader(reader=reader, reason=_READ_ELSEWHERE)
         )
     # Sources are equal if their settings are, so a narrower one can be equal to the original.
     changed = {
