@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from connector_elasticsearch.documents import MetadataColumn
+from connectors_core.schema import narrowed_schema, widened_column
 from connectors_core.source import FieldPath
 
 __all__ = ["Projection"]
@@ -54,7 +55,7 @@ class Projection:
         }
         return cls(
             schema=pa.schema(kept),
-            read=pa.schema(list(_cut(kept, paths))),
+            read=narrowed_schema(pa.schema(kept), sorted(paths)),
             paths=tuple(sorted(".".join(path) for path in paths)),
             metadata_columns=tuple(each for each in metadata_columns if each[1] in names),
         )
@@ -73,7 +74,8 @@ class Projection:
             return rows
         at = len(self.schema)
         columns = [
-            _widened(rows.column(number), field.type) for number, field in enumerate(self.schema)
+            widened_column(rows.column(number), field.type)
+            for number, field in enumerate(self.schema)
         ]
         schema = pa.schema([*self.schema, *list(rows.schema)[at:]])
         return pa.RecordBatch.from_arrays([*columns, *rows.columns[at:]], schema=schema)
@@ -84,27 +86,6 @@ def _can_be_cut(kind: pa.DataType) -> bool:
         field.nullable and (_can_be_cut(field.type) or not pa.types.is_struct(field.type))
         for field in kind.fields
     )
-
-
-def _cut(fields: Iterable[pa.Field], paths: Collection[FieldPath]) -> Iterator[pa.Field]:
-    for field in fields:
-        below = {path[1:] for path in paths if path[0] == field.name}
-        if () in below:
-            yield field
-        elif below:
-            yield field.with_type(pa.struct(list(_cut(field.type.fields, below))))
-
-
-def _widened(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    if values.type.equals(kind):
-        return values
-    children = [
-        pa.nulls(len(values), field.type)
-        if values.type.get_field_index(field.name) < 0
-        else _widened(values.field(field.name), field.type)
-        for field in kind.fields
-    ]
-    return pa.StructArray.from_arrays(children, fields=kind.fields, mask=values.is_null())
 
 
 def _has_decimals(kind: pa.DataType) -> bool:

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.source.projection import leaf_paths
 from connector_filesystem.source.row_groups import RowGroupFilter
 from connector_filesystem.source.split import Damaged, Position
 from connector_filesystem.source.text import Parsed
@@ -147,7 +146,7 @@ class ParquetSplitFile:
             path
             for each in wanted
             for path in (
-                leaf_paths(pa.schema([each]))
+                _leaf_paths(pa.schema([each]))
                 if pa.types.is_struct(self.schema.field(each.name).type)
                 else [each.name]
             )
@@ -280,3 +279,14 @@ def _begin(group: Any) -> int:
     dictionary = column.dictionary_page_offset
     data = int(column.data_page_offset)
     return min(int(dictionary), data) if dictionary else data
+
+
+def _leaf_paths(schema: pa.Schema) -> list[str]:
+    """Return the dotted paths of the columns, or of the fields of narrowed structs."""
+
+    def paths(name: str, kind: pa.DataType) -> list[str]:
+        if not pa.types.is_struct(kind):
+            return [name]
+        return [path for each in kind for path in paths(f"{name}.{each.name}", each.type)]
+
+    return [path for each in schema for path in paths(each.name, each.type)]

@@ -24,7 +24,6 @@ from connector_filesystem.source.errors import SchemaChangedError, check_unchang
 from connector_filesystem.source.parquet import ParquetSplitFile, changed_types, isolating_rows
 from connector_filesystem.source.parsers import CsvParser, JsonParser, TextParser
 from connector_filesystem.source.paths import PathColumns
-from connector_filesystem.source.projection import narrowed, widened
 from connector_filesystem.source.split import (
     Damaged,
     FileChunk,
@@ -42,6 +41,7 @@ from connector_filesystem.source.text import (
 )
 from connectors_core.errors import ConfigurationError, ConnectorError, FatalError
 from connectors_core.records import BadRecord
+from connectors_core.schema import narrowed_schema, widened_column
 from connectors_core.source import FieldPath, Predicate, SourceOutput, SourceReaderContext
 from connectors_core.source.base import (
     RecordEmitter,
@@ -106,7 +106,7 @@ class ReadSettings:
         """The columns to decode: at least one, because a file without columns shows no rows."""
         if self.fields is None:
             return self.data_schema
-        wanted = narrowed(self.data_schema, self.fields)
+        wanted = narrowed_schema(self.data_schema, self.fields)
         return wanted if wanted.names else pa.schema([self.data_schema.field(0)])
 
     def constants_of(self, split: FileSplit) -> dict[str, Any]:
@@ -407,7 +407,7 @@ class _SplitReading:
             batch = batch.select([each.name for each in columns])
             for at, each in enumerate(columns):
                 if not batch.column(at).type.equals(each.type):
-                    batch = batch.set_column(at, each, widened(batch.column(at), each.type))
+                    batch = batch.set_column(at, each, widened_column(batch.column(at), each.type))
         return self._columns.append_to(batch, schema)
 
     def _chunk(self, item: _Item | int, remaining: int) -> FileChunk:

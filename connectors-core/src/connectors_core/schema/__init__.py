@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         nullable_column,
         nullable_type,
     )
+    from connectors_core.schema.projections import narrowed_schema, widened_column
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -30,6 +31,7 @@ else:
                 "nullable_column",
                 "nullable_type",
             ),
+            "connectors_core.schema.projections": ("narrowed_schema", "widened_column"),
         },
     )
 
@@ -40,7 +42,9 @@ __all__ = [
     "cast_column",
     "is_any_list",
     "map_entries",
+    "narrowed_schema",
     "nullable_column",
     "nullable_type",
     "parse_schema",
+    "widened_column",
 ]
