@@ -190,7 +190,8 @@ class PipelineFrames:
                 batches, has no sink, or was started before.
         """
         self.registered.check_complete()
-        check_stable(self.sinks, self.lookups.values())
+        if self.lookups:
+            check_stable(self.sinks, self.lookups.values())
         streaming = [*self.streams, *(sink.uid for sink in self.sinks if sink.df.isStreaming)]
         if streaming and self.batches:
             raise ConfigurationError(
@@ -321,6 +322,8 @@ class PipelineFrames:
 
     def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:
         """Return the lookups that these jobs use."""
+        if not self.lookups:
+            return []
         used = {uid for job in jobs for sink in job.sinks for uid in lookups_of(sink.df)}
         return [lookup for uid, lookup in self.lookups.items() if uid in used]
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the executors before the first batch."""
+"""Checks the executors before the first batch of an application."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from connectors_core.spark.failures import short_cause
 from connectors_core.spark.workers import workers_differ
 
 PACKAGES = ("connectors-core", "pyarrow")
+
+# The state locations that the executors of an application have proved to share with its driver.
+_proved: set[tuple[str, str]] = set()
 
 
 def versions() -> dict[str, str]:
@@ -35,6 +39,9 @@ def versions() -> dict[str, str]:
 def probe_executors(spark: SparkSession, store: StateStore) -> None:
     """Check the versions and the state location in every executor slot.
 
+    An application whose executors passed is not checked again. On a local master, executors are
+    threads of the driver's JVM and share its files, so one state location stands for all.
+
     Args:
         spark: The session.
         store: The state location. The driver must see the files that executors write there.
@@ -43,7 +50,12 @@ def probe_executors(spark: SparkSession, store: StateStore) -> None:
         StateLocationError: Executors write to a location that the driver does not see.
         ConfigurationError: Driver and executors have different versions.
     """
-    slots = spark.sparkContext.defaultParallelism
+    context = spark.sparkContext
+    local = re.fullmatch(r"local(\[.*\])?", context.master) is not None
+    key = (context.applicationId, "" if local else str(store))
+    if key in _proved:
+        return
+    slots = context.defaultParallelism
     folder = f"probe/{uuid.uuid4().hex}"
     probes = spark.range(0, slots, 1, slots).mapInArrow(
         _Probe(store, folder), "name string, versions binary"
@@ -76,6 +88,7 @@ def probe_executors(spark: SparkSession, store: StateStore) -> None:
                 hint="use one environment for both (spark.pyspark.python, spark.archives); run "
                 "`connectors doctor` to compare them",
             )
+    _proved.add(key)
 
 
 @dataclass(frozen=True)
