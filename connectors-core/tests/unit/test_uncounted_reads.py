@@ -148,6 +148,14 @@ def test_event_times_come_from_all_rows():
     assert [each.rows for each in report_of(task, whole(source)).splits] == [12, 9]
 
 
+def test_a_restart_with_event_times_reads_what_was_not_counted():
+    source = QueriedSource(TIMES, traits=SplitTraits(ordered=True))
+    task = task_of(source, LATE)
+    read(task, whole(source))
+    timed = replace(task, source=source, filters=(), strategy=MONOTONOUS)
+    assert read(timed, whole(source)) == rows_with(None)
+
+
 def test_a_read_without_conditions_counts_all_rows():
     source = QueriedSource(TIMES)
     task = task_of(source)

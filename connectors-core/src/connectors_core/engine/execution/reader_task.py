@@ -371,9 +371,10 @@ class _EntryReading:
         """
         if pin is None:
             return 0
+        source = self._task.source
         uncounted = pin.finished and not pin.ended and pin.rows == 0
-        able = isinstance(self._task.source, SupportsFilterPushDown | SupportsPartitionPushDown)
-        return None if uncounted and able and self._ends_are_known() else pin.rows
+        able = isinstance(source, SupportsFilterPushDown | SupportsPartitionPushDown)
+        return None if uncounted and able and source.split_traits().end else pin.rows
 
     def _finishes_unread(self) -> bool:
         """Whether a split can be finished without reading it, because of its constant columns."""
