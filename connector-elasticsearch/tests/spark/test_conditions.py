@@ -160,7 +160,5 @@ def test_documents_of_an_index_whose_mapping_is_not_known_are_found(
     assert asking is not None
     server.request("PUT", f"/{index}-2", {"mappings": {"dynamic": False}})
     for name, identifier, number in (("1", "a", 5), ("1", "b", 6), ("2", "c", 5)):
-        server.request(
-            "PUT", f"/{index}-{name}/_doc/{identifier}?refresh=true", {"number": number}
-        )
+        server.request("PUT", f"/{index}-{name}/_doc/{identifier}?refresh=true", {"number": number})
     assert sorted(rows_of(asking)["_id"].to_pylist()) == ["a", "c"]

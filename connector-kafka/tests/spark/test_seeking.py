@@ -28,7 +28,7 @@ ABORTED = 4
 
 
 def write(broker: KafkaBroker, topic: str, *, transactions: bool) -> None:
-    """Write one record in each batch. A transaction takes two offsets, the second for its marker."""
+    """Write one record in each batch. The marker of a transaction takes an offset, too."""
     producer = KafkaProducer(
         bootstrap_servers=broker.internal_servers,
         transactional_id=f"id-{topic}" if transactions else None,

@@ -218,7 +218,7 @@ def _fits(value: Any, definition: Mapping[str, Any]) -> bool:
     bits = _BITS.get(definition["type"])
     if bits is None:
         return isinstance(value, bool)
-    return -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) and abs(value) < _LARGEST
+    return bool(-(2 ** (bits - 1)) <= value < 2 ** (bits - 1) and abs(value) < _LARGEST)
 
 
 def _within(path: str, low: datetime | None, high: datetime | None) -> Condition | None:

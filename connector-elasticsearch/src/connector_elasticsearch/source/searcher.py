@@ -60,7 +60,7 @@ class SearchSettings:
         keep_alive: How long the server keeps the point in time after a request.
         retry_timeout: How long to retry a request after temporary errors.
         projection: The columns that a query needs, or None for all.
-        condition: Finds the documents that a query needs, or None for all. It applies to pages only.
+        condition: Finds the documents of pages that a query needs, or None for all.
     """
 
     connection: ElasticsearchConnection
@@ -89,7 +89,7 @@ class SearchSettings:
         parts = [each for each in (self.query, self.condition) if each is not None]
         if len(parts) > 1:
             return {"query": {"bool": {"filter": parts}}}
-        return {"query": part for part in parts}
+        return {"query": parts[0]} if parts else {}
 
     def decoder(self) -> DocumentDecoder:
         """The decoder of documents."""
