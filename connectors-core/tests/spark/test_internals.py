@@ -64,6 +64,8 @@ CLASSES = {
     "org.apache.hadoop.fs.Path": {"getFileSystem"},
     "org.apache.spark.api.python.PythonUtils": {"toSeq"},
     "org.apache.spark.sql.Encoders": {"STRING"},
+    "org.apache.spark.sql.catalyst.expressions.InSet": {"child", "children", "hset"},
+    "org.apache.spark.sql.catalyst.plans.logical.Filter": {"condition"},
     "org.apache.spark.status.api.v1.JobData": {"jobTags"},
     "org.apache.spark.status.api.v1.StageData": {"attemptId", "status"},
     "org.apache.spark.status.api.v1.TaskData": {"attempt", "errorMessage", "index"},

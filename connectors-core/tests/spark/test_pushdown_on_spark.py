@@ -11,8 +11,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lookup_scenarios
 import pyarrow as pa
 import pytest
+from lookup_scenarios import Function, Table
 from pipeline_support import BASE, SECOND, counts, new_pipeline, travel_with_closures
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -25,6 +27,7 @@ from connectors_core import (
     RecordPolicy,
     WatermarkStrategy,
 )
+from connectors_core.lookup import LookupFunctionProvider
 from connectors_core.spark.pushdown import PUSHDOWN_CONF, push_down
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, injected
@@ -35,8 +38,10 @@ if TYPE_CHECKING:
     from connectors_core import Pipeline
 
 travel_with_closures(__name__)
+travel_with_closures(lookup_scenarios.__name__)
 BATCH: dict[str, Any] = {"streaming": None}
 COUNT = 60
+MANY = range(11, 40)
 OMITTED = {3, 7, 22, 27, 43}
 START = datetime.fromtimestamp(BASE / SECOND, UTC)
 SCHEMA = pa.schema(
@@ -116,6 +121,30 @@ QUERIES: dict[str, tuple[Callable[[DataFrame], DataFrame], set[str], set[str]]] 
         lambda df: df.where("s in ('s1', 's3') or s like 's4%'").select("n"),
         {"n", "s"},
         {"(s IN ('s1', 's3') OR s STARTS WITH 's4')"},
+    ),
+    "many values": (
+        lambda df: df.where(
+            F.col("n").isin(*MANY)
+            & F.col("s").isin(*(f"s{n - 11}" for n in MANY))
+            & F.col("d").isin(*(date(2024, 1, 1) + timedelta(days=n) for n in MANY))
+            & F.col("t").isin(*(START + timedelta(minutes=n) for n in MANY))
+            & (F.col("money").isin(*(Decimal(n) / 4 for n in MANY)) | F.col("b"))
+            & ~F.col("i").isin(*(n + 5 for n in MANY))
+        ).select("n"),
+        {"n", "s", "d", "t", "money", "b", "i"},
+        {
+            f"n IN ({', '.join(map(str, MANY))})",
+            f"s IN ({', '.join(sorted(f'{chr(39)}s{n - 11}{chr(39)}' for n in MANY))})",
+            f"d IN ({', '.join(str(date(2024, 1, 1) + timedelta(days=n)) for n in MANY)})",
+            f"t IN ({', '.join(str(START + timedelta(minutes=n)) for n in MANY)})",
+            f"(money IN ({', '.join(f'{n / 4:.2f}' for n in MANY)}) OR b = True)",
+            f"NOT i IN ({', '.join(str(n + 5) for n in MANY)})",
+        },
+    ),
+    "many values and null": (
+        lambda df: df.where(f"n in (null, {', '.join(map(str, MANY))})").select("n"),
+        {"n"},
+        set(),
     ),
     "nulls": (
         lambda df: df.where("s is null or not (i <=> 3)").select("n"),
@@ -235,17 +264,45 @@ def test_a_batch_query_gets_what_it_needs(spark: SparkSession, tmp_path: Path, n
     assert found["columns"] == columns
     assert found["conditions"] == conditions
     assert found["limit"] == (COUNT if name == "limit" else None)
-    pushed = push_down(df, pipeline._frames.batches).df
+    pushed = push_down(df, pipeline._frames.batches, {}).df
     assert Counter(map(str, pushed.collect())) == Counter(map(str, df.collect()))
 
 
-@pytest.mark.parametrize("name", ["numbers", "nested fields", "random", "union"])
+@pytest.mark.parametrize("name", ["numbers", "many values", "nested fields", "union"])
 def test_a_streaming_query_gets_what_it_needs(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     query, columns, conditions = {**QUERIES, "union": UNION}[name]
     found = check_same_rows(spark, tmp_path, query)
     assert (found["columns"], found["conditions"]) == (columns, conditions)
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_a_lookup_needs_its_keys_and_what_the_query_uses(
+    spark: SparkSession, tmp_path: Path, how: Any
+) -> None:
+    table, found = Table(LookupFunctionProvider(Function())), {}
+    for value in ("true", "false"):
+        with pushing(spark, value):
+            streaming = None if how == "left" else True
+            pipeline = new_pipeline(spark, tmp_path / value, streaming=streaming)
+            rows = rows_of(pipeline)
+            for name in ("first", "second"):
+                rows = pipeline.lookup_join(
+                    rows, table, uid=name, on={"n": "key"}, how=how, columns={"value": name}
+                )
+            rows = rows.where("i > 2 and n < 40 and first is not null")
+            sink = DirectorySink(tmp_path / value / "out")
+            pipeline.sink_to(rows.select("nested.a", "s", "second"), sink, uid="out")
+            if value == "true":
+                explanation = explained(pipeline)
+            assert pipeline.run()
+            found[value] = Counter(map(str, sink.read().to_pylist()))
+    assert found["true"] == found["false"]
+    assert found["true"]
+    assert explanation["columns"] == {"n", "i", "s", "nested"}
+    conditions = {"n IS NOT NULL", "i IS NOT NULL", "n < 40", "i > 2"}
+    assert explanation["conditions"] == conditions
 
 
 def test_a_driven_watermark_stays_the_same(spark: SparkSession, tmp_path: Path) -> None:

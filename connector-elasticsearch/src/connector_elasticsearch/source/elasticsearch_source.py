@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.documents import Layout
+from connector_elasticsearch.source.conditions import Condition, condition_of
 from connector_elasticsearch.source.enumerator import (
     SliceEnumerator,
     SliceEnumeratorState,
@@ -27,10 +28,12 @@ from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
     FieldPath,
+    Predicate,
     Source,
     SourceReaderContext,
     SplitEnumeratorContext,
     SplitTraits,
+    SupportsFilterPushDown,
     SupportsLimitPushDown,
     SupportsProjectionPushDown,
 )
@@ -46,6 +49,7 @@ class ElasticsearchSource(
     ElasticsearchSourceOptions,
     Source[SliceSplit, SliceEnumeratorState],
     SupportsConnectionCheck,
+    SupportsFilterPushDown,
     SupportsLimitPushDown,
     SupportsProjectionPushDown,
 ):
@@ -67,6 +71,8 @@ class ElasticsearchSource(
         self._documents = self.selection(self.retry_timeout)
         self._projection: Projection | None = None
         self._rows_of_page = self.page_size
+        self._condition: Condition | None = None
+        self._counts = True
 
     def boundedness(self) -> Boundedness:
         """Bounded: one point in time."""
@@ -102,6 +108,23 @@ class ElasticsearchSource(
         """Request no more documents at a time."""
         made = copy.copy(self)
         made._rows_of_page = max(1, min(self._rows_of_page, limit))
+        return made
+
+    def apply_filters(self, filters: Sequence[Predicate]) -> tuple[Self, Sequence[Predicate]]:
+        """Translate the conditions whose documents the server finds with certainty."""
+        if self.limit is not None:  # it counts all documents
+            return self, ()
+        layout = self._documents.layout
+        made = copy.copy(self)
+        made._condition, used = condition_of(filters, layout.schema, layout.mappings)
+        return made, used
+
+    def without_counts(self) -> Self | None:
+        """Let the server select the documents. It does not tell how many it leaves out."""
+        if self._condition is None:
+            return None
+        made = copy.copy(self)
+        made._counts = False
         return made
 
     def check_connection(self, timeout: float) -> None:
@@ -155,6 +178,7 @@ class ElasticsearchSource(
             keep_alive=self.keep_alive,
             retry_timeout=documents.retry_timeout,
             projection=self._projection,
+            condition=None if self._counts else self._condition,
         )
 
     def _slice_field(self, layout: Layout) -> str | None:

@@ -28,6 +28,7 @@ from connector_elasticsearch.documents import (
     moments_of,
 )
 from connector_elasticsearch.errors import ElasticsearchRequestError
+from connector_elasticsearch.source.conditions import Condition
 from connector_elasticsearch.source.errors import PointInTimeLostError
 from connector_elasticsearch.source.projection import Projection
 from connector_elasticsearch.source.split import SliceSplit
@@ -59,6 +60,7 @@ class SearchSettings:
         keep_alive: How long the server keeps the point in time after a request.
         retry_timeout: How long to retry a request after temporary errors.
         projection: The columns that a query needs, or None for all.
+        condition: Finds the documents of pages that a query needs, or None for all.
     """
 
     connection: ElasticsearchConnection
@@ -74,11 +76,20 @@ class SearchSettings:
     keep_alive: timedelta
     retry_timeout: timedelta
     projection: Projection | None = None
+    condition: Condition | None = field(default=None, hash=False)
 
     @property
     def kept(self) -> str:
         """The keep-alive time of the point in time, in Elasticsearch's notation."""
         return f"{self.keep_alive // timedelta(milliseconds=1)}ms"
+
+    @property
+    def queried(self) -> dict[str, Any]:
+        """The part of a search body that selects the documents of pages."""
+        parts = [each for each in (self.query, self.condition) if each is not None]
+        if len(parts) > 1:
+            return {"query": {"bool": {"filter": parts}}}
+        return {"query": parts[0]} if parts else {}
 
     def decoder(self) -> DocumentDecoder:
         """The decoder of documents."""
@@ -147,7 +158,7 @@ class Searcher:
         body = {
             "track_total_hits": False,
             "sort": [settings.sort_field or "_shard_doc"],
-            **({} if settings.query is None else {"query": settings.query}),
+            **settings.queried,
             **documents,
         }
         wanted = [*decoder.hit_names, "sort"]

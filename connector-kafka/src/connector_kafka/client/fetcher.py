@@ -207,6 +207,12 @@ class Fetcher:
                 if key in self._reads:
                     self._reads[key].paused = paused
 
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], milliseconds: int
+    ) -> dict[TopicPartition, int]:
+        """Return the first offsets whose timestamps are not before a time; see `Cluster`."""
+        return Cluster(self._wire).offsets(partitions, milliseconds)
+
     def poll(self) -> Iterator[Fetched]:
         """Wait for data or a call to :meth:`wake_up`, then yield the available results.
 

@@ -68,6 +68,21 @@ class PollingFetcher:
         """Exclude these keys from the next polls, or include them again."""
         self._paused = (self._paused | set(pause)) - set(resume)
 
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], milliseconds: int
+    ) -> dict[TopicPartition, int]:
+        """Return the first offsets whose timestamps are not before a time."""
+        times = dict.fromkeys(map(_of_client, partitions), milliseconds)
+        try:
+            found = self._opened().offsets_for_times(times)
+        except kafka_errors.KafkaError as exc:
+            raise error_of_exception(exc, "seeking") from exc
+        return {
+            TopicPartition(each.topic, each.partition): at.offset
+            for each, at in found.items()
+            if at is not None
+        }
+
     def poll(self) -> Iterator[Fetched]:
         """Wait for data or a call to :meth:`wake_up`, then yield the available results."""
         yield from self._begin()

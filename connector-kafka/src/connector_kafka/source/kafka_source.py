@@ -13,6 +13,7 @@ import pyarrow as pa
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import CONSUMER_PROPERTIES, GROUP_ID, ClientConfig
 from connector_kafka.client.fetcher import FetchSettings
+from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.enumerator import (
     EnumerationSettings,
     KafkaEnumerator,
@@ -91,6 +92,7 @@ class KafkaSource(
             given[GROUP_ID.key] = self.group_id
         fetch, policy = self.fetch, self.on_data_loss.value
         self._layout = self.deserialization.layout
+        self._bounds = Bounds()
         self._enumeration = EnumerationSettings(
             config=ClientConfig.of(given, CONSUMER_PROPERTIES),
             subscription=Subscription(
@@ -164,7 +166,12 @@ class KafkaSource(
     def create_reader(self, context: SourceReaderContext) -> KafkaSourceReader:
         """Create a reader for all partitions of a task."""
         return KafkaSourceReader(
-            context, self._enumeration.config, self._fetching, self._layout, self.fetch.api
+            context,
+            self._enumeration.config,
+            self._fetching,
+            self._layout,
+            self.fetch.api,
+            self._bounds,
         )
 
     def split_serializer(self) -> VersionedSerializer[KafkaPartitionSplit]:
@@ -186,10 +193,22 @@ class KafkaSource(
     def apply_filters(self, filters: Sequence[Predicate]) -> tuple[Self, Sequence[Predicate]]:
         """Decode no records before and after those with the wanted offsets or timestamps.
 
-        The reader still fetches them, because only their number keeps positions exact.
+        The reader still fetches them where their number keeps positions exact.
         """
         layout = self._layout.filtered(filters)
         return self._with(layout), layout.conditions
+
+    def without_counts(self) -> Self | None:
+        """Let the reader seek to the wanted offsets, and stop after them.
+
+        Not after a loss of records that the source tolerates, because the reader reports it.
+        """
+        bounds = self._layout.bounds
+        if bounds == Bounds() or self.on_data_loss is not DataLossPolicy.FAIL:
+            return None
+        made = copy.copy(self)
+        made._bounds = bounds
+        return made
 
     def partition_of(self, split: Any) -> Mapping[str, Any]:
         """Return the topic, the partition, and the range of offsets, if they are columns."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connector_kafka.fields import ValueFields
+from connector_kafka.source.bounds import Bounds, bounds_of
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import DecodingFormat
 from connectors_core.source import Predicate
@@ -221,6 +222,14 @@ class RecordLayout:
         known = {(name,) for field, name in self.metadata if field in _BEFORE_DECODING}
         usable = tuple(each for each in conditions if each.fields() <= known)
         return replace(self, conditions=usable)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The offsets outside of which the conditions exclude all records."""
+        names = dict(self.metadata)
+        return bounds_of(
+            self.conditions, offset=names.get("offset"), timestamp=names.get("timestamp")
+        )
 
     @property
     def fetched_columns(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -10,6 +11,8 @@ from typing import Final
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.fetch_api import FetchApi, open_fetcher
 from connector_kafka.client.fetcher import Fetched, FetchSettings, PartitionRange
+from connector_kafka.client.metadata import TopicPartition
+from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.layout import Damaged, RecordLayout
 from connector_kafka.source.split import (
     KafkaPartitionSplit,
@@ -17,6 +20,7 @@ from connector_kafka.source.split import (
     OffsetsLost,
     PartitionPaused,
 )
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.metrics import SourceMetric
 from connectors_core.records import BadRecord
 from connectors_core.source import (
@@ -32,7 +36,10 @@ from connectors_core.source import (
 
 __all__ = ["KafkaSourceReader"]
 
+_logger = logging.getLogger(__name__)
+
 _NOTHING: Final[RecordsBySplits[Fetched]] = RecordsBySplits()
+_NO_LATER_RECORD: Final = 2**63 - 1
 
 
 class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
@@ -42,10 +49,15 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
         config: Properties of the client.
         settings: The settings for reading.
         api: The API for reading records.
+        bounds: The offsets outside of which no record needs to be read.
     """
 
-    def __init__(self, config: ClientConfig, settings: FetchSettings, api: FetchApi) -> None:
+    def __init__(
+        self, config: ClientConfig, settings: FetchSettings, api: FetchApi, bounds: Bounds
+    ) -> None:
         self._fetcher = open_fetcher(config, settings, api)
+        self._bounds = bounds
+        self._stops: dict[str, int] = {}  # of the splits whose range is narrower than planned
         self._came: Iterator[Fetched] = iter(())
 
     def fetch(self) -> RecordsBySplits[Fetched]:
@@ -56,6 +68,8 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
             fetched = next(self._came, None)
         if fetched is None:
             return _NOTHING
+        if fetched.finished and fetched.key in self._stops:
+            fetched = replace(fetched, next_offset=self._stops.pop(fetched.key))
         records = [(fetched.key, fetched)]
         if fetched.lost is not None:  # a finished split has no position to identify it
             records.append((fetched.key, replace(fetched, lost=None, resume_at=None)))
@@ -64,16 +78,45 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
 
     def handle_splits_changes(self, change: SplitsAddition[KafkaPartitionSplit]) -> None:
         """Add partitions."""
-        self._fetcher.add(
-            PartitionRange(
-                key=split.split_id,
-                partition=split.topic_partition,
-                topic_id=split.topic_id,
-                start=split.offset,
-                stop=split.stop,
-            )
-            for split in change.splits
+        sought = self._sought([each for each in change.splits if each.stop is not None])
+        self._fetcher.add(self._range(split, sought) for split in change.splits)
+
+    def _range(
+        self, split: KafkaPartitionSplit, sought: Mapping[TopicPartition, int]
+    ) -> PartitionRange:
+        """Return the offsets to fetch of a split, at least one unless all are excluded.
+
+        The fetch of the last one shows that the range still exists.
+        """
+        start, stop, bounds = split.offset, split.stop, self._bounds
+        if stop is not None and not split.pauses and bounds != Bounds():
+            self._stops[split.split_id] = stop
+            if bounds.last is not None:
+                stop = max(start, min(stop, bounds.last + 1))
+            first = max(start, bounds.first or 0, sought.get(split.topic_partition, 0))
+            start = max(start, min(first, stop - 1))
+        return PartitionRange(
+            key=split.split_id,
+            partition=split.topic_partition,
+            topic_id=split.topic_id,
+            start=start,
+            stop=stop,
         )
+
+    def _sought(self, splits: Sequence[KafkaPartitionSplit]) -> dict[TopicPartition, int]:
+        """Return the first offsets whose timestamps are not too early."""
+        since = self._bounds.since
+        partitions = {each.topic_partition for each in splits if not each.pauses}
+        if since is None or not partitions:
+            return {}
+        try:
+            found = self._fetcher.offsets_at(partitions, since)
+        except RetryableError:
+            raise
+        except ConnectorError as error:  # old message formats have no timestamps
+            _logger.warning("the reader fetches all records: %s", error)
+            return {}
+        return {each: found.get(each, _NO_LATER_RECORD) for each in partitions}
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
         """Exclude these partitions from the next fetches, or include them again."""
@@ -150,6 +193,7 @@ class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSpli
         settings: The settings for reading.
         layout: The columns.
         api: The API for reading records.
+        bounds: The offsets outside of which no record needs to be read or counted.
     """
 
     def __init__(
@@ -159,10 +203,11 @@ class KafkaSourceReader(SourceReaderBase[Fetched, KafkaPartitionSplit, KafkaSpli
         settings: FetchSettings,
         layout: RecordLayout,
         api: FetchApi,
+        bounds: Bounds,
     ) -> None:
         manager: SingleThreadMultiplexFetcherManager[Fetched, KafkaPartitionSplit] = (
             SingleThreadMultiplexFetcherManager(
-                lambda: KafkaSplitReader(config, settings, api), name="kafka-fetcher"
+                lambda: KafkaSplitReader(config, settings, api, bounds), name="kafka-fetcher"
             )
         )
         super().__init__(context, manager, KafkaRecordEmitter(context, layout))

@@ -53,7 +53,9 @@ class SupportsFilterPushDown(ABC):
 
     A pipeline applies the conditions to the rows of every source before they enter the JVM.
     Implement this only if the source can also read less, and call
-    :meth:`~connectors_core.source.SourceOutput.pass_over` for every row that it leaves out.
+    :meth:`~connectors_core.source.SourceOutput.pass_over` for every row that it leaves out. If it
+    can only read less without knowing how many rows it leaves out, implement
+    :meth:`without_counts` too.
     """
 
     @abstractmethod
@@ -67,6 +69,19 @@ class SupportsFilterPushDown(ABC):
             The source, and the conditions that let it read less. It may keep rows that do not
             satisfy them.
         """
+
+    def without_counts(self) -> Self | None:
+        """Return a source whose reader may leave out rows without counting them. Executor.
+
+        The runtime calls this, after :meth:`apply_filters`, if it reads all splits of a task from
+        their planned position to their known end. Nothing then depends on the number of rows:
+        the report states that the splits were read to their ends, and so does a replay with another
+        query. The reader still finishes every split.
+
+        Returns:
+            The source, or None if counting prevents nothing, which is the default.
+        """
+        return None
 
 
 class SupportsLimitPushDown(ABC):

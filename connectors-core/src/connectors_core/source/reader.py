@@ -34,7 +34,8 @@ class SourceOutput(Protocol):
         """Count rows that the source left out, at this place in the split's order.
 
         Only a source with pushed conditions calls this; see `SupportsFilterPushDown`. The rows
-        count in positions and limits like emitted ones.
+        count in positions and limits like emitted ones. A source returned by `without_counts` need
+        not call it.
 
         Args:
             rows: How many rows.

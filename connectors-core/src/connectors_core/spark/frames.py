@@ -286,7 +286,7 @@ class PipelineFrames:
         frame = self._direct_frame(sinks)
         if frame is None:
             job = WritingJob(sinks)
-            pushed = push_down(job.df, self._sources())
+            pushed = push_down(job.df, self._sources(), self.lookups)
             job.read_less(pushed.df, {uid: each.reader for uid, each in pushed.sources.items()})
             return job
         if frame.source in self.batches:
@@ -316,7 +316,7 @@ class PipelineFrames:
                 reason = "rows go straight from the source to the sinks"
                 lines += explanation(names, {}, reason)
                 continue
-            pushed = push_down(WritingJob(sinks).df, self._sources())
+            pushed = push_down(WritingJob(sinks).df, self._sources(), self.lookups)
             lines += explanation(names, pushed.sources, pushed.reason)
         return "\n".join(lines)
 

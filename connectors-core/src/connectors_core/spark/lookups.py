@@ -441,6 +441,14 @@ def _status(lookup: RegisteredLookup, cache: FullCache | None) -> LookupStatus:
 # --- Lookups of a DataFrame -----------------------------------------------------------------------
 
 
+def lookup_below(node: PlanNode) -> str | None:
+    """Return the uid of the lookup whose DataFrame this node is; None for any other node."""
+    alias = node.alias()
+    if alias is None or not alias.startswith(_ALIAS_PREFIX):
+        return None
+    return alias.removeprefix(_ALIAS_PREFIX)
+
+
 def lookups_of(df: DataFrame) -> Mapping[str, str | None]:
     """Return the lookups of a DataFrame.
 
@@ -450,11 +458,9 @@ def lookups_of(df: DataFrame) -> Mapping[str, str | None]:
     found: dict[str, str | None] = {}
 
     def walk(node: PlanNode, mover: str | None) -> None:
-        alias = node.alias()
-        if alias is not None:
-            if alias.startswith(_ALIAS_PREFIX):
-                uid = alias.removeprefix(_ALIAS_PREFIX)
-                found[uid] = mover or found.get(uid)
+        uid = lookup_below(node)
+        if uid is not None:
+            found[uid] = mover or found.get(uid)
         elif (name := node.name) not in _LEAVE_ROWS:
             mover = name
         for child in node.children:

@@ -27,6 +27,7 @@ from connectors_core.engine.execution.reader_context import (
     ReaderContext,
     Rows,
 )
+from connectors_core.engine.execution.split_reading import SplitReading
 from connectors_core.engine.protocol import (
     REPORTS,
     Entry,
@@ -47,11 +48,11 @@ from connectors_core.secrets import mask_text
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.predicates import FieldPath, Predicate, ValueRange
-from connectors_core.source.pushdown import SupportsPartitionPushDown
+from connectors_core.source.pushdown import SupportsFilterPushDown, SupportsPartitionPushDown
 from connectors_core.source.reader import InputStatus, SourceReader
 from connectors_core.source.source import AnySource
 from connectors_core.source.split import ReadLimits, SourceSplit
-from connectors_core.source.watermarks import SplitWatermarks, WatermarkStrategy
+from connectors_core.source.watermarks import WatermarkStrategy
 
 HEARTBEAT_COLUMN = "_heartbeat"
 SPOOL_MEMORY_BYTES = 64 << 20
@@ -184,14 +185,7 @@ def read_whole(task: ReaderTask, entry: Entry) -> Iterator[pa.RecordBatch]:
     """
     reading = _EntryReading(task, entry, None)
     yield from _fetched(entry, reading.batches())
-    unread = reading.unfinished()
-    if unread:
-        raise FatalError(
-            f"the reader of source {entry.source!r} stopped before the end of its splits",
-            expected="all rows up to the end of each split",
-            found=f"no end of {', '.join(map(mask_text, unread))}",
-            hint="this is a bug in the connector: report it",
-        )
+    reading.check_finished()
 
 
 def _fetched(
@@ -277,33 +271,6 @@ def _unspool(file: BinaryIO) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
-@dataclass
-class _SplitReading:
-    """Progress of one split within the entry.
-
-    A position is a split state of the connector (``base``) and the number of rows to drop after it
-    (``skip``). A batch can therefore be cut at any row, whatever positions the connector has.
-    """
-
-    planned: PlannedSplit
-    base: SourceSplit
-    skip: int
-    watermarks: SplitWatermarks | None
-    quota: int | None
-    rows: int = 0
-    consumed: int = 0
-    touched: bool = False
-    waited: bool = False
-    stopped: bool = False
-    finished: bool = False
-    ended: bool = False
-    head: int | None = None
-
-    @property
-    def open(self) -> bool:
-        return not (self.stopped or self.finished)
-
-
 class _EntryReading:
     """One read of an entry, from its start to its limits or pinned stops."""
 
@@ -334,13 +301,37 @@ class _EntryReading:
         self._splits = {
             planned.split_id: self._split_reading(planned, pins) for planned in entry.splits
         }
+        uncounted = self._source_without_counts()
+        self._counts = uncounted is None
+        self._source: AnySource = task.source if uncounted is None else uncounted
+
+    def _source_without_counts(self) -> AnySource | None:
+        """Return a source that leaves out rows without counting them, if nothing needs a count.
+
+        Every split must be read from its planned position to its end. Its report then has no rows,
+        like that of a split that was finished unread.
+        """
+        task, entry, limits = self._task, self._entry, self._limits
+        source = task.source
+        if not (task.filters and isinstance(source, SupportsFilterPushDown)):
+            return None
+        may_stop = (
+            entry.claim
+            or task.row_limit is not None
+            or self._max_watermark is not None
+            or (limits.rows, limits.bytes, limits.seconds) != (None, None, None)
+            or any(split.skip or split.quota is not None for split in self._splits.values())
+        )
+        if may_stop or not self._ends_are_known():
+            return None
+        return cast("AnySource | None", source.without_counts())
 
     def _split_reading(
         self, planned: PlannedSplit, pins: Mapping[str, SplitReport] | None
-    ) -> _SplitReading:
+    ) -> SplitReading:
         split = self._serializer.deserialize(planned.state.version, planned.state.data)
         if self._excluded(split):
-            return _SplitReading(
+            return SplitReading(
                 planned=planned,
                 base=split,
                 skip=0,  # those rows are before the end of the split
@@ -351,7 +342,7 @@ class _EntryReading:
             )
         strategy = self._task.strategy
         quota = None if pins is None else self._quota(pins.get(planned.split_id))
-        return _SplitReading(
+        return SplitReading(
             planned=planned,
             base=split,
             skip=planned.skip,
@@ -375,28 +366,32 @@ class _EntryReading:
     def _quota(self, pin: SplitReport | None) -> int | None:
         """Return the rows that the first read of a split took; None if it may not have read it.
 
-        A query with other conditions may have excluded the split. Its end is known, so a split that
-        is finished without a row is read to its end.
+        A query with other conditions may have excluded the split, or read it without counts. Its
+        end is known, so a split that is finished without a row is read to its end.
         """
         if pin is None:
             return 0
-        unread = pin.finished and not pin.ended and pin.rows == 0
-        return None if unread and self._finishes_unread() else pin.rows
+        source = self._task.source
+        uncounted = pin.finished and not pin.ended and pin.rows == 0
+        able = isinstance(source, SupportsFilterPushDown | SupportsPartitionPushDown)
+        return None if uncounted and able and source.split_traits().end else pin.rows
 
     def _finishes_unread(self) -> bool:
         """Whether a split can be finished without reading it, because of its constant columns."""
+        return isinstance(self._task.source, SupportsPartitionPushDown) and self._ends_are_known()
+
+    def _ends_are_known(self) -> bool:
+        """Whether the plan alone determines where a split ends, and no event time depends on it."""
         task = self._task
-        return (
-            isinstance(task.source, SupportsPartitionPushDown)
-            and task.source.split_traits().end
-            and task.strategy is None
-            and task.evaluator is None
-        )
+        ends: bool = task.source.split_traits().end
+        return ends and task.strategy is None and task.evaluator is None
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Read until all splits are finished or stopped, or the entry reaches a limit."""
         try:
             yield from self._read_splits()
+            if not self._counts:
+                self.check_finished()
             self._check_pinned()
             self._context.record_errors.settle()
         except BaseException:
@@ -413,7 +408,7 @@ class _EntryReading:
             remaining = [split for split in self._splits.values() if split.open]
             if not (remaining or events) or self._limit_reached():
                 break
-            reader = self._task.source.create_reader(self._context)
+            reader = self._source.create_reader(self._context)
             try:
                 reader.start()
                 for event in events:
@@ -428,7 +423,7 @@ class _EntryReading:
                 break
 
     def _read(
-        self, reader: SourceReader[Any], splits: list[_SplitReading]
+        self, reader: SourceReader[Any], splits: list[SplitReading]
     ) -> Generator[pa.RecordBatch, None, bool]:
         """Poll one reader; return True if a new reader must continue without a stopped split."""
         output = PollOutput()
@@ -457,7 +452,7 @@ class _EntryReading:
         return False
 
     def _wait(
-        self, reader: SourceReader[Any], status: InputStatus, splits: list[_SplitReading]
+        self, reader: SourceReader[Any], status: InputStatus, splits: list[SplitReading]
     ) -> bool:
         """Return whether to poll again after an empty poll."""
         if status is InputStatus.END_OF_INPUT:
@@ -476,7 +471,7 @@ class _EntryReading:
         patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
         return now - self._idle_since < patience
 
-    def _take(self, split: _SplitReading, rows: Rows) -> pa.RecordBatch | None:
+    def _take(self, split: SplitReading, rows: Rows) -> pa.RecordBatch | None:
         """Account for rows of a split; return those to emit."""
         errors = self._context.record_errors
         if not split.open:
@@ -510,7 +505,7 @@ class _EntryReading:
             return None
         return self._emit(split, batch.slice(0, keep)) if keep else None
 
-    def _within_limits(self, split: _SplitReading, count: int) -> int:
+    def _within_limits(self, split: SplitReading, count: int) -> int:
         """Return how many of the next rows of a split the numbers of rows allow."""
         left = [count]
         if split.quota is not None:
@@ -521,7 +516,7 @@ class _EntryReading:
             left.append(self._task.row_limit - split.rows)
         return min(left)
 
-    def _admit(self, split: _SplitReading, fresh: pa.RecordBatch, keep: int) -> tuple[int, bool]:
+    def _admit(self, split: SplitReading, fresh: pa.RecordBatch, keep: int) -> tuple[int, bool]:
         """Return the number of leading rows to take, and whether the split ends after them."""
         if self._max_watermark is not None and split.watermarks is not None:
             admission = split.watermarks.admit(
@@ -540,7 +535,7 @@ class _EntryReading:
         assert self._task.strategy is not None
         return batch.column(self._task.strategy.event_time_column)
 
-    def _emit(self, split: _SplitReading, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+    def _emit(self, split: SplitReading, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         strategy = self._task.strategy
         if strategy is not None:
             invalid = strategy.invalid_event_times(rows)
@@ -571,7 +566,7 @@ class _EntryReading:
         return rows if rows.num_rows else None
 
     def _hand_over_invalid(
-        self, split: _SplitReading, rows: pa.RecordBatch, invalid: pa.Array
+        self, split: SplitReading, rows: pa.RecordBatch, invalid: pa.Array
     ) -> None:
         times = self._event_times(rows)
         first = split.rows - rows.num_rows
@@ -588,7 +583,7 @@ class _EntryReading:
             )
 
     def _move_on(
-        self, splits: list[_SplitReading], positions: Mapping[str, SourceSplit]
+        self, splits: list[SplitReading], positions: Mapping[str, SourceSplit]
     ) -> list[str]:
         """Take over the positions after a poll; return the splits that stopped in it."""
         for split in splits:
@@ -627,9 +622,21 @@ class _EntryReading:
                     "with a new checkpoint location",
                 )
 
-    def unfinished(self) -> list[str]:
-        """Return the splits that were not read to their end."""
-        return [split.planned.split_id for split in self._splits.values() if not split.finished]
+    def check_finished(self) -> None:
+        """Check that all splits were read to their ends.
+
+        Raises:
+            FatalError: The reader stopped before.
+        """
+        unread = [split for split in self._splits.values() if not split.finished]
+        if unread:
+            names = ", ".join(mask_text(split.planned.split_id) for split in unread)
+            raise FatalError(
+                f"the reader of source {self._entry.source!r} stopped before the end of its splits",
+                expected="all rows up to the end of each split",
+                found=f"no end of {names}",
+                hint="this is a bug in the connector: report it",
+            )
 
     def report(self, attempt: int) -> Report:
         """Return the report of this read, after :meth:`batches` is exhausted."""
@@ -656,8 +663,9 @@ class _EntryReading:
             gauges=dict(metrics.gauges),
         )
 
-    def _split_report(self, split: _SplitReading) -> SplitReport:
+    def _split_report(self, split: SplitReading) -> SplitReport:
         watermarks = split.watermarks
+        rows = split.rows if self._counts else 0
         return SplitReport(
             split_id=split.planned.split_id,
             state=Versioned(
@@ -665,8 +673,8 @@ class _EntryReading:
             ),
             skip=split.skip,
             finished=split.finished,
-            rows=split.rows,
-            asked=split.rows > 0 or split.waited,
+            rows=rows,
+            asked=rows > 0 or split.waited,
             watermark=watermarks.watermark if watermarks else None,
             head=split.head,
             watermark_state=watermarks.state() if watermarks else None,

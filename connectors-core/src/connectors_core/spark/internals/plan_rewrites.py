@@ -3,25 +3,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
-from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
+from connectors_core.spark.internals.plans import PlanNode, analyzed_plan, elements
 from connectors_core.spark.internals.sessions import java_session, jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def optimized_plan(df: DataFrame) -> str:
-    """Return the optimized plan of a DataFrame as JSON, in the form of ``TreeNode.toJSON``."""
+_SET: Final = "org.apache.spark.sql.catalyst.expressions.InSet"
+_MOST_VALUES: Final = 10_000
+
+
+def optimized_plan(df: DataFrame) -> list[dict[str, Any]]:
+    """Return the optimized plan of a DataFrame, in the form of ``TreeNode.toJSON``.
+
+    JSON lacks the values of a set, which Spark makes of more than ten values of ``IN``. In the
+    conditions of filters, the field ``hset`` has their type and their texts here.
+    """
     execution = cast(Any, df)._jdf.queryExecution()
     if df.isStreaming:  # Spark only optimizes the plan of a streaming query for each micro-batch
         optimizer = java_session(df.sparkSession).sessionState().optimizer()
-        return str(optimizer.execute(execution.analyzed()).toJSON())
-    return str(execution.optimizedPlan().toJSON())
+        plan = optimizer.execute(execution.analyzed())
+    else:
+        plan = execution.optimizedPlan()
+    nodes: list[dict[str, Any]] = json.loads(str(plan.toJSON()))
+    without_values = [
+        each
+        for node in nodes
+        if str(node["class"]).endswith(".Filter")
+        for each in node["condition"]
+        if each["class"] == _SET
+    ]
+    if without_values:
+        sets = list(_sets_in(PlanNode(plan)))
+        if len(sets) == len(without_values):
+            for node, found in zip(without_values, sets, strict=True):
+                node["hset"] = _values_of(found)
+    return nodes
+
+
+def _sets_in(node: PlanNode) -> Iterator[Any]:
+    """Yield the sets in the conditions of filters, in the order of JSON: parents first."""
+    if node.name == "Filter":
+        yield from _sets_below(node.java.condition())
+    for child in node.children:
+        yield from _sets_in(child)
+
+
+def _sets_below(expression: Any) -> Iterator[Any]:
+    if expression.getClass().getName() == _SET:
+        yield expression
+    for each in elements(expression.children()):
+        yield from _sets_below(each)
+
+
+def _values_of(found: Any) -> dict[str, Any] | None:
+    """Return the type and the texts of the values in a set; None if it has null or too many."""
+    values, separator = found.hset(), f"\0{uuid.uuid4()}\0"
+    if values.size() > _MOST_VALUES or values.contains(None):
+        return None
+    texts = str(values.mkString(separator)).split(separator)  # one call for all values
+    return {"type": str(found.child().dataType().simpleString()), "values": texts}
 
 
 def shown_time_zone(spark: SparkSession) -> str:

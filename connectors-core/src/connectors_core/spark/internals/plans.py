@@ -37,12 +37,12 @@ class PlanNode:
     @property
     def children(self) -> list[PlanNode]:
         """The nodes that this one reads."""
-        return [PlanNode(child) for child in _elements(self.java.children())]
+        return [PlanNode(child) for child in elements(self.java.children())]
 
     @property
     def subqueries(self) -> list[PlanNode]:
         """The plans of the subqueries in its expressions."""
-        return [PlanNode(plan) for plan in _elements(self.java.subqueries())]
+        return [PlanNode(plan) for plan in elements(self.java.subqueries())]
 
     @property
     def first_column_id(self) -> int | None:
@@ -66,7 +66,7 @@ class PlanNode:
     @property
     def grouping_keys(self) -> list[Expression]:
         """The grouping expressions of an ``Aggregate``."""
-        return [Expression(key) for key in _elements(self.java.groupingExpressions())]
+        return [Expression(key) for key in elements(self.java.groupingExpressions())]
 
     def alias(self) -> str | None:
         """Return the name from ``DataFrame.alias``; None in any other node."""
@@ -97,7 +97,7 @@ class Expression:
         """Return the referenced columns with a watermark."""
         return [
             Expression(column)
-            for column in _elements(self.java.references().toSeq())
+            for column in elements(self.java.references().toSeq())
             if column.metadata().contains(_WATERMARK_KEY)
         ]
 
@@ -107,5 +107,6 @@ def analyzed_plan(df: DataFrame) -> PlanNode:
     return PlanNode(cast(Any, df)._jdf.queryExecution().analyzed())
 
 
-def _elements(sequence: Any) -> list[Any]:
+def elements(sequence: Any) -> list[Any]:
+    """Return the elements of a sequence of Scala."""
     return [sequence.apply(index) for index in range(sequence.size())]

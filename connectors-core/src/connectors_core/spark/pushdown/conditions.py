@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -121,6 +121,9 @@ class Conditions:
             case "In":
                 field, kind = self._comparable(node.children[0])
                 return IsIn(field, tuple(self._value(each, kind) for each in node.children[1:]))
+            case "InSet":
+                field, kind = self._comparable(node.children[0])
+                return IsIn(field, tuple(sorted(_values_of_set(node.fields.get("hset"), kind))))
             case "StartsWith":
                 field, kind = self._comparable(node.children[0])
                 return StartsWith(field, self._value(node.children[1], kind))
@@ -158,11 +161,7 @@ class Conditions:
     def _value(self, node: PlanTree, kind: pa.DataType) -> Any:
         if node.kind != "Literal" or not isinstance(node.fields["value"], str):
             raise _NotTranslated
-        value = self._parsed(node.fields["value"], str(node.fields["dataType"]))
-        try:
-            return pa.scalar(value, kind).as_py()
-        except (pa.ArrowException, OverflowError, TypeError) as error:
-            raise _NotTranslated from error
+        return _fitting(self._parsed(node.fields["value"], str(node.fields["dataType"])), kind)
 
     def _parsed(self, text: str, kind: str) -> Any:
         match kind.partition("(")[0]:
@@ -188,6 +187,30 @@ class Conditions:
         if first.utcoffset() != first.replace(fold=1).utcoffset():
             raise _NotTranslated  # the hour that occurs twice, or not at all
         return first
+
+
+def _values_of_set(found: Any, kind: pa.DataType) -> Iterator[Any]:
+    """Yield the values of a set, whose texts show Spark's internal form: days and microseconds."""
+    if not found:
+        raise _NotTranslated
+    for text in found["values"]:
+        match str(found["type"]).partition("(")[0]:
+            case "tinyint" | "smallint" | "int" | "bigint" | "date" | "timestamp" | "timestamp_ntz":
+                value: Any = int(text)
+            case "decimal":
+                value = Decimal(text)
+            case "string":
+                value = text
+            case _:
+                raise _NotTranslated
+        yield _fitting(value, kind)
+
+
+def _fitting(value: Any, kind: pa.DataType) -> Any:
+    try:
+        return pa.scalar(value, kind).as_py()
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise _NotTranslated from error
 
 
 def _negated(condition: Predicate) -> Predicate:

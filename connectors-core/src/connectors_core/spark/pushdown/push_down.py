@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,14 @@ from connectors_core.spark.internals.plan_rewrites import (
     with_narrower_parts,
 )
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
+from connectors_core.spark.lookups import RegisteredLookup, lookup_below
 from connectors_core.spark.pushdown.plan_tree import PlanTree
-from connectors_core.spark.pushdown.source_needs import SourceOccurrence, column_ids, needs_of
+from connectors_core.spark.pushdown.source_needs import (
+    LookupOccurrence,
+    SourceOccurrence,
+    column_ids,
+    needs_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,12 +64,17 @@ class Pushdown:
     reason: str = ""
 
 
-def push_down(df: DataFrame, sources: Mapping[str, PushableSource]) -> Pushdown:
+def push_down(
+    df: DataFrame,
+    sources: Mapping[str, PushableSource],
+    lookups: Mapping[str, RegisteredLookup],
+) -> Pushdown:
     """Let the sources of a query read only what it needs.
 
     Args:
         df: The rows of the query.
         sources: The sources of the pipeline.
+        lookups: The lookups of the pipeline.
 
     Raises:
         InvalidOptionError: `spark.connectors.pushdown` is neither true nor false.
@@ -76,10 +86,11 @@ def push_down(df: DataFrame, sources: Mapping[str, PushableSource]) -> Pushdown:
     if not occurrences:
         return Pushdown(df, reason="the query reads no source of the pipeline")
     try:
-        plan = PlanTree.of(json.loads(optimized_plan(df)))
+        plan = PlanTree.of(optimized_plan(df))
         needs = needs_of(
             plan,
             occurrences,
+            lookups=_lookups_in(df, lookups),
             own_columns=[HEARTBEAT_COLUMN],
             time_zone=lambda: shown_time_zone(spark),
         )
@@ -117,6 +128,29 @@ def _occurrences(df: DataFrame, sources: Mapping[str, PushableSource]) -> list[S
         ids = column_ids(node.column_texts, schema.names)
         if ids is not None:
             found.append(SourceOccurrence(uid, ids, schema))
+    return found
+
+
+def _lookups_in(df: DataFrame, lookups: Mapping[str, RegisteredLookup]) -> list[LookupOccurrence]:
+    found = []
+    nodes = [analyzed_plan(df)] if lookups else []
+    while nodes:
+        node = nodes.pop()
+        nodes += [*node.children, *node.subqueries]
+        uid = lookup_below(node)
+        if uid is None:
+            continue
+        join = lookups[uid].join
+        (chosen,) = node.children
+        (stage,) = chosen.children
+        ids = column_ids(stage.column_texts, join.schema.names)
+        if ids is not None:
+            needed = [
+                at
+                for at, column in enumerate(join.rows)
+                if column.name in join.on or not column.nullable
+            ]
+            found.append(LookupOccurrence(ids, tuple(needed)))
     return found
 
 

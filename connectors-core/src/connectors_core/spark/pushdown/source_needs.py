@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ _KEEPING_COLUMNS: Final = frozenset(
 _CHOOSING_COLUMNS: Final = frozenset({"Aggregate", "Project"})
 # Nodes that read a source: of batch and of memory streams, or of the Python Data Source API.
 _READING_SOURCES: Final = frozenset({"MapInArrow", "PythonMapInArrow", "StreamingRelationV2"})
+_MAPPING_BATCHES: Final = frozenset({"MapInArrow", "PythonMapInArrow"})
 _KEEPING_ROWS: Final = frozenset({"EventTimeWatermark", "SubqueryAlias"})
 
 
@@ -56,6 +57,19 @@ class SourceOccurrence:
     uid: str
     columns: tuple[int, ...]
     schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class LookupOccurrence:
+    """A place in a plan that adds columns of a table to rows.
+
+    Attributes:
+        columns: Spark's ids of the result's columns: first those of the rows, in order.
+        needed: The positions of the columns that the lookup itself uses.
+    """
+
+    columns: tuple[int, ...]
+    needed: tuple[int, ...]
 
 
 def column_ids(columns: str, names: Sequence[str]) -> tuple[int, ...] | None:
@@ -77,6 +91,7 @@ def needs_of(
     plan: PlanTree,
     occurrences: Sequence[SourceOccurrence],
     *,
+    lookups: Sequence[LookupOccurrence] = (),
     own_columns: Sequence[str],
     time_zone: Callable[[], str],
 ) -> dict[str, SourceNeeds]:
@@ -85,6 +100,7 @@ def needs_of(
     Args:
         plan: The optimized plan.
         occurrences: The sources in the analyzed plan.
+        lookups: The lookups in the analyzed plan.
         own_columns: Columns that the pipeline adds and filters itself.
         time_zone: Returns the time zone in which Spark shows timestamps.
 
@@ -92,7 +108,7 @@ def needs_of(
         The needs by uid. A source is missing if the optimized plan reads it in other places, such
         as rows that Spark keeps in memory for several queries.
     """
-    walk = _Walk(occurrences, own_columns, time_zone)
+    walk = _Walk(occurrences, lookups, own_columns, time_zone)
     walk.visit(plan, _Above(None))
     expected = [each.uid for each in occurrences]
     return {
@@ -125,21 +141,25 @@ class _Above:
         used: The columns and fields that they use; None for all.
         conditions: Conditions that the rows must satisfy.
         limit: The number of rows that they need of each task.
+        origins: The column below a lookup whose values a column above it has.
     """
 
     used: frozenset[FieldReference] | None
     conditions: tuple[PlanTree, ...] = ()
     limit: int | None = None
+    origins: Mapping[int, int] = field(default_factory=dict)
 
 
 class _Walk:
     def __init__(
         self,
         occurrences: Sequence[SourceOccurrence],
+        lookups: Sequence[LookupOccurrence],
         own_columns: Sequence[str],
         time_zone: Callable[[], str],
     ) -> None:
         self._sources = {each.columns: each for each in occurrences}
+        self._lookups = {each.columns: each for each in lookups}
         self._own = frozenset(
             column
             for each in occurrences
@@ -162,10 +182,12 @@ class _Walk:
         """Return the source that a node reads; None for rows that Spark keeps in memory."""
         if node.kind not in _READING_SOURCES:
             return None
-        columns = tuple(each.column_id for each in node.expressions("output"))
-        return self._sources.get(columns)  # type: ignore[arg-type]
+        return self._sources.get(_output_of(node))
 
     def _below(self, node: PlanTree, above: _Above) -> _Above:
+        lookup = self._lookups.get(_output_of(node)) if node.kind in _MAPPING_BATCHES else None
+        if lookup is not None:
+            return _below_lookup(node, lookup, above)
         if node.kind in _CHOOSING_COLUMNS:
             used: frozenset[FieldReference] | None = _references(node)
         elif node.kind in _KEEPING_COLUMNS:
@@ -179,7 +201,7 @@ class _Walk:
         if node.kind == "Project":
             columns = node.expressions("projectList")
             plain = all(each.column_id is not None for each in columns)
-            return _Above(used, above.conditions if plain else (), above.limit)
+            return replace(above, used=used, conditions=above.conditions if plain else ())
         if node.kind in ("LocalLimit", "GlobalLimit"):
             return _Above(used, (), _limit_of(node))
         return _Above(used)
@@ -190,10 +212,17 @@ class _Walk:
             return above  # the pipeline's own filter drops only rows that it added
         if may_be_random(condition):
             return _Above(above.used)
-        return _Above(above.used, (*above.conditions, *conjuncts(condition)))
+        conditions = (*above.conditions, *conjuncts(condition))
+        return replace(above, conditions=conditions, limit=None)
 
     def _needs(self, source: SourceOccurrence, above: _Above) -> SourceNeeds:
         names = dict(zip(source.columns, source.schema.names, strict=True))
+        for column in above.origins:
+            origin = column
+            while origin in above.origins:
+                origin = above.origins[origin]
+            if origin in names:
+                names[column] = names[origin]
         conditions = Conditions(names, source.schema, self._time_zone)
         filters: dict[Predicate, None] = {}
         for each in above.conditions:
@@ -203,6 +232,29 @@ class _Walk:
         return SourceNeeds(
             fields=_fields(above.used, names), filters=tuple(filters), limit=above.limit
         )
+
+
+def _output_of(node: PlanTree) -> tuple[int, ...]:
+    columns = [each.column_id for each in node.expressions("output")]
+    return tuple(each for each in columns if each is not None)
+
+
+def _below_lookup(node: PlanTree, lookup: LookupOccurrence, above: _Above) -> _Above:
+    """Return what is needed below a lookup, which returns its rows' columns unchanged.
+
+    A condition on these columns holds for all results of a row, or for none.
+    """
+    (function,) = (each for each in node.expressions() if each.kind == "PythonUDF")
+    inputs = [each.column_id for each in function.children]
+    rows = [each for each in inputs if each is not None]
+    if len(rows) < len(inputs):
+        return _Above(None)
+    origins = dict(zip(lookup.columns, rows, strict=False))  # the table's columns have none
+    used = above.used
+    if used is not None:
+        own = {(rows[at], ()) for at in lookup.needed}
+        used = frozenset({(origins[each], path) for each, path in used if each in origins} | own)
+    return _Above(used, above.conditions, None, {**above.origins, **origins})
 
 
 def _references(node: PlanTree) -> frozenset[FieldReference]:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The progress of a split within an entry. Executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors_core.engine.protocol import PlannedSplit
+from connectors_core.source.split import SourceSplit
+from connectors_core.source.watermarks import SplitWatermarks
+
+
+@dataclass
+class SplitReading:
+    """Progress of one split within the entry.
+
+    A position is a split state of the connector (``base``) and the number of rows to drop after it
+    (``skip``). A batch can therefore be cut at any row, whatever positions the connector has.
+    """
+
+    planned: PlannedSplit
+    base: SourceSplit
+    skip: int
+    watermarks: SplitWatermarks | None
+    quota: int | None
+    rows: int = 0
+    consumed: int = 0
+    touched: bool = False
+    waited: bool = False
+    stopped: bool = False
+    finished: bool = False
+    ended: bool = False
+    head: int | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether more rows of it are read."""
+        return not (self.stopped or self.finished)
