@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from file_suites import FileSinkFormatSuite, FileSourceFormatSuite
 
 from connectors_core.testing import (
     Fault,
@@ -72,6 +73,14 @@ def copy_with_progress(spark: SparkSession, root: Path, **options: Any) -> list[
     finally:
         query.stop()
     return list(query.recentProgress)
+
+
+class TestReading(FileSourceFormatSuite):
+    pass
+
+
+class TestWriting(FileSinkFormatSuite):
+    pass
 
 
 def refused(act: Callable[[], Any]) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka_sink_suites import read_committed
+from kafka_sink_suites import KafkaSinkFormatSuite, read_committed
+from kafka_suites import KafkaSourceFormatSuite
 from numbered_records import NumberedRecords
 
 from connector_kafka.testing import KafkaBroker
@@ -32,6 +33,14 @@ pytestmark = pytest.mark.line("4.3")
 FORMAT = "connector_kafka"
 FILES = "connector_filesystem"
 TO_END = {"scan.bounded.mode": "latest-offset", "scan.startup.mode": "earliest-offset"}
+
+
+class TestReading(KafkaSourceFormatSuite):
+    pass
+
+
+class TestWriting(KafkaSinkFormatSuite):
+    pass
 
 
 def options_of(broker: KafkaBroker, topic: str, **more: Any) -> dict[str, str]:
