@@ -31,7 +31,6 @@ pytest.importorskip("pyspark.sql.datasource")
 pytestmark = pytest.mark.line("4.3")
 
 FORMAT = "connector_kafka"
-FILES = "connector_filesystem"
 TO_END = {"scan.bounded.mode": "latest-offset", "scan.startup.mode": "earliest-offset"}
 
 
@@ -120,6 +119,7 @@ def copy_in_a_driver(root: Path, options: dict[str, str]) -> None:
     copy(new_session(), root, options, **{"limits.rows": 20})
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killing_drivers_loses_and_duplicates_no_record(
     spark: SparkSession, broker: KafkaBroker, topic: str, tmp_path: Path

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         faults_env,
         injected,
     )
-    from connectors_core.testing.format_suites import SinkFormatTestSuite, SourceFormatTestSuite
+    from connectors_core.testing.format_suite import SinkFormatTestSuite, SourceFormatTestSuite
     from connectors_core.testing.local_pipeline import LocalPipeline
     from connectors_core.testing.lookup_suite import LookupTestSuite
     from connectors_core.testing.lookup_trial import LOOKUP_ROWS, LookupExternalContext
@@ -115,7 +115,7 @@ else:
                 "faults_env",
                 "injected",
             ),
-            "connectors_core.testing.format_suites": (
+            "connectors_core.testing.format_suite": (
                 "SinkFormatTestSuite",
                 "SourceFormatTestSuite",
             ),

@@ -167,9 +167,7 @@ class SinkFormatTrial(SinkTrial, FormatTrial):
     def stream(self, batches: int) -> FormatJob:
         """Return a stream of all rows in this number of micro-batches."""
         options = {"path": str(self._files(batches)), "maxFilesPerTrigger": "1"}
-        return self.job_between(
-            Format(name="parquet", options=options, schema=_DDL), self.sink()
-        )
+        return self.job_between(Format(name="parquet", options=options, schema=_DDL), self.sink())
 
     def _files(self, count: int) -> Path:
         """Write all rows to this number of files."""

@@ -93,7 +93,9 @@ class SourceFormatTestSuite(FormatSuite):
         assert found.schema.names == some.names
         assert sorted(found.collect()) == sorted(expected.collect())
 
-    @case(Capability.BOUNDED, Capability.REPLAYABLE, since=_SINCE, after="test_a_batch_has_all_rows")
+    @case(
+        Capability.BOUNDED, Capability.REPLAYABLE, since=_SINCE, after="test_a_batch_has_all_rows"
+    )
     def test_a_stream_resumes_after_what_it_has_read(self, trial: SourceFormatTrial) -> None:
         trial.write_split(3)
         job = trial.copies(Boundedness.BOUNDED)
@@ -103,7 +105,13 @@ class SourceFormatTestSuite(FormatSuite):
 
     @case(Capability.UNBOUNDED, Capability.DISCOVERY, Capability.REPLAYABLE, since=_SINCE)
     def test_a_stream_reads_new_splits(self, trial: SourceFormatTrial) -> None:
+        """If splits have no end, Spark cannot plan what to read, and the format refuses them."""
         job = trial.copies(Boundedness.CONTINUOUS_UNBOUNDED)
+        source = trial.context.create_source(Boundedness.CONTINUOUS_UNBOUNDED)
+        if not source.split_traits().end:
+            with pytest.raises(Exception, match=r"read it with Pipeline\.from_source"):
+                job.run(trial.spark)
+            return
         for _ in range(2):
             trial.write_split(2)
             job.run(trial.spark)
@@ -216,9 +224,7 @@ class SinkFormatTestSuite(FormatSuite):
     @case(since=_SINCE, after="test_a_worker_that_is_killed_is_replaced")
     @pytest.mark.slow
     @pytest.mark.timeout(900)
-    def test_drivers_killed_at_point_after_point_lose_nothing(
-        self, trial: SinkFormatTrial
-    ) -> None:
+    def test_drivers_killed_at_point_after_point_lose_nothing(self, trial: SinkFormatTrial) -> None:
         """Real processes, SIGKILL. With an exactly-once sink, they double nothing either."""
         exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can
         points = _WRITING_POINTS + (_COMMITTING_POINTS if exactly_once else ())
