@@ -90,7 +90,6 @@ def test_files_arrive_once_in_elasticsearch(tmp_path: Path) -> None:
         (tmp_path / "in" / f"{part}.json").write_text("".join(lines))
     source = {
         "path": f"{tmp_path}/in",
-        "format": "json",
         "schema": "n BIGINT",
         "limits.splits": "1",
     }
