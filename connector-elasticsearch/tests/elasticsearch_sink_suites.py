@@ -4,13 +4,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from busy_gateway import BusyGateway
-from elasticsearch_system import PASSWORD, OnElasticsearch, connection_to, server_at
+from elasticsearch_system import (
+    PASSWORD,
+    OnElasticsearch,
+    connection_to,
+    login_options,
+    server_at,
+)
 
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.client import ElasticsearchClient, path_of
@@ -24,6 +30,7 @@ from connectors_core.testing import (
     Capability,
     RequestFault,
     SinkExternalContext,
+    SinkFormatTestSuite,
     SinkTestSuite,
 )
 
@@ -86,6 +93,9 @@ class SinkIndex(SinkExternalContext):
     def create_sink(self) -> ElasticsearchSink:
         return ElasticsearchSink(connection_to(self._address), self._index, **self._settings)
 
+    def format_options(self) -> Mapping[str, str]:
+        return {**login_options(self._address), "index": self._index}
+
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         self._server.request("POST", f"/{self._index}/_refresh")
         client = ElasticsearchClient(connection_to(self._address))
@@ -119,6 +129,9 @@ class KeyedIndex(SinkIndex):
     def __init__(self, address: str) -> None:
         super().__init__(address, id_columns=list(KEY))
 
+    def format_options(self) -> Mapping[str, str]:
+        return {**super().format_options(), "document-id.columns": ",".join(KEY)}
+
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         rows = super().read_back(schema)
         assert rows.group_by(list(KEY)).aggregate([]).num_rows == rows.num_rows, "doubled"
@@ -134,6 +147,14 @@ class AutomaticIdSuite(OnElasticsearch, SinkTestSuite):
 
 class IdSuite(AutomaticIdSuite):
     capabilities = IDS
+
+    def external_context(self, folder: Path) -> KeyedIndex:
+        return KeyedIndex(self.address)
+
+
+class IdFormatSuite(OnElasticsearch, SinkFormatTestSuite):
+    capabilities = IDS
+    format = "connector_elasticsearch"
 
     def external_context(self, folder: Path) -> KeyedIndex:
         return KeyedIndex(self.address)

@@ -58,3 +58,8 @@ def server_at(address: str) -> ElasticsearchServer:
 def connection_to(address: str) -> ElasticsearchConnection:
     """Return the connection that sources and sinks use."""
     return ElasticsearchConnection(address, username=SECURITY.user, password=PASSWORD)
+
+
+def login_options(address: str) -> dict[str, str]:
+    """Return the connection as options."""
+    return {"hosts": address, "username": SECURITY.user, "password": PASSWORD}

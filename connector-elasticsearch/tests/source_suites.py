@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from elasticsearch_system import PASSWORD, OnElasticsearch, connection_to, server_at
+from elasticsearch_system import (
+    PASSWORD,
+    OnElasticsearch,
+    connection_to,
+    login_options,
+    server_at,
+)
 
 from connector_elasticsearch import ElasticsearchSource
 from connector_elasticsearch.testing import ElasticsearchServer
@@ -20,6 +26,7 @@ from connectors_core.testing import (
     Capabilities,
     Capability,
     SourceExternalContext,
+    SourceFormatTestSuite,
     SourceTestSuite,
     SplitDataWriter,
 )
@@ -124,6 +131,15 @@ class SourceIndices(SourceExternalContext):
             page_size=7 if self._server.count(f"{self._name}-*") < _AT_A_TIME else _AT_A_TIME,
         )
 
+    def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
+        assert boundedness is Boundedness.BOUNDED
+        return {
+            **login_options(self._address),
+            "index": f"{self._name}-*",
+            "schema": "split BIGINT, seq BIGINT, at TIMESTAMP, text STRING",
+            "source.slices": str(max(self._indices, 1)),
+        }
+
     def create_typed_source(self, rows: pa.Table) -> ElasticsearchSource:
         index = f"{self._name}-typed"
         self._server.request("PUT", f"/{index}", {"mappings": {"dynamic": False}})
@@ -148,3 +164,7 @@ class OfSource(OnElasticsearch):
 
 class ElasticsearchSourceSuite(OfSource, SourceTestSuite):
     pass
+
+
+class ElasticsearchSourceFormatSuite(OfSource, SourceFormatTestSuite):
+    format = "connector_elasticsearch"

@@ -26,8 +26,10 @@ from connectors_core.testing import (
     LookupExternalContext,
     LookupTestSuite,
     SinkExternalContext,
+    SinkFormatTestSuite,
     SinkTestSuite,
     SourceExternalContext,
+    SourceFormatTestSuite,
     SourceTestSuite,
     SplitDataWriter,
 )
@@ -135,6 +137,15 @@ class CsvFiles(SourceExternalContext):
             **settings,
         )
 
+    def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
+        endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+        return {
+            "path": self._url,
+            "format": "csv",
+            "schema": "split BIGINT, seq BIGINT, at TIMESTAMP, text STRING",
+            **({"source.monitor-interval": "50 ms"} if endless else {}),
+        }
+
     def create_typed_source(self, rows: pa.Table) -> FileSource:
         pq.write_table(rows, self._folder / "rows.parquet")
         return FileSource(self._url, format="parquet", schema=rows.schema)
@@ -153,6 +164,9 @@ class ParquetFiles(SinkExternalContext):
     def create_sink(self) -> FileSink[Any]:
         options = {"password": Secret(PASSWORD)}
         return FileSink(self._url, format="parquet", storage_options=options)
+
+    def format_options(self) -> Mapping[str, str]:
+        return {"path": self._url, "format": "parquet"}
 
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         files = [str(path) for path in self._files(hidden=False)]
@@ -260,3 +274,11 @@ class FileSourceSuite(OfSource, SourceTestSuite):
 
 class FileSinkSuite(OfSink, SinkTestSuite):
     pass
+
+
+class FileSourceFormatSuite(OfSource, SourceFormatTestSuite):
+    format = "connector_filesystem"
+
+
+class FileSinkFormatSuite(OfSink, SinkFormatTestSuite):
+    format = "connector_filesystem"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from connectors_core.testing import (
     Capability,
     Outage,
     SinkExternalContext,
+    SinkFormatTestSuite,
     SinkTestSuite,
     passing,
 )
@@ -89,6 +90,14 @@ class KafkaTopic(SinkExternalContext):
             transactional_id_prefix=self._topic,
             properties={"ssl.key.password": Secret(PASSWORD)},
         )
+
+    def format_options(self) -> Mapping[str, str]:
+        return {
+            "properties.bootstrap.servers": self._network.bootstrap_servers,
+            "topic": self._topic,
+            "value.format": "json",
+            "sink.delivery-guarantee": self._guarantee.value,
+        }
 
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         messages = pa.array(read_committed(self._broker, self._topic), pa.binary())
@@ -173,3 +182,10 @@ class KafkaSinkSuite(WithBroker, SinkTestSuite):
 class AtLeastOnceSuite(KafkaSinkSuite):
     capabilities = AT_LEAST_ONCE
     guarantee = DeliveryGuarantee.AT_LEAST_ONCE
+
+
+class KafkaSinkFormatSuite(WithBroker, SinkFormatTestSuite):
+    written_for = SUITES
+    capabilities = AT_LEAST_ONCE
+    guarantee = DeliveryGuarantee.AT_LEAST_ONCE
+    format = "connector_kafka"

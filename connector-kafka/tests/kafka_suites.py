@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import cache
@@ -33,6 +33,7 @@ from connectors_core.testing import (
     Capability,
     Outage,
     SourceExternalContext,
+    SourceFormatTestSuite,
     SourceTestSuite,
     SplitDataWriter,
     TestSystem,
@@ -226,6 +227,23 @@ class SourceTopic(SourceExternalContext):
             **settings,
         )
 
+    def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
+        bounded = boundedness is Boundedness.BOUNDED
+        return {
+            **{f"properties.{key}": str(value) for key, value in self._login().items()},
+            "properties.bootstrap.servers": self._address,
+            "topic": self._topic.name,
+            "value.format": "json",
+            "schema": "split BIGINT, seq BIGINT, at TIMESTAMP, text STRING",
+            "scan.startup.mode": "earliest-offset",
+            **({"scan.bounded.mode": "latest-offset"} if bounded else {}),
+        }
+
+    @staticmethod
+    def _login() -> Mapping[str, str]:
+        properties = SECURITY.client_properties()
+        return {k: v.reveal() if isinstance(v, Secret) else v for k, v in properties.items()}
+
     def create_typed_source(self, rows: pa.Table) -> KafkaSource:
         topic = Topic(broker_at(self._address), f"{self._topic.name}-typed")
         PartitionWriter(topic, 0).write(rows)
@@ -259,3 +277,7 @@ class OfSource:
 
 class KafkaSourceSuite(OfSource, SourceTestSuite):
     pass
+
+
+class KafkaSourceFormatSuite(OfSource, SourceFormatTestSuite):
+    format = "connector_kafka"

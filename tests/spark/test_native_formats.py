@@ -23,7 +23,7 @@ pytestmark = pytest.mark.line("4.3")
 DOCUMENT = Path(__file__).parents[2] / "docs/native-formats.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHECKS = """
-assert (sundays, tuesdays) == (15, 15), (sundays, tuesdays)
+assert (sundays, tuesdays, days) == (15, 15, 7), (sundays, tuesdays, days)
 copied = spark.read.format("connector_filesystem").option("format", "parquet")
 assert copied.load(f"{folder}/copy").count() == 101
 """

@@ -17,7 +17,7 @@ BEFORE = (
     "Assemble the source and its options",
 )
 # The guide runs all of these cases. Each has passed in process.
-SOME_CASES = "a_single_split or a_limit_of_rows"
+SOME_CASES = "a_single_split or a_limit_of_rows or a_batch_has_all_rows"
 
 
 def test_the_connector_of_the_guide_loses_and_duplicates_no_rows(follower) -> None:

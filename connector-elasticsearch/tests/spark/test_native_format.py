@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from elasticsearch_sink_suites import IdFormatSuite
+from source_suites import ElasticsearchSourceFormatSuite
 
 from connector_elasticsearch.testing import ElasticsearchServer
 
@@ -18,6 +20,14 @@ pytest.importorskip("pyspark.sql.datasource")
 pytestmark = pytest.mark.line("4.3")
 
 FORMAT = "connector_elasticsearch"
+
+
+class TestReading(ElasticsearchSourceFormatSuite):
+    pass
+
+
+class TestWriting(IdFormatSuite):
+    pass
 
 
 def options_of(server: ElasticsearchServer, index: str) -> dict[str, str]:

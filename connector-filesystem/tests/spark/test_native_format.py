@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from file_suites import FileSinkFormatSuite, FileSourceFormatSuite
 
 from connectors_core.testing import (
     Fault,
@@ -74,6 +75,14 @@ def copy_with_progress(spark: SparkSession, root: Path, **options: Any) -> list[
     return list(query.recentProgress)
 
 
+class TestReading(FileSourceFormatSuite):
+    pass
+
+
+class TestWriting(FileSinkFormatSuite):
+    pass
+
+
 def refused(act: Callable[[], Any]) -> str:
     """Return the message of the error that an action raises."""
     with pytest.raises(Exception) as refusal:  # noqa: PT011
@@ -94,17 +103,59 @@ def test_files_are_read_in_tasks_with_the_schema_of_the_files(
     assert Counter(row.id for row in frame.collect()) == Counter(range(40))
 
 
-def test_the_schema_of_the_user_sets_the_order_of_columns(
+def test_the_schema_of_the_user_selects_columns_and_their_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     put(tmp_path / "in", range(3))
-    frame = (
-        spark.read.format(FORMAT)
-        .schema("name string, id bigint")
-        .options(**PARQUET)
-        .load(str(tmp_path / "in"))
+    for columns, first in (("name string, id bigint", ("n0", 0)), ("name string", ("n0",))):
+        reader = spark.read.format(FORMAT).schema(columns).options(**PARQUET)
+        assert reader.load(str(tmp_path / "in")).orderBy("name").first() == first
+
+
+@pytest.mark.parametrize("declared", [{}, {"schema": "id BIGINT, name STRING"}])
+def test_columns_outside_the_schema_of_the_user_are_not_read(
+    spark: SparkSession, tmp_path: Path, declared: dict[str, str]
+) -> None:
+    put(tmp_path / "in", range(3))
+    [file] = (tmp_path / "in").iterdir()
+    names = pq.ParquetFile(file).metadata.row_group(0).column(1)
+    data, start = bytearray(file.read_bytes()), names.dictionary_page_offset
+    data[start : start + names.total_compressed_size] = b"?" * names.total_compressed_size
+    file.write_bytes(data)
+    reader = spark.read.format(FORMAT).options(**PARQUET, **declared)
+    found = reader.schema("id BIGINT").load(str(tmp_path / "in"))
+    assert sorted(found.collect()) == [(0,), (1,), (2,)]
+    refused(reader.schema("name STRING").load(str(tmp_path / "in")).collect)
+
+
+def test_a_stream_reads_the_columns_of_the_schema_of_the_user(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", range(3))
+    reader = spark.readStream.format(FORMAT).schema("name STRING").options(**PARQUET)
+    query = (
+        reader.load(str(tmp_path / "in"))
+        .writeStream.format("json")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
     )
-    assert frame.orderBy("id").first() == ("n0", 0)
+    assert query.awaitTermination(120)
+    rows = spark.read.json(str(tmp_path / "out")).collect()
+    assert Counter(rows) == Counter([("n0",), ("n1",), ("n2",)])
+
+
+@pytest.mark.parametrize("columns", ["id BIGINT, nam STRING", "id STRING"])
+@pytest.mark.parametrize("declared", [{}, {"schema": "id BIGINT, name STRING"}])
+def test_unknown_columns_and_other_types_in_the_schema_of_the_user_are_refused(
+    spark: SparkSession, tmp_path: Path, columns: str, declared: dict[str, str]
+) -> None:
+    put(tmp_path / "in", range(3))
+    reader = spark.read.format(FORMAT).schema(columns).options(**PARQUET, **declared)
+    message = refused(reader.load(str(tmp_path / "in")).collect)
+    print(message)
+    assert "schema" in message
+    assert columns.split()[-2] in message
 
 
 def test_rows_pass_through_views_joins_and_insert(spark: SparkSession, tmp_path: Path) -> None:

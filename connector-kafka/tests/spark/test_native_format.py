@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka_sink_suites import read_committed
+from kafka_sink_suites import KafkaSinkFormatSuite, read_committed
+from kafka_suites import KafkaSourceFormatSuite
 from numbered_records import NumberedRecords
 
 from connector_kafka.testing import KafkaBroker
@@ -30,8 +31,15 @@ pytest.importorskip("pyspark.sql.datasource")
 pytestmark = pytest.mark.line("4.3")
 
 FORMAT = "connector_kafka"
-FILES = "connector_filesystem"
 TO_END = {"scan.bounded.mode": "latest-offset", "scan.startup.mode": "earliest-offset"}
+
+
+class TestReading(KafkaSourceFormatSuite):
+    pass
+
+
+class TestWriting(KafkaSinkFormatSuite):
+    pass
 
 
 def options_of(broker: KafkaBroker, topic: str, **more: Any) -> dict[str, str]:
@@ -111,6 +119,7 @@ def copy_in_a_driver(root: Path, options: dict[str, str]) -> None:
     copy(new_session(), root, options, **{"limits.rows": 20})
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killing_drivers_loses_and_duplicates_no_record(
     spark: SparkSession, broker: KafkaBroker, topic: str, tmp_path: Path

@@ -7,11 +7,9 @@ from __future__ import annotations
 import itertools
 {% endif %}
 import uuid
-{% if cookiecutter.lookup %}
 from collections.abc import Mapping, Sequence
+{% if cookiecutter.lookup %}
 from contextlib import AbstractContextManager
-{% else %}
-from collections.abc import Sequence
 {% endif %}
 {% if cookiecutter.source %}
 from datetime import timedelta
@@ -61,13 +59,16 @@ from connectors_core.testing import (
 {% endif %}
 {% if cookiecutter.__requests %}
     RequestFault,
+    SinkFormatTestSuite,
     SinkTestSuite,
 {% elif cookiecutter.sink %}
     SinkExternalContext,
+    SinkFormatTestSuite,
     SinkTestSuite,
 {% endif %}
 {% if cookiecutter.source %}
     SourceExternalContext,
+    SourceFormatTestSuite,
     SourceTestSuite,
     SplitDataWriter,
 {% endif %}
@@ -163,6 +164,9 @@ class OnTopic:
         self._token = uuid.uuid4().hex
         self._topic = Topic(server_at(address), self._name)
 
+    def options(self) -> dict[str, str]:
+        return {"address": self._address, "topic": self._name, "token": self._token}
+
     def secrets(self) -> Sequence[str]:
         return [self._token]
 {% if cookiecutter.source %}
@@ -207,6 +211,10 @@ class SourceTopic(OnTopic, SourceExternalContext):
             batch_rows=7,  # so that a split is read in many steps
         )
 
+    def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
+        endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+        return self.options() | ({"source.discovery-interval": "50 ms"} if endless else {})
+
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
         name = f"{self._name}-typed"
         topic = Topic(server_at(self._address), name)
@@ -226,6 +234,10 @@ class OfSource(OnLog):
 
 class LogSourceSuite(OfSource, SourceTestSuite):
     pass
+
+
+class LogSourceFormatSuite(OfSource, SourceFormatTestSuite):
+    format = "{{ cookiecutter.__package }}"
 {% endif %}
 {% if cookiecutter.sink %}
 
@@ -258,6 +270,9 @@ class SinkTopic(OnTopic, SinkExternalContext):
         return {{ cookiecutter.__class }}Sink(self._address, self._name, token=self._token)
 {% endif %}
 
+    def format_options(self) -> Mapping[str, str]:
+        return self.options()
+
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         return self._topic.rows(schema)
 {% if cookiecutter.__commits %}
@@ -278,6 +293,10 @@ class OfSink(OnLog):
 
 class LogSinkSuite(OfSink, SinkTestSuite):
     pass
+
+
+class LogSinkFormatSuite(OfSink, SinkFormatTestSuite):
+    format = "{{ cookiecutter.__package }}"
 {% endif %}
 {% if cookiecutter.lookup %}
 
@@ -299,7 +318,7 @@ class TableTopic(OnTopic, LookupExternalContext):
         return LogSystem().outage(self._address, Outage.STOPPED)
 
     def _table(self, name: str, options: Mapping[str, str]) -> LookupTableSource:
-        given = {"address": self._address, "topic": name, "token": self._token}
+        given = {**self.options(), "topic": name}
         return {{ cookiecutter.__class }}Table.from_options({**given, **options})
 
     def _fill(self, name: str, rows: pa.Table) -> None:

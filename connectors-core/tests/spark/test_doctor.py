@@ -28,7 +28,7 @@ from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import END_OF_TIME, WatermarkStrategy
 from connectors_core.spark import pipeline_run, progress
-from connectors_core.spark.doctor import found_formats
+from connectors_core.spark.doctor import found_formats, missing_formats
 from connectors_core.spark.telemetry import Instruments
 from connectors_core.testing.directory_sink import DirectorySink
 
@@ -225,5 +225,13 @@ def test_a_module_that_fails_hides_all_formats(tmp_path, monkeypatch):
     assert {"connector_filesystem", "connector_kafka"} <= set(found_formats()[0])
     (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('no such library')")
     formats, error = found_formats()
-    assert formats == ()
+    assert formats == {}
     assert error == "the module pyspark_broken fails: RuntimeError: no such library"
+
+
+@pytest.mark.line("4.3")
+def test_formats_that_workers_do_not_have_are_named(spark):
+    pytest.importorskip("pyspark.sql.datasource")
+    found = found_formats()[0]
+    assert missing_formats(spark, found) == ()
+    assert missing_formats(spark, {**found, "only_here": "pyspark_only_here"}) == ("only_here",)

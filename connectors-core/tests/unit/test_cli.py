@@ -302,6 +302,7 @@ def running(**fields):
         "worker_reuse": True,
         "formats": ("connector_files",),
         "formats_error": None,
+        "formats_missing": (),
     }
     return SimpleNamespace(**(known | fields))
 
@@ -333,6 +334,9 @@ def test_formats_are_reported_with_the_alternative_where_spark_has_none():
     broken = found(formats=(), formats_error="the module pyspark_x fails: no module y")
     assert broken.level is Level.PROBLEM
     assert "pyspark_x" in broken.problem
+    missing = found(formats_missing=("connector_files",))
+    assert missing.level is Level.PROBLEM
+    assert missing.problem == "Python workers do not have connector_files"
 
 
 def test_a_worker_with_other_packages_is_reported():

@@ -9,12 +9,20 @@ import log_suites
 
 class Test{{ cookiecutter.__class }}SourceOnSpark(log_suites.LogSourceSuite):
     on_spark = True
+
+
+class Test{{ cookiecutter.__class }}SourceAsFormat(log_suites.LogSourceFormatSuite):
+    pass
 {% endif %}
 {% if cookiecutter.sink %}
 
 
 class Test{{ cookiecutter.__class }}SinkOnSpark(log_suites.LogSinkSuite):
     on_spark = True
+
+
+class Test{{ cookiecutter.__class }}SinkAsFormat(log_suites.LogSinkFormatSuite):
+    pass
 {% endif %}
 {% if cookiecutter.lookup %}
 

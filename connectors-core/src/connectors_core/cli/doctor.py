@@ -429,11 +429,20 @@ def _formats_finding(spark: SparkFindings) -> Finding:
     if spark.formats is None:
         found = f"none: Spark {line_of(spark.version)} has no formats in Python, so use a Pipeline"
         return Finding(check=check, found=found)
+    found = ", ".join(spark.formats) or "none"
+    if spark.formats_missing:
+        return Finding(
+            check=check,
+            found=found,
+            level=Level.PROBLEM,
+            problem=f"Python workers do not have {', '.join(spark.formats_missing)}",
+            fix=f"install the connectors for the executors, too, or {SET_WORKER_PYTHON}",
+        )
     if spark.formats_error is None:
-        return Finding(check=check, found=", ".join(spark.formats) or "none")
+        return Finding(check=check, found=found)
     return Finding(
         check=check,
-        found="none",
+        found=found,
         level=Level.PROBLEM,
         problem=f"Spark finds no format in Python: {spark.formats_error}",
         fix="upgrade or remove the package of this module",

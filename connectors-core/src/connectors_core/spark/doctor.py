@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,6 +32,7 @@ class SparkFindings:
         worker_reuse: Whether Spark reuses its Python workers.
         formats: The formats in Python that Spark finds; None if Spark has no such formats.
         formats_error: Why it finds none.
+        formats_missing: Those of the formats whose module a Python worker does not have.
     """
 
     version: str
@@ -43,6 +44,7 @@ class SparkFindings:
     worker_reuse: bool
     formats: tuple[str, ...] | None = None
     formats_error: str | None = None
+    formats_missing: tuple[str, ...] = ()
 
 
 def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
@@ -75,8 +77,9 @@ def examine_spark(master: str, packages: Sequence[str]) -> SparkFindings:
             worker=worker,
             worker_error=worker_error,
             worker_reuse=reuse == "true",
-            formats=formats,
+            formats=None if formats is None else tuple(formats),
             formats_error=formats_error,
+            formats_missing=() if worker is None else missing_formats(spark, formats or {}),
         )
     finally:
         if active is None:
@@ -100,20 +103,42 @@ def _worker(
         return None, telling_line(error)
 
 
-def found_formats() -> tuple[tuple[str, ...] | None, str | None]:
+def found_formats() -> tuple[dict[str, str] | None, str | None]:
     """Return the formats in Python that Spark finds, and why it finds none.
 
     Spark imports every module that starts with `pyspark_`, and one that fails hides all formats.
+
+    Returns:
+        The name of each format with its module, or None if Spark has no such formats; and the
+        error, if any.
     """
     if find_spec("pyspark.sql.datasource") is None:
         return None, None
-    names = []
+    found = {}
     for module in iter_modules():
         if module.name.startswith("pyspark_"):
             try:
                 source = getattr(import_module(module.name), "DefaultSource", None)
             except Exception as error:
-                return (), f"the module {module.name} fails: {telling_line(error)}"
+                return {}, f"the module {module.name} fails: {telling_line(error)}"
             if source is not None:
-                names.append(source.name())
-    return tuple(sorted(names)), None
+                found[source.name()] = module.name
+    return dict(sorted(found.items())), None
+
+
+def missing_formats(spark: SparkSession, formats: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the formats whose module a Python worker does not have; runs a job.
+
+    Args:
+        spark: The session.
+        formats: The name of each format with its module.
+    """
+    wanted = dict(formats)
+
+    def missing(_: int) -> list[str]:
+        # Pickled by value with its own import: a worker may lack this package.
+        from importlib.util import find_spec
+
+        return [name for name, module in wanted.items() if find_spec(module) is None]
+
+    return tuple(spark.sparkContext.parallelize([0], 1).flatMap(missing).collect())

@@ -51,7 +51,7 @@ def probe_executors(spark: SparkSession, store: StateStore) -> None:
         ConfigurationError: Driver and executors have different versions.
     """
     context = spark.sparkContext
-    local = re.fullmatch(r"local(\[.*\])?", context.master) is not None
+    local = re.fullmatch(r"local(\[.*\])?", context.master or "") is not None
     key = (context.applicationId, "" if local else str(store))
     if key in _proved:
         return

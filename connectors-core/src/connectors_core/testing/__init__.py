@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         faults_env,
         injected,
     )
+    from connectors_core.testing.format_suite import SinkFormatTestSuite, SourceFormatTestSuite
     from connectors_core.testing.local_pipeline import LocalPipeline
     from connectors_core.testing.lookup_suite import LookupTestSuite
     from connectors_core.testing.lookup_trial import LOOKUP_ROWS, LookupExternalContext
@@ -114,6 +115,10 @@ else:
                 "faults_env",
                 "injected",
             ),
+            "connectors_core.testing.format_suite": (
+                "SinkFormatTestSuite",
+                "SourceFormatTestSuite",
+            ),
             "connectors_core.testing.local_pipeline": ("LocalPipeline",),
             "connectors_core.testing.lookup_suite": ("LookupTestSuite",),
             "connectors_core.testing.lookup_trial": (
@@ -175,8 +180,10 @@ __all__ = [
     "RequestFault",
     "SerializerTestSuite",
     "SinkExternalContext",
+    "SinkFormatTestSuite",
     "SinkTestSuite",
     "SourceExternalContext",
+    "SourceFormatTestSuite",
     "SourceReaderTestSuite",
     "SourceTestSuite",
     "SplitDataWriter",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -89,6 +89,14 @@ class SourceExternalContext(ABC):
         """
         raise NotImplementedError
 
+    def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
+        """Return the options of `create_source`, for the connector as a format of Spark.
+
+        Raises:
+            NotImplementedError: The connector has no `SourceFormatTestSuite`.
+        """
+        raise NotImplementedError
+
     def secrets(self) -> Sequence[str]:
         """Return the secrets given to all sources of this context. No output may show them."""
         return ()
@@ -117,6 +125,14 @@ class SinkExternalContext(ABC):
                 column ``extra``, which is null in rows without it (`SCHEMA_CHANGE`), or the two
                 columns ``id`` and ``value`` (`DATA_TYPES`).
         """
+
+    def format_options(self) -> Mapping[str, str]:
+        """Return the options of `create_sink`, for the connector as a format of Spark.
+
+        Raises:
+            NotImplementedError: The connector has no `SinkFormatTestSuite`.
+        """
+        raise NotImplementedError
 
     def lose(self, committables: Sequence[Any]) -> None:
         """Make the external system lose the data of committables that wait for a commit.

@@ -167,7 +167,7 @@ class PipelineSuite(SystemSuite):
         return environment
 
 
-def _run(job: DriverJob, _system: type[TestSystem] | None) -> None:
+def _run(job: Callable[[], None], _system: type[TestSystem] | None) -> None:
     job()
 
 
@@ -244,8 +244,8 @@ class Trial:
             assert not deadline.passed, f"not within {deadline}: {what}"
             pipeline.await_termination(_POLL)
 
-    def run_driver(self, job: DriverJob) -> None:
-        """Run a pipeline to its end in a separate process."""
+    def run_driver(self, job: Callable[[], None]) -> None:
+        """Run a job to its end in a separate process."""
         assert run_driver(self._elsewhere(job), self._log) == 0, self._log_text()
 
     def look_for(
@@ -287,13 +287,28 @@ class Trial:
         return Fault(point, action=self.environment.worker_death, once=marker)
 
     def kill_at_each(
-        self, job: DriverJob, points: Sequence[str], assert_complete: Callable[[], None]
+        self,
+        job: Callable[[], None],
+        points: Sequence[str],
+        assert_complete: Callable[[], None],
+        *,
+        fenced: bool = True,
     ) -> None:
-        """Kill drivers at one point after another, and check for late duplicates at the end."""
+        """Kill drivers at one point after another, and check for late duplicates at the end.
+
+        Args:
+            job: The job of all drivers.
+            points: The points at which a driver dies.
+            assert_complete: Checks the rows of all drivers.
+            fenced: Whether a driver fences off the tasks of the driver before it. Otherwise, it
+                starts after their end.
+        """
         for number, fault in enumerate(crash_chain(self.root, points)):
             code = run_driver(self._elsewhere(job), self._log, fault)
             assert fault.fired, f"{number}: {fault.point} was not reached, {self._log_text()}"
             assert code == -signal.SIGKILL, f"{number}: {fault.point}: {code}, {self._log_text()}"
+            if not fenced:
+                wait_for_survivors(self._log)
         self.run_driver(job)
         assert_complete()
         wait_for_survivors(self._log)
@@ -421,7 +436,7 @@ class Trial:
             abort(driver)
             pytest.fail(f"the driver does not end within {seconds:.1f} s, {self._log_text()}")
 
-    def _elsewhere(self, job: DriverJob) -> Callable[[], None]:
+    def _elsewhere(self, job: Callable[[], None]) -> Callable[[], None]:
         """Return the job for a separate driver, which imports the module of the system."""
         return functools.partial(_run, job, self.system)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -15,7 +16,7 @@ from connectors_core.engine.coordinator.sink_without_pipeline import (
 )
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.state import StateStore
-from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.errors import ConfigurationError, ConnectorError, UnsupportedError
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.spark.carriers.base import spark_schema
@@ -129,19 +130,28 @@ class FormatParts:
         return EntryRows(settings, source.schema(), arrow_schema(schema))
 
     def _source_of_user_schema(self, schema: StructType) -> AnySource:
+        """Return the source whose columns `schema(...)` selects, or else declares."""
         made = self._class(self.source, "source", "write")
-        declares = _SCHEMA in made.OPTIONS and _SCHEMA not in self.options
-        source = self._source_with({_SCHEMA: schema} if declares else {})
-        found = spark_schema(source.schema())
-        types = {field.name: field.dataType for field in found}
-        if {field.name: field.dataType for field in schema} != types:
-            raise ConfigurationError(
-                f"the source of {self.package} does not have the schema of `schema(...)`",
-                expected=found.simpleString(),
-                found=schema.simpleString(),
-                hint="remove schema(...); the options of the source determine its columns",
-            )
+        if _SCHEMA not in made.OPTIONS or _SCHEMA in self.options:
+            source = self._source_with({})
+            self._check_selected(schema, source)
+            return source
+        with contextlib.suppress(ConnectorError):
+            source = self._source_with({})
+            if _is_selection(schema, source):
+                return source
+        source = self._source_with({_SCHEMA: schema})
+        self._check_selected(schema, source)
         return source
+
+    def _check_selected(self, schema: StructType, source: AnySource) -> None:
+        if not _is_selection(schema, source):
+            raise ConfigurationError(
+                f"the source of {self.package} does not have the columns of `schema(...)`",
+                expected=f"some of {spark_schema(source.schema()).simpleString()}",
+                found=schema.simpleString(),
+                hint="name only columns of the source, with its types; or remove schema(...)",
+            )
 
     def _sink(self) -> Sink:
         made = self._class(self.sink, "sink", "read")
@@ -173,3 +183,9 @@ class FormatParts:
                 option="checkpointLocation",
             )
         return str(checkpoint)
+
+
+def _is_selection(schema: StructType, source: AnySource) -> bool:
+    """Return whether a source has all these columns, with these types."""
+    types = {field.name: field.dataType for field in spark_schema(source.schema())}
+    return all(types.get(field.name) == field.dataType for field in schema)

@@ -66,7 +66,8 @@ class EntryRows:
     Attributes:
         settings: The source.
         source_schema: The schema of its batches.
-        row_schema: The schema that Spark expects.
+        row_schema: The schema that Spark expects. It can lack columns of the source, which are
+            then not read.
         filters: Conditions on the rows, which Spark evaluates again.
     """
 
@@ -89,7 +90,7 @@ class EntryRows:
             schema=self.source_schema,
             policy=self.settings.policy,
         )
-        if self.filters:
+        if self.filters or len(self.row_schema) < len(self.source_schema):
             fields = frozenset((name,) for name in self.row_schema.names)
             task = pushed_reader(task, SourceNeeds(fields=fields, filters=self.filters)).reader
         for batch in read_whole(task, decode_entry(entry)):
