@@ -235,16 +235,16 @@ UNION: tuple[Callable[[DataFrame], DataFrame], set[str], set[str]] = (
 
 
 def check_same_rows(
-    spark: SparkSession, root: Path, query: Callable[[DataFrame], DataFrame]
+    spark: SparkSession, root: Path, query: Callable[[Pipeline], DataFrame], **settings: Any
 ) -> dict[str, Any]:
-    """Run a streaming query with and without pushdown; return the explanation with it."""
+    """Run a query, by default a stream, with and without pushdown; return the explanation."""
     found = {}
     explanation: dict[str, Any] = {}
     for value in ("true", "false"):
         with pushing(spark, value):
-            pipeline = new_pipeline(spark, root / value)
+            pipeline = new_pipeline(spark, root / value, **settings)
             sink = DirectorySink(root / value / "out")
-            pipeline.sink_to(query(rows_of(pipeline)), sink, uid="out")
+            pipeline.sink_to(query(pipeline), sink, uid="out")
             if value == "true":
                 explanation = explained(pipeline)
             assert pipeline.run()
@@ -273,7 +273,7 @@ def test_a_streaming_query_gets_what_it_needs(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     query, columns, conditions = {**QUERIES, "union": UNION}[name]
-    found = check_same_rows(spark, tmp_path, query)
+    found = check_same_rows(spark, tmp_path, lambda pipeline: query(rows_of(pipeline)))
     assert (found["columns"], found["conditions"]) == (columns, conditions)
 
 
@@ -281,25 +281,19 @@ def test_a_streaming_query_gets_what_it_needs(
 def test_a_lookup_needs_its_keys_and_what_the_query_uses(
     spark: SparkSession, tmp_path: Path, how: Any
 ) -> None:
-    table, found = Table(LookupFunctionProvider(Function())), {}
-    for value in ("true", "false"):
-        with pushing(spark, value):
-            streaming = None if how == "left" else True
-            pipeline = new_pipeline(spark, tmp_path / value, streaming=streaming)
-            rows = rows_of(pipeline)
-            for name in ("first", "second"):
-                rows = pipeline.lookup_join(
-                    rows, table, uid=name, on={"n": "key"}, how=how, columns={"value": name}
-                )
-            rows = rows.where("i > 2 and n < 40 and first is not null")
-            sink = DirectorySink(tmp_path / value / "out")
-            pipeline.sink_to(rows.select("nested.a", "s", "second"), sink, uid="out")
-            if value == "true":
-                explanation = explained(pipeline)
-            assert pipeline.run()
-            found[value] = Counter(map(str, sink.read().to_pylist()))
-    assert found["true"] == found["false"]
-    assert found["true"]
+    table = Table(LookupFunctionProvider(Function()))
+
+    def query(pipeline: Pipeline) -> DataFrame:
+        rows = rows_of(pipeline)
+        for name in ("first", "second"):
+            rows = pipeline.lookup_join(
+                rows, table, uid=name, on={"n": "key"}, how=how, columns={"value": name}
+            )
+        rows = rows.where("i > 2 and n < 40 and first is not null")
+        return rows.select("nested.a", "s", "second")
+
+    streaming = None if how == "left" else True
+    explanation = check_same_rows(spark, tmp_path, query, streaming=streaming)
     assert explanation["columns"] == {"n", "i", "s", "nested"}
     conditions = {"n IS NOT NULL", "i IS NOT NULL", "n < 40", "i > 2"}
     assert explanation["conditions"] == conditions

@@ -134,6 +134,8 @@ def missing_formats(spark: SparkSession, formats: Mapping[str, str]) -> tuple[st
         formats: The name of each format with its module.
     """
     wanted = dict(formats)
+    if not wanted:
+        return ()
 
     def missing(_: int) -> list[str]:
         # Pickled by value with its own import: a worker may lack this package.

@@ -190,8 +190,7 @@ class PipelineFrames:
                 batches, has no sink, or was started before.
         """
         self.registered.check_complete()
-        if self.lookups:
-            check_stable(self.sinks, self.lookups.values())
+        check_stable(self.sinks, self.lookups.values())
         streaming = [*self.streams, *(sink.uid for sink in self.sinks if sink.df.isStreaming)]
         if streaming and self.batches:
             raise ConfigurationError(

@@ -480,6 +480,8 @@ def check_stable(sinks: Sequence[RegisteredSink], lookups: Collection[Registered
         UnsupportedError: Names the lookup, the sink, and the operator.
     """
     unstable = {each.uid for each in lookups if each.full is None and not each.allow_unstable}
+    if not unstable:
+        return
     for sink in sinks:
         for uid, mover in lookups_of(sink.df).items():
             if sink.needs_own_job:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ from connectors_core.testing.context import SinkExternalContext, SourceExternalC
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.faults import FaultPoint, injected
 from connectors_core.testing.format_trial import SinkFormatTrial, SourceFormatTrial
-from connectors_core.testing.trial import PipelineSuite, in_full_on_spark
+from connectors_core.testing.trial import PipelineSuite, in_full_on_spark, open_contexts
 
 _SINCE: Final = "1.4"
 _READING_POINTS: Final = (FaultPoint.AFTER_PLAN, FaultPoint.READER_FETCHED, FaultPoint.AFTER_PLAN)
@@ -68,12 +67,12 @@ class SourceFormatTestSuite(FormatSuite):
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SourceFormatTrial]:
         """Return the external system, the session, and the rows of a case."""
-        folder = tmp_path / "external"
-        folder.mkdir()
-        with contextlib.closing(self.external_context(folder)) as context:
-            trial = SourceFormatTrial(environment, context, tmp_path, self.seed, True)
+        with open_contexts(self.external_context, tmp_path) as new_context:
+            trial = SourceFormatTrial(
+                environment, new_context("external"), tmp_path, self.seed, True
+            )
             trial.name = self.format
-            trial.system = None if self.system is None else type(self.system)
+            trial.system = self.system_class()
             yield trial
 
     @case(Capability.BOUNDED, since=_SINCE)
@@ -174,16 +173,10 @@ class SinkFormatTestSuite(FormatSuite):
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SinkFormatTrial]:
         """Return the external system, the session, and the rows of a case."""
         exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can
-        with contextlib.ExitStack() as stack:
-
-            def context(name: str) -> SinkExternalContext:
-                folder = tmp_path / name
-                folder.mkdir()
-                return stack.enter_context(contextlib.closing(self.external_context(folder)))
-
-            trial = SinkFormatTrial(environment, context, tmp_path, self.seed, exactly_once)
+        with open_contexts(self.external_context, tmp_path) as new_context:
+            trial = SinkFormatTrial(environment, new_context, tmp_path, self.seed, exactly_once)
             trial.name = self.format
-            trial.system = None if self.system is None else type(self.system)
+            trial.system = self.system_class()
             yield trial
 
     @case(since=_SINCE)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -27,9 +26,7 @@ from connectors_core.testing.sink_failure_cases import SinkFailureCases
 from connectors_core.testing.sink_trial import SinkTrial
 from connectors_core.testing.sink_writing_cases import SinkWritingCases
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
-from connectors_core.testing.trial import (
-    in_full_on_spark,
-)
+from connectors_core.testing.trial import in_full_on_spark, open_contexts
 
 
 class SinkTestSuite(SinkFailureCases, SinkWritingCases):
@@ -45,15 +42,9 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SinkTrial]:
         """Return the external system, the pipelines, and the rows of a case."""
         exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can
-        with contextlib.ExitStack() as stack:
-
-            def context(name: str) -> SinkExternalContext:
-                folder = tmp_path / name
-                folder.mkdir()
-                return stack.enter_context(contextlib.closing(self.external_context(folder)))
-
-            trial = SinkTrial(environment, context, tmp_path, self.seed, exactly_once)
-            trial.system = None if self.system is None else type(self.system)
+        with open_contexts(self.external_context, tmp_path) as new_context:
+            trial = SinkTrial(environment, new_context, tmp_path, self.seed, exactly_once)
+            trial.system = self.system_class()
             yield trial
 
     # --- State of writers -------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from datetime import timedelta
@@ -26,6 +25,7 @@ from connectors_core.testing.source_failure_cases import SourceFailureCases
 from connectors_core.testing.source_reading_cases import SourceReadingCases
 from connectors_core.testing.source_trial import ROWS_PER_SPLIT, SourceTrial
 from connectors_core.testing.traces import nothing_left
+from connectors_core.testing.trial import open_contexts
 
 BY_TIME: Final = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
 
@@ -45,12 +45,12 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
     @pytest.fixture
     def trial(self, environment: TestEnvironment, tmp_path: Path) -> Iterator[SourceTrial]:
         """Return the external system, the pipelines, and the rows of a case."""
-        folder = tmp_path / "external"
-        folder.mkdir()
         replayable = Capability.REPLAYABLE in self.capabilities.can
-        with contextlib.closing(self.external_context(folder)) as context:
-            trial = SourceTrial(environment, context, tmp_path, self.seed, replayable)
-            trial.system = None if self.system is None else type(self.system)
+        with open_contexts(self.external_context, tmp_path) as new_context:
+            trial = SourceTrial(
+                environment, new_context("external"), tmp_path, self.seed, replayable
+            )
+            trial.system = self.system_class()
             yield trial
 
     # --- Watermarks -------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import pytest
 
@@ -94,6 +94,36 @@ def meetings(points: Iterable[FaultPoint], always: Collection[tuple[FaultPoint, 
     ]
 
 
+class _Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+_Context = TypeVar("_Context", bound=_Closeable)
+
+
+@contextlib.contextmanager
+def open_contexts(
+    external_context: Callable[[Path], _Context], root: Path
+) -> Iterator[Callable[[str], _Context]]:
+    """Offer the external systems of a case, and close them after it.
+
+    Args:
+        external_context: Returns a new system in a folder.
+        root: The folder of the case.
+
+    Yields:
+        A function that returns a new system in a folder of this name.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def context(name: str) -> _Context:
+            folder = root / name
+            folder.mkdir()
+            return stack.enter_context(contextlib.closing(external_context(folder)))
+
+        yield context
+
+
 class SystemSuite(ConnectorSuite):
     """A suite whose cases use an external system.
 
@@ -104,6 +134,10 @@ class SystemSuite(ConnectorSuite):
 
     system: ClassVar[TestSystem | None] = None
     address: str = ""
+
+    def system_class(self) -> type[TestSystem] | None:
+        """Return the class of the system, whose module separate drivers import."""
+        return None if self.system is None else type(self.system)
 
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
         """Start an outage of the system that ends by itself. See `passing`."""
