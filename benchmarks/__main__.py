@@ -103,10 +103,13 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
     """Measure reading and writing files, and memory."""
     spark = new_session()
     data = files.prepare(OUTPUT / "data", copies)
+    many = files.prepare(OUTPUT / "many", copies * 4, ["parquet"])
     wide = files.prepare_wide(OUTPUT / "wide", 250_000 * copies)
+    small = files.prepare_small(OUTPUT / "small")
+    through = "flight % 2 >= 0"
     few = ["carrier", "dep_delay", "distance"]
     pairs = {
-        "read 3 of 19 columns of parquet into Spark": files.read(spark, data, "parquet", few),
+        "read 3 of 19 columns of parquet into Spark": files.read(spark, many, "parquet", few),
         "read 2 of 100 columns of parquet into Spark": files.read(
             spark, wide, "parquet", ["c3", "c50"]
         ),
@@ -116,14 +119,20 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
             spark, data, "parquet", "dep_delay > 60"
         ),
         "parquet to parquet, all flights, through Spark": files.write(
-            spark, data, "parquet", "flight > 0"
+            spark, data, "parquet", through
         ),
+    }
+    starts = {
+        "write 4 rows": files.write(spark, small, "parquet"),
+        "write 4 rows, through Spark": files.write(spark, small, "parquet", through),
+        "read 4 rows into Spark": files.read(spark, small, "parquet"),
     }
     aims = {
         "read 3 of 19 columns of parquet into Spark": 0.9,
         "read 2 of 100 columns of parquet into Spark": 0.9,
         "read parquet into Spark": 0.8,
-        "read csv into Spark": 1.5,
+        "read csv into Spark": 2.5,
+        "read json into Spark": 2.0,
         "parquet to parquet": 1.1,
         "parquet to parquet, flights late by an hour": 1.0,
     }
@@ -133,6 +142,13 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
             runs,
             {"ours": pair.ours, "Spark's": pair.peer},
             aims={"Spark's": f"at least {aims[what]}"} if what in aims else None,
+        )
+    for what, pair in starts.items():
+        yield from compared(
+            f"{what} (ms)",
+            3 * runs,
+            {"ours": pair.milliseconds(pair.ours), "Spark's": pair.milliseconds(pair.peer)},
+            aims={"Spark's": "at most 1.5"},
         )
     spark.stop()
     for megabytes in (16, 64, 256):

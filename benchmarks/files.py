@@ -38,10 +38,15 @@ class Data:
 
 @dataclass(frozen=True)
 class Pair:
-    """Our function and the peer's, each of which returns rows per second."""
+    """The number of rows, and our function and the peer's, which return rows per second."""
 
+    rows: int
     ours: Callable[[], float]
     peer: Callable[[], float]
+
+    def milliseconds(self, side: Callable[[], float]) -> Callable[[], float]:
+        """Return a function that returns the time of a run."""
+        return lambda: 1000 * self.rows / side()
 
 
 def flights_table() -> pa.Table:
@@ -58,18 +63,32 @@ def flights_table() -> pa.Table:
     )
 
 
-def prepare(root: Path, copies: int) -> Data:
-    """Write several copies of the flights table in every format."""
+def prepare(root: Path, copies: int, kinds: Sequence[str] = tuple(FORMATS)) -> Data:
+    """Write several copies of the flights table in some formats."""
     flights = flights_table()
     shutil.rmtree(root, ignore_errors=True)
-    for kind in FORMATS:
+    for kind in kinds:
         (root / kind).mkdir(parents=True)
-    lines = b"".join(orjson.dumps(row) + b"\n" for row in flights.to_pylist())
-    for copy in range(copies):
-        pq.write_table(flights, root / "parquet" / f"{copy}.parquet")
-        pa_csv.write_csv(flights, root / "csv" / f"{copy}.csv")
-        (root / "json" / f"{copy}.json").write_bytes(lines)
+        first = root / kind / f"0.{kind}"
+        if kind == "parquet":
+            pq.write_table(flights, first)
+        elif kind == "csv":
+            pa_csv.write_csv(flights, first)
+        else:
+            lines = (orjson.dumps(row) + b"\n" for row in flights.to_pylist())
+            first.write_bytes(b"".join(lines))
+        for copy in range(1, copies):
+            shutil.copyfile(first, root / kind / f"{copy}.{kind}")
     return Data(root, flights.schema, flights.num_rows * copies)
+
+
+def prepare_small(root: Path) -> Data:
+    """Write a Parquet file of four rows."""
+    shutil.rmtree(root, ignore_errors=True)
+    (root / "parquet").mkdir(parents=True)
+    table = pa.table({"flight": [1, 2, 3, 4], "carrier": ["AA", "B6", "DL", "UA"]})
+    pq.write_table(table, root / "parquet" / "0.parquet")
+    return Data(root, table.schema, table.num_rows)
 
 
 def prepare_wide(root: Path, rows: int) -> Data:
@@ -97,7 +116,7 @@ def read(spark: SparkSession, data: Data, kind: str, columns: Sequence[str] | No
             pipeline = _pipeline(spark, folder)
             df = pipeline.from_source(_source(data, kind), uid="files").select(*chosen)
             if columns is not None:  # a pipeline does this when it starts
-                df = push_down(df, pipeline._frames.batches).df
+                df = push_down(df, pipeline._frames.batches, {}).df
             df.write.format("noop").mode("overwrite").save()
             return data.rows / (time.monotonic() - began)
 
@@ -110,7 +129,7 @@ def read(spark: SparkSession, data: Data, kind: str, columns: Sequence[str] | No
         rows.write.format("noop").mode("overwrite").save()
         return data.rows / (time.monotonic() - began)
 
-    return Pair(ours, peer)
+    return Pair(data.rows, ours, peer)
 
 
 def write(spark: SparkSession, data: Data, kind: str, condition: str | None = None) -> Pair:
@@ -137,7 +156,7 @@ def write(spark: SparkSession, data: Data, kind: str, condition: str | None = No
             rows.write.format(kind).mode("overwrite").save(folder)
             return data.rows / (time.monotonic() - began)
 
-    return Pair(ours, peer)
+    return Pair(data.rows, ours, peer)
 
 
 def _source(data: Data, kind: str) -> FileSource:

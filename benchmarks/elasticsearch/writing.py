@@ -55,7 +55,7 @@ def contestants(
 
     found: dict[str, Callable[[], float]] = {
         "ours": lambda: timed(lambda index: ours(index, None)),
-        "ours, with a condition in Spark": lambda: timed(lambda index: ours(index, "id >= 0")),
+        "ours, with a condition in Spark": lambda: timed(lambda index: ours(index, "id % 2 >= 0")),
     }
     if has_peer:
         found["elasticsearch-hadoop"] = lambda: timed(lambda index: theirs(index, {}))

@@ -123,12 +123,15 @@ def random_query(rng: random.Random, nested: bool) -> Callable[[DataFrame], Data
 
     chosen = rng.sample(columns, rng.randint(1, 3))
     first, second = condition(2), condition(1)
-    shape = rng.choice(["filter", "filter", "union", "all"])
+    plain = [name for name in chosen if "." not in name]
+    shape = rng.choice(["filter", "union", "all", "selection"])
 
     def query(df: DataFrame) -> DataFrame:
         names = [F.col(name).cast("string").alias(name.replace(".", "_")) for name in chosen]
         if shape == "all":
             return df.where(first)
+        if shape == "selection":
+            return df.where(first).select("id", *plain).where("id > 7").withColumnRenamed("id", "n")
         if shape == "union":
             return df.where(first).select("id", *names).union(df.where(second).select("id", *names))
         return df.where(first).where(second).select("id", *names)

@@ -25,6 +25,7 @@ PRIVATE = {
     "SparkContext": {"_jvm", "_jsc", "_gateway"},
     "DataFrame": {"_jdf"},
     "JavaClass": {"_fqn"},
+    "JVMView": {"_gateway_client"},
     "sys": {"_getframe"},
 }
 """Private attributes by their owner."""
@@ -139,6 +140,7 @@ def test_pyspark_has_the_private_attributes(spark: SparkSession) -> None:
         "SparkSession": spark,
         "SparkContext": spark.sparkContext,
         "DataFrame": spark.range(1),
+        "JVMView": spark._jvm,
     }
     for name, owner in owners.items():
         for attribute in PRIVATE[name]:

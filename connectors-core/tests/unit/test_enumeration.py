@@ -26,7 +26,7 @@ from connectors_core.engine.coordinator.enumeration import (
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.errors import UnsupportedError
 from connectors_core.metrics import EnumeratorMetric
-from connectors_core.source import HybridSource
+from connectors_core.source import DynamicParallelismInference, HybridSource
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.hybrid.events import HybridSourceEvent
 
@@ -89,6 +89,31 @@ def test_readers_receive_the_events_of_the_enumerator_before_they_read():
         enumeration.hear(report_of(task, entry))
     heard = [each for each in source.last_enumerator.log if each[0] == "event"]
     assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
+
+
+class Inferring(ToySource, DynamicParallelismInference):
+    def infer_parallelism(self, context):
+        self.context = context
+        return context.tasks_for(self.volume)
+
+
+@pytest.mark.parametrize(
+    ("volume", "tasks"),
+    [(0, 1), (1, 1), (5 << 20, 2), (8 << 20, 2), (200 << 20, 2), (257 << 20, 3), (1 << 40, 5)],
+)
+def test_a_source_infers_the_number_of_tasks_from_what_the_enumerator_found(volume, tasks):
+    source = Inferring({split: [10] for split in "abcde"}, enumerator=Counting)
+    source.volume = volume
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    entries = batch_entries(settings, enumeration.splits, pipeline_id="p", run_id="r")
+    assert [split.split_id for split in source.context.splits] == list("abcde")
+    assert len(entries) == tasks
+    assert sorted(split.split_id for each in entries for split in each.splits) == list("abcde")
+
+
+def test_a_source_without_inference_has_up_to_four_tasks_for_each_reader():
+    settings, enumeration = enumeration_of(source_of(*"abcde"), parallelism=1)
+    assert len(batch_entries(settings, enumeration.splits, pipeline_id="p", run_id="r")) == 4
 
 
 def test_the_enumerator_is_closed_only_once_and_also_by_garbage_collection():

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from connectors_core.source import IsIn
+from connectors_core.spark.internals.plan_rewrites import SOURCE
 from connectors_core.spark.pushdown.conditions import Conditions
 from connectors_core.spark.pushdown.plan_tree import PlanTree
+from connectors_core.spark.pushdown.selection import Selection, selection_of
 from connectors_core.spark.pushdown.source_needs import (
     LookupOccurrence,
     SourceOccurrence,
@@ -67,7 +69,7 @@ def test_a_set_has_the_values_of_its_column(name, kind, texts, values):
 
 def lookup_plan(inputs):
     """Return a query that uses `s`, and an added column, of rows that a lookup by `n` returns."""
-    source = node("MapInArrow", output=[column(at) for at in range(6)])
+    source = node(SOURCE, columns="n#0")
     stage = node(
         "MapInArrow",
         source,
@@ -82,7 +84,7 @@ def lookup_plan(inputs):
 def needs_with(inputs):
     found = needs_of(
         PlanTree.of(lookup_plan(inputs)),
-        [SourceOccurrence("rows", tuple(range(6)), SCHEMA)],
+        [SourceOccurrence("rows", "n#0", tuple(range(6)), SCHEMA)],
         lookups=[LookupOccurrence(tuple(range(10, 17)), needed=(0, 2))],
         own_columns=[],
         time_zone=lambda: "UTC",
@@ -100,3 +102,58 @@ def test_a_lookup_with_other_inputs_needs_all_columns():
     needs = needs_with([*(column(at) for at in range(5)), node("Literal")])
     assert needs.fields == {(name,) for name in SCHEMA.names}
     assert needs.filters == ()
+
+
+ROWS = node(SOURCE, columns="n#0")
+SMALL = in_set(0, "bigint", ["5"])
+RENAMED = node("Alias", column(1), exprId={"id": 20})
+
+
+def selected(plan):
+    return selection_of(
+        PlanTree.of(plan),
+        [SourceOccurrence("rows", "n#0", tuple(range(6)), SCHEMA)],
+        own_columns=["x"],
+        time_zone=lambda: "UTC",
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "columns", "filters"),
+    [
+        (ROWS, "nsdtmoney", set()),
+        (node("Project", ROWS, projectList=[column(2), column(0)]), "dn", set()),
+        (node("Project", ROWS, projectList=[RENAMED, column(1)]), "ss", set()),
+        (node("Filter", ROWS, condition=SMALL), "nsdtmoney", {IsIn(("n",), (5,))}),
+        (
+            node("Filter", node("Project", ROWS, projectList=[column(0)]), condition=SMALL),
+            "n",
+            {IsIn(("n",), (5,))},
+        ),
+        (node("Filter", ROWS, condition=node("Not", column(5))), "nsdtmoney", set()),
+        (node("EventTimeWatermark", ROWS), "nsdtmoney", set()),
+    ],
+)
+def test_a_selection_of_rows_and_columns_needs_no_spark(plan, columns, filters):
+    found = selected(plan)
+    assert found == Selection("rows", found.columns, frozenset(filters))
+    assert "".join(found.columns) == columns
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        node("Filter", ROWS, condition=node("And", SMALL, node("Unknown", column(0)))),
+        node("Filter", ROWS, condition=in_set(0, "bigint", None)),
+        node("Filter", ROWS, condition=node("And", SMALL, node("Not", column(5)))),
+        node("Project", ROWS, projectList=[node("Add", column(0), column(0))]),
+        node("Project", ROWS, projectList=[node("Alias", node("Literal"), exprId={"id": 20})]),
+        node("Aggregate", ROWS),
+        node("GlobalLimit", node("LocalLimit", ROWS)),
+        node("Union", ROWS, ROWS),
+        node("MapInArrow", ROWS),
+        node("LocalRelation"),
+    ],
+)
+def test_all_other_queries_need_spark(plan):
+    assert selected(plan) is None

@@ -28,7 +28,9 @@ from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
+    DynamicParallelismInference,
     FieldPath,
+    ParallelismInferenceContext,
     Predicate,
     ReadLimits,
     Source,
@@ -52,6 +54,7 @@ class FileSource(
     SupportsProjectionPushDown,
     SupportsFilterPushDown,
     SupportsPartitionPushDown,
+    DynamicParallelismInference[FileSplit],
 ):
     """Reads CSV, JSON lines, and Parquet from any fsspec filesystem, in batch or streaming.
 
@@ -104,6 +107,10 @@ class FileSource(
         if self.monitor_interval is None:
             return Boundedness.BOUNDED
         return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def infer_parallelism(self, context: ParallelismInferenceContext[FileSplit]) -> int:
+        """Small files share a task, as in Spark. Driver."""
+        return context.tasks_for(sum(split.weight() for split in context.splits))
 
     def schema(self) -> pa.Schema:
         """The columns of the files, then of their paths, then of their metadata.

@@ -66,6 +66,8 @@ from connectors_core.source.reader import (
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import (
     Boundedness,
+    DynamicParallelismInference,
+    ParallelismInferenceContext,
     Source,
     SupportsForetoldEvents,
     SupportsRewinding,
@@ -94,6 +96,7 @@ __all__ = [
     "Boundedness",
     "Comparison",
     "DataGeneratorSource",
+    "DynamicParallelismInference",
     "FieldPath",
     "HybridSource",
     "HybridSourceBuilder",
@@ -103,6 +106,7 @@ __all__ = [
     "Not",
     "NumberSequenceSource",
     "Or",
+    "ParallelismInferenceContext",
     "PlanLimits",
     "PlannedRead",
     "PositionedBatch",

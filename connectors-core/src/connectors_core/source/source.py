@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import enum
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic
+from dataclasses import dataclass
+from typing import Any, Final, Generic
 
 import pyarrow as pa
 
@@ -20,6 +22,9 @@ from connectors_core.source.events import SourceEvent
 from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.reader import SourceReader, SourceReaderContext
 from connectors_core.source.split import ReadLimits, SplitT, SplitTraits
+
+_SMALLEST_TASK_BYTES: Final = 4 << 20
+_LARGEST_TASK_BYTES: Final = 128 << 20
 
 
 class Boundedness(enum.Enum):
@@ -137,6 +142,53 @@ class SupportsForetoldEvents(ABC, Generic[SplitT]):
 
         Args:
             splits: Splits of one reader, as planned, with their stops.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelismInferenceContext(Generic[SplitT]):
+    """The facts from which a source infers the number of tasks of a batch run.
+
+    Attributes:
+        splits: All splits that the enumerator has found.
+        parallelism: The number of tasks that run at the same time.
+        upper_bound: The largest number of tasks.
+    """
+
+    splits: Sequence[SplitT]
+    parallelism: int
+    upper_bound: int
+
+    def tasks_for(self, volume: int) -> int:
+        """Return the number of tasks for a volume of data.
+
+        As Spark does for files, use all slots unless a task would then read less than 4 MB, and
+        add tasks if one would read more than 128 MB.
+
+        Args:
+            volume: The size of all splits, in bytes.
+        """
+        share = volume // self.parallelism
+        per_task = min(max(share, _SMALLEST_TASK_BYTES), _LARGEST_TASK_BYTES)
+        return min(max(math.ceil(volume / per_task), 1), self.upper_bound)
+
+
+class DynamicParallelismInference(ABC, Generic[SplitT]):
+    """Ability of a source: infers the number of tasks of a batch run (Flink's FLIP-379).
+
+    Without it, each split has its own task, up to four for each slot. Starting a Python task takes
+    some hundredths of a second, which small splits should not pay one by one.
+    """
+
+    @abstractmethod
+    def infer_parallelism(self, context: ParallelismInferenceContext[SplitT]) -> int:
+        """Return the number of tasks. Driver, without I/O.
+
+        Args:
+            context: The splits and the limits.
+
+        Returns:
+            At least 1. The runtime never uses more tasks than there are splits.
         """
 
 

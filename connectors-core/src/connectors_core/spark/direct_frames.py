@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps rows that Spark does not process between source and sink out of the JVM.
 
-If all sinks of a query write the same DataFrame from `from_source` or a `lookup_join` on it, Spark
-carries only the entries of the plans. The task that reads an entry also looks up and writes its
-rows. Entries, reports, epochs, and decisions stay the same.
+If all sinks of a query write the same DataFrame from `from_source` or a `lookup_join` on it, or a
+selection of rows and columns that the reader makes itself, Spark carries only the entries of the
+plans. The task that reads an entry also looks up and writes its rows. Entries, reports, epochs, and
+decisions stay the same.
 """
 
 from __future__ import annotations
@@ -34,6 +35,21 @@ class DirectFrame:
     df: DataFrame
     source: str
     stages: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
+class SelectedColumns:
+    """A stage that selects columns by name; a column may occur several times. Executor.
+
+    Attributes:
+        names: The columns.
+    """
+
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Select the columns of each batch."""
+        return (batch.select(list(self.names)) for batch in batches)
 
 
 @dataclass(frozen=True)

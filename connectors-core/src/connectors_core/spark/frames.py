@@ -28,7 +28,7 @@ from connectors_core.spark.carriers import (
     stream_keys_of,
     streams_of,
 )
-from connectors_core.spark.direct_frames import DirectFrame, EntryRows
+from connectors_core.spark.direct_frames import DirectFrame, EntryRows, SelectedColumns
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.heartbeats import with_heartbeats
 from connectors_core.spark.internals.arrow_types import arrow_schema
@@ -283,22 +283,32 @@ class PipelineFrames:
     def writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
         """Return the job of a query, which is direct if Spark does not process the rows."""
         frame = self._direct_frame(sinks)
-        if frame is None:
-            job = WritingJob(sinks)
-            pushed = push_down(job.df, self._sources(), self.lookups)
-            job.read_less(pushed.df, {uid: each.reader for uid, each in pushed.sources.items()})
+        if frame is not None:
+            reader = self._sources()[frame.source].reader
+            return self._direct_job(sinks, frame.source, EntryRows(reader, frame.stages))
+        job = WritingJob(sinks)
+        pushed = push_down(job.df, self._sources(), self.lookups)
+        readers = {uid: each.reader for uid, each in pushed.sources.items()}
+        selection = pushed.selection
+        if selection is None or not _may_be_direct(sinks):
+            job.read_less(pushed.df, readers)
             return job
-        if frame.source in self.batches:
-            batch = self.batches[frame.source]
-            entries, reader = batch.entries_dataframe(), batch.reader
+        rows = EntryRows(readers[selection.uid], (SelectedColumns(selection.columns),))
+        return self._direct_job(sinks, selection.uid, rows)
+
+    def _direct_job(self, sinks: Sequence[RegisteredSink], uid: str, rows: EntryRows) -> WritingJob:
+        """Return a job whose tasks read entries of a source and write their rows."""
+        if uid in self.batches:
+            entries = self.batches[uid].entries_dataframe()
         else:
-            stream = self.streams[frame.source]
-            entries, reader = stream.carrier.entries(), stream.reader
-        return WritingJob(sinks, (entries, EntryRows(reader, frame.stages)))
+            entries = self.streams[uid].carrier.entries()
+        job = WritingJob(sinks, (entries, rows))
+        job.readers[uid] = rows.reader
+        return job
 
     def _direct_frame(self, sinks: Sequence[RegisteredSink]) -> DirectFrame | None:
         """Return the DataFrame of these sinks if Spark need not process its rows."""
-        if any(sink.needs_own_job or sink.function for sink in sinks):
+        if not _may_be_direct(sinks):
             return None
         frames = (each for each in self._direct if all(sink.df is each.df for sink in sinks))
         return next(frames, None)
@@ -312,11 +322,11 @@ class PipelineFrames:
         for sinks in [self.sinks] if self.is_batch else self.queries():
             names = [sink.uid for sink in sinks]
             if self._direct_frame(sinks) is not None:
-                reason = "rows go straight from the source to the sinks"
-                lines += explanation(names, {}, reason)
+                lines += explanation(names, direct=True)
                 continue
             pushed = push_down(WritingJob(sinks).df, self._sources(), self.lookups)
-            lines += explanation(names, pushed.sources, pushed.reason)
+            direct = pushed.selection is not None and _may_be_direct(sinks)
+            lines += explanation(names, pushed.sources, reason=pushed.reason, direct=direct)
         return "\n".join(lines)
 
     def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:
@@ -325,6 +335,10 @@ class PipelineFrames:
             return []
         used = {uid for job in jobs for sink in job.sinks for uid in lookups_of(sink.df)}
         return [lookup for uid, lookup in self.lookups.items() if uid in used]
+
+
+def _may_be_direct(sinks: Sequence[RegisteredSink]) -> bool:
+    return not any(sink.needs_own_job or sink.function for sink in sinks)
 
 
 def _attempt_number() -> int:

@@ -20,6 +20,8 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.secrets import mask_text
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.events import EventDocument
+from connectors_core.source.source import DynamicParallelismInference, ParallelismInferenceContext
+from connectors_core.source.split import SourceSplit
 
 TASKS_PER_READER = 4
 
@@ -127,6 +129,9 @@ def batch_entries(
 ) -> list[Entry]:
     """Distribute splits to the entries of tasks: large splits alone, small ones together.
 
+    The number of tasks is inferred by the source (`DynamicParallelismInference`), or one for each
+    split, up to four for each reader.
+
     A batch run may have more tasks than readers: several tasks then act as one reader, and each of
     them receives the events of that reader.
 
@@ -138,11 +143,9 @@ def batch_entries(
         run_id: The run, whose folder holds its reports.
     """
     serializer = settings.source.split_serializer()
-    weights = [
-        max(1, serializer.deserialize(s.split.state.version, s.split.state.data).weight())
-        for s in splits
-    ]
-    tasks = min(len(splits), settings.parallelism * TASKS_PER_READER) or 1
+    found = [serializer.deserialize(s.split.state.version, s.split.state.data) for s in splits]
+    weights = [max(1, split.weight()) for split in found]
+    tasks = _number_of_tasks(settings, found)
     bins: list[tuple[int, int]] = [(0, task) for task in range(tasks)]
     queues: list[list[Any]] = [[] for _ in range(tasks)]
     for index in sorted(range(len(splits)), key=lambda i: -weights[i]):
@@ -163,3 +166,14 @@ def batch_entries(
         )
         for task, queue in enumerate(queues)
     ]
+
+
+def _number_of_tasks(settings: SourceSettings, splits: Sequence[SourceSplit]) -> int:
+    tasks = settings.parallelism * TASKS_PER_READER
+    source = settings.source
+    if isinstance(source, DynamicParallelismInference):
+        context = ParallelismInferenceContext(
+            splits=splits, parallelism=settings.parallelism, upper_bound=tasks
+        )
+        tasks = max(1, min(source.infer_parallelism(context), tasks))
+    return min(len(splits), tasks) or 1

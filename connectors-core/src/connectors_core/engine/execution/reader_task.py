@@ -9,6 +9,7 @@ creates the report before it emits the first row ("claim before emit").
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -557,13 +558,12 @@ class _EntryReading:
 
     def _needed(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return what the query needs of rows that count in positions and reports."""
-        for each in self._task.filters:
-            if not rows.num_rows:
-                return None
-            rows = rows.filter(each.mask(rows))
-        if self._task.columns is not None:
-            rows = rows.select(list(self._task.columns))
-        return rows if rows.num_rows else None
+        filters, columns = self._task.filters, self._task.columns
+        needed = rows if columns is None else rows.select(list(columns))
+        if filters:
+            masks = [each.mask(rows) for each in filters]
+            needed = needed.filter(functools.reduce(pc.and_kleene, masks))  # copies rows only once
+        return needed if needed.num_rows else None
 
     def _hand_over_invalid(
         self, split: SplitReading, rows: pa.RecordBatch, invalid: pa.Array

@@ -5,27 +5,39 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan, elements
-from connectors_core.spark.internals.sessions import java_session, jvm_of
+from connectors_core.spark.internals.sessions import dataset_class, java_class, java_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+SOURCE: Final = "Source"
 _SET: Final = "org.apache.spark.sql.catalyst.expressions.InSet"
+# Nodes that read a source: of batch and of memory streams, or of the Python Data Source API.
+_READING_SOURCES: Final = frozenset({"MapInArrow", "PythonMapInArrow", "StreamingRelationV2"})
+_LEAF: Final = "OneRowRelation"
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
 _MOST_VALUES: Final = 10_000
 
 
-def optimized_plan(df: DataFrame) -> list[dict[str, Any]]:
+def optimized_plan(df: DataFrame, sources: Collection[str]) -> list[dict[str, Any]]:
     """Return the optimized plan of a DataFrame, in the form of ``TreeNode.toJSON``.
+
+    A node that reads a source becomes a node of the class `SOURCE`, without the fields of its many
+    columns: the JVM sends texts of up to 8 KB without a delay.
 
     JSON lacks the values of a set, which Spark makes of more than ten values of ``IN``. In the
     conditions of filters, the field ``hset`` has their type and their texts here.
+
+    Args:
+        df: The DataFrame.
+        sources: The columns of each source, as in `PlanNode.column_texts`.
     """
     execution = cast(Any, df)._jdf.queryExecution()
     if df.isStreaming:  # Spark only optimizes the plan of a streaming query for each micro-batch
@@ -33,7 +45,30 @@ def optimized_plan(df: DataFrame) -> list[dict[str, Any]]:
         plan = optimizer.execute(execution.analyzed())
     else:
         plan = execution.optimizedPlan()
+    rewrite = _Rewrite(df.sparkSession)
+    leaf = rewrite.leaf()
+    columns: list[str | None] = []
+
+    def source_columns(node: PlanNode) -> Any:
+        name = node.name
+        if name == _LEAF:
+            columns.append(None)
+        if name not in _READING_SOURCES or (text := node.column_texts) not in sources:
+            return None
+        columns.append(text)
+        return leaf
+
+    plan = rewrite.replaced(PlanNode(plan), source_columns)
     nodes: list[dict[str, Any]] = json.loads(str(plan.toJSON()))
+    leaves = [node for node in nodes if str(node["class"]).endswith(f".{_LEAF}")]
+    for node, text in zip(leaves, columns, strict=True):
+        if text is not None:
+            node.update({"class": SOURCE, "columns": text})
+    _add_values_of_sets(nodes, PlanNode(plan))
+    return nodes
+
+
+def _add_values_of_sets(nodes: list[dict[str, Any]], plan: PlanNode) -> None:
     without_values = [
         each
         for node in nodes
@@ -42,11 +77,10 @@ def optimized_plan(df: DataFrame) -> list[dict[str, Any]]:
         if each["class"] == _SET
     ]
     if without_values:
-        sets = list(_sets_in(PlanNode(plan)))
+        sets = list(_sets_in(plan))
         if len(sets) == len(without_values):
             for node, found in zip(without_values, sets, strict=True):
                 node["hset"] = _values_of(found)
-    return nodes
 
 
 def _sets_in(node: PlanNode) -> Iterator[Any]:
@@ -75,7 +109,8 @@ def _values_of(found: Any) -> dict[str, Any] | None:
 
 def shown_time_zone(spark: SparkSession) -> str:
     """Return the time zone in which plans show timestamps."""
-    return str(jvm_of(spark).org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone())
+    conf = java_class(spark, "org.apache.spark.sql.internal.SQLConf")
+    return str(conf.get().sessionLocalTimeZone())
 
 
 def with_narrower_parts(
@@ -95,32 +130,44 @@ def with_narrower_parts(
     spark = df.sparkSession
     rewrite = _Rewrite(spark)
 
-    def rebuilt(node: PlanNode) -> Any:
+    def with_narrower_part(node: PlanNode) -> Any:
         replacement = narrower(node)
-        if replacement is not None:
-            parts = [rewrite.widened(*replacement, node.java.output())]
-        else:
-            children = node.children
-            parts = [rebuilt(child) for child in children]
-            if all(part is child.java for part, child in zip(parts, children, strict=True)):
-                return node.java
-        return node.java.withNewChildren(rewrite.sequence(parts))
+        if replacement is None:
+            return None
+        part = rewrite.widened(*replacement, node.java.output())
+        return node.java.withNewChildren(rewrite.sequence([part]))
 
-    plan = rebuilt(analyzed_plan(df))
+    plan = rewrite.replaced(analyzed_plan(df), with_narrower_part)
     return DataFrame(rewrite.dataset_of(plan), spark)
 
 
 class _Rewrite:
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm = jvm_of(spark)
-        self._session = java_session(spark)
-        self._sql = self._jvm.org.apache.spark.sql
-        self._expressions = self._sql.catalyst.expressions
+        self._spark = spark
+        self._project = java_class(spark, f"{_CATALYST}.plans.logical.Project")
+        self._literal = java_class(spark, f"{_CATALYST}.expressions.Literal")
+        self._alias = java_class(spark, f"{_CATALYST}.expressions.Alias")
+        self._to_seq = java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq
         self._empty = self.sequence([])
-        self._none = self._jvm.scala.Option.empty()
+        self._none = java_class(spark, "scala.Option").empty()
 
     def sequence(self, items: list[Any]) -> Any:
-        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
+        return self._to_seq(items)
+
+    def leaf(self) -> Any:
+        """Return a node without columns."""
+        return java_class(self._spark, f"{_CATALYST}.plans.logical.{_LEAF}")()
+
+    def replaced(self, node: PlanNode, replacement: Callable[[PlanNode], Any]) -> Any:
+        """Return a plan in which some nodes are replaced; the function returns None for others."""
+        found = replacement(node)
+        if found is not None:
+            return found
+        children = node.children
+        parts = [self.replaced(child, replacement) for child in children]
+        if all(part is child.java for part, child in zip(parts, children, strict=True)):
+            return node.java
+        return node.java.withNewChildren(self.sequence(parts))
 
     def widened(self, df: DataFrame, schema: pa.Schema, columns: Any) -> Any:
         """Return a plan with these columns; those that the DataFrame does not have are null.
@@ -138,16 +185,13 @@ class _Rewrite:
             if value is None:
                 value = nulls.get(each.type)
             if value is None:
-                value = nulls[each.type] = self._expressions.Literal.create(None, column.dataType())
+                value = nulls[each.type] = self._literal.create(None, column.dataType())
             projected.append(self._renamed(value, each.name, column.exprId()))
-        return self._sql.catalyst.plans.logical.Project(self.sequence(projected), plan)
+        return self._project(self.sequence(projected), plan)
 
     def _renamed(self, value: Any, name: str, column_id: Any) -> Any:
-        return self._expressions.Alias(value, name, column_id, self._empty, self._none, self._empty)
+        return self._alias(value, name, column_id, self._empty, self._none, self._empty)
 
     def dataset_of(self, plan: Any) -> Any:
-        # py4j returns a package, not an error, if the class does not exist.
-        dataset = self._sql.classic.Dataset
-        if type(dataset).__name__ != "JavaClass":
-            dataset = self._sql.Dataset
-        return dataset.ofRows(self._session, plan)
+        """Return the JVM's DataFrame of a plan."""
+        return dataset_class(self._spark).ofRows(java_session(self._spark), plan)

@@ -19,6 +19,24 @@ def jvm_of(spark: SparkSession) -> Any:
     return cast(Any, spark)._jvm
 
 
+def java_class(spark: SparkSession, name: str) -> Any:
+    """Return a class of the session's JVM, without asking the JVM for its packages one by one.
+
+    Args:
+        spark: The session.
+        name: The full name of the class.
+    """
+    from py4j.java_gateway import JavaClass
+
+    return JavaClass(name, jvm_of(spark)._gateway_client)
+
+
+def dataset_class(spark: SparkSession) -> Any:
+    """Return Spark's ``Dataset``, whose package changed in Spark 4."""
+    package = "sql" if spark.version.startswith("3.") else "sql.classic"
+    return java_class(spark, f"org.apache.spark.{package}.Dataset")
+
+
 def java_session(spark: SparkSession) -> Any:
     """Return the session's JVM object."""
     return cast(Any, spark)._jsparkSession

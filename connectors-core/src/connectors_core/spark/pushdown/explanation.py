@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from connectors_core.engine.execution.pushed_reader import PushedReader
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
 
 
 def explanation(
-    sinks: Sequence[str], sources: Mapping[str, PushedReader], reason: str
+    sinks: Sequence[str],
+    sources: Mapping[str, PushedReader] = MappingProxyType({}),
+    *,
+    reason: str = "",
+    direct: bool = False,
 ) -> Iterator[str]:
     """Yield the lines for one query.
 
@@ -18,8 +23,11 @@ def explanation(
         sinks: The uids of its sinks.
         sources: Its sources by uid.
         reason: Why nothing was pushed down; empty if it was.
+        direct: Whether Spark does not process its rows.
     """
     yield f"query of {', '.join(sinks)}"
+    if direct:
+        yield "  rows go straight from the source to the sinks"
     if reason:
         yield f"  all columns and rows: {reason}"
     for uid, pushed in sources.items():
@@ -40,7 +48,7 @@ def _of_source(pushed: PushedReader) -> Iterator[str]:
     if pushed.read is not None:
         yield f"the source reads: {', '.join('.'.join(path) for path in pushed.read)}"
     for each in reader.filters:
-        where = "the source skips rows" if each in pushed.used else "before rows enter Spark"
+        where = "the source skips rows" if each in pushed.used else "the pipeline drops rows"
         yield f"condition: {each} ({where})"
     if reader.row_limit is not None:
         yield f"limit: {reader.row_limit} rows of each split"

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 
 from connectors_core.engine.execution.pushed_reader import PushedReader, SourceNeeds, pushed_reader
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
@@ -22,6 +24,7 @@ from connectors_core.spark.internals.plan_rewrites import (
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
 from connectors_core.spark.lookups import RegisteredLookup, lookup_below
 from connectors_core.spark.pushdown.plan_tree import PlanTree
+from connectors_core.spark.pushdown.selection import Selection, selection_of
 from connectors_core.spark.pushdown.source_needs import (
     LookupOccurrence,
     SourceOccurrence,
@@ -56,11 +59,13 @@ class Pushdown:
     Attributes:
         df: Its rows.
         sources: The reader of each source.
+        selection: The query, if the readers alone return its rows.
         reason: Why nothing was pushed down; empty if it was.
     """
 
     df: DataFrame
     sources: Mapping[str, PushedReader] = field(default_factory=dict)
+    selection: Selection | None = None
     reason: str = ""
 
 
@@ -82,25 +87,40 @@ def push_down(
     spark = df.sparkSession
     if not _enabled(spark):
         return Pushdown(df, reason=f"{PUSHDOWN_CONF} is false")
+    time_zone = functools.partial(shown_time_zone, spark)
     occurrences = _occurrences(df, sources)
     if not occurrences:
         return Pushdown(df, reason="the query reads no source of the pipeline")
     try:
-        plan = PlanTree.of(optimized_plan(df))
+        plan = PlanTree.of(optimized_plan(df, {each.text for each in occurrences}))
         needs = needs_of(
             plan,
             occurrences,
             lookups=_lookups_in(df, lookups),
             own_columns=[HEARTBEAT_COLUMN],
-            time_zone=lambda: shown_time_zone(spark),
+            time_zone=time_zone,
         )
-    except (LookupError, TypeError, ValueError) as error:
+        selection = selection_of(
+            plan, occurrences, own_columns=[HEARTBEAT_COLUMN], time_zone=time_zone
+        )
+    except (LookupError, TypeError, ValueError, Py4JError) as error:
         # The query is as correct without it. A plan of an unknown form must not prevent it.
         _LOGGER.warning("nothing is pushed down to sources: the plan of the query: %r", error)
         return Pushdown(df, reason="the plan of the query has an unknown form")
     if df.isStreaming:
         needs = {uid: replace(each, limit=None) for uid, each in needs.items()}
-    return _narrowed(df, sources, occurrences, needs)
+    pushed = _narrowed(df, sources, occurrences, needs)
+    if selection is not None and _returns(pushed.sources[selection.uid], selection):
+        return replace(pushed, selection=selection)
+    return pushed
+
+
+def _returns(pushed: PushedReader, selection: Selection) -> bool:
+    """Return whether a reader returns exactly the rows of a selection."""
+    reader = pushed.reader
+    if pushed.reason or not selection.filters <= {*reader.filters}:
+        return False
+    return reader.strategy is None or HEARTBEAT_COLUMN in reader.output_schema().names
 
 
 def _enabled(spark: SparkSession) -> bool:
@@ -125,9 +145,10 @@ def _occurrences(df: DataFrame, sources: Mapping[str, PushableSource]) -> list[S
             nodes += [*node.children, *node.subqueries]
             continue
         schema = sources[uid].reader.output_schema()
-        ids = column_ids(node.column_texts, schema.names)
+        text = node.column_texts
+        ids = column_ids(text, schema.names)
         if ids is not None:
-            found.append(SourceOccurrence(uid, ids, schema))
+            found.append(SourceOccurrence(uid, text, ids, schema))
     return found
 
 

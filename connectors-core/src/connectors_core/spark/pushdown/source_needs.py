@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connectors_core.engine.execution.pushed_reader import SourceNeeds
 from connectors_core.source.predicates import And, FieldPath, Or, Predicate
+from connectors_core.spark.internals.plan_rewrites import SOURCE
 from connectors_core.spark.pushdown.conditions import Conditions, conjuncts, may_be_random
 from connectors_core.spark.pushdown.plan_tree import FieldReference, PlanTree
 
@@ -38,8 +39,6 @@ _KEEPING_COLUMNS: Final = frozenset(
 )
 # Nodes that return only the columns that their own expressions use.
 _CHOOSING_COLUMNS: Final = frozenset({"Aggregate", "Project"})
-# Nodes that read a source: of batch and of memory streams, or of the Python Data Source API.
-_READING_SOURCES: Final = frozenset({"MapInArrow", "PythonMapInArrow", "StreamingRelationV2"})
 _MAPPING_BATCHES: Final = frozenset({"MapInArrow", "PythonMapInArrow"})
 _KEEPING_ROWS: Final = frozenset({"EventTimeWatermark", "SubqueryAlias"})
 
@@ -50,11 +49,13 @@ class SourceOccurrence:
 
     Attributes:
         uid: The source.
+        text: Its columns as in the plan.
         columns: Spark's ids of its columns, in order.
         schema: Its columns.
     """
 
     uid: str
+    text: str
     columns: tuple[int, ...]
     schema: pa.Schema
 
@@ -158,7 +159,7 @@ class _Walk:
         own_columns: Sequence[str],
         time_zone: Callable[[], str],
     ) -> None:
-        self._sources = {each.columns: each for each in occurrences}
+        self._sources = {each.text: each for each in occurrences}
         self._lookups = {each.columns: each for each in lookups}
         self._own = frozenset(
             column
@@ -170,19 +171,13 @@ class _Walk:
         self.found: dict[str, list[SourceNeeds]] = {}
 
     def visit(self, node: PlanTree, above: _Above) -> None:
-        source = self._source_of(node)
-        if source is not None:
+        if node.kind == SOURCE:
+            source = self._sources[node.fields["columns"]]
             self.found.setdefault(source.uid, []).append(self._needs(source, above))
             return
         below = self._below(node, above)
         for child in node.children:
             self.visit(child, below)
-
-    def _source_of(self, node: PlanTree) -> SourceOccurrence | None:
-        """Return the source that a node reads; None for rows that Spark keeps in memory."""
-        if node.kind not in _READING_SOURCES:
-            return None
-        return self._sources.get(_output_of(node))
 
     def _below(self, node: PlanTree, above: _Above) -> _Above:
         lookup = self._lookups.get(_output_of(node)) if node.kind in _MAPPING_BATCHES else None
