@@ -140,7 +140,7 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
         yield from compared(
             f"{what} (rows/s)",
             runs,
-            {"ours": pair.ours, "Spark's": pair.peer},
+            pair.contestants(),
             aims={"Spark's": f"at least {aims[what]}"} if what in aims else None,
         )
     for what, pair in starts.items():

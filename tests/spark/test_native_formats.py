@@ -35,6 +35,7 @@ def example(folder: Path) -> str:
     return code.replace("mkdtemp()", repr(str(folder))) + CHECKS
 
 
+@pytest.mark.slow  # as Spark Connect runs the same examples
 def test_the_examples_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     variables: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(example(tmp_path), DOCUMENT.name, "exec", dont_inherit=True), variables)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
 from table_suites import ElasticsearchTableSuite
 
 
+@pytest.mark.line("3.5")  # without Spark
 class TestElasticsearchTable(ElasticsearchTableSuite):
     pass
 

@@ -285,12 +285,21 @@ def copy_in_a_driver(root: Path) -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_killing_drivers_at_every_point_loses_and_duplicates_no_row(tmp_path: Path) -> None:
-    files = len(STREAM_POINTS) + 2
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(STREAM_POINTS[1::3], id="some"),
+        pytest.param(STREAM_POINTS, id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_killing_drivers_at_these_points_loses_and_duplicates_no_row(
+    tmp_path: Path, points: list[FaultPoint]
+) -> None:
+    files = len(points) + 2
     put(tmp_path / "in", *(range(i * 50, i * 50 + 50) for i in range(files)))
     log = tmp_path / "driver.log"
     job = functools.partial(copy_in_a_driver, tmp_path)
-    for point in STREAM_POINTS:
+    for point in points:
         fault = Fault(point, action=FaultAction.KILL_DRIVER, once=tmp_path / f"fault-{point}")
         code = run_driver(job, log, fault)
         assert fault.fired, f"{point} was not reached\n{log.read_text()[-4000:]}"

@@ -14,6 +14,7 @@ from connector_kafka.sink import KafkaCommittable
 from connectors_core.testing import CommitterTestSuite, SerializerTestSuite
 
 
+@pytest.mark.line("3.5")  # without Spark
 class TestExactlyOnce(KafkaSinkSuite):
     pass
 
@@ -27,6 +28,7 @@ class TestAtLeastOnce(AtLeastOnceSuite):
     pass
 
 
+@pytest.mark.line("3.5")  # without Spark
 class TestCommitter(WithBroker, CommitterTestSuite):
     written_for = SUITES
     capabilities = EXACTLY_ONCE

@@ -27,7 +27,7 @@ from connectors_core.engine.protocol import LookupVersion
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError, StateLocationError
 from connectors_core.lookup.function import FunctionContext, LookupFunction
-from connectors_core.lookup.hash_index import HashIndex
+from connectors_core.lookup.hash_index import LAYOUT, HashIndex
 from connectors_core.metrics import LookupMetric
 
 _KEPT: Final = 2
@@ -106,7 +106,7 @@ class SnapshotLookup(LookupFunction):
         self._index = None
 
     def _map_copy(self, folder: Path) -> HashIndex:
-        copy = folder / f"{self._version.number:010d}-{Path(self._version.file).stem}"
+        copy = folder / f"{self._version.number:010d}-{Path(self._version.file).stem}-{LAYOUT}"
         with _in_use(folder), _locked(folder / ".lock"):
             is_new = not copy.is_dir()
             if is_new:
