@@ -150,6 +150,8 @@ def _hashes(column: pa.Array) -> Hashes:
     if pa.types.is_integer(column.type):
         return _mixed(column.to_numpy(zero_copy_only=False).astype(np.uint64))
     values = column.to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(column.type):
+        values = values + 0.0  # -0.0 is equal to 0.0
     hashes: Hashes = pd.util.hash_array(values, categorize=False)
     return hashes
 
