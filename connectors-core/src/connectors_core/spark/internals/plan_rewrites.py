@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan, elements
 from connectors_core.spark.internals.sessions import dataset_class, java_class, java_session
@@ -38,7 +39,17 @@ def optimized_plan(df: DataFrame, sources: Collection[str]) -> list[dict[str, An
     Args:
         df: The DataFrame.
         sources: The columns of each source, as in `PlanNode.column_texts`.
+
+    Raises:
+        ValueError: Spark cannot show the plan in this form.
     """
+    try:
+        return _plan_without_sources(df, sources)
+    except Py4JError as error:
+        raise ValueError(f"Spark cannot show the plan: {error}") from error
+
+
+def _plan_without_sources(df: DataFrame, sources: Collection[str]) -> list[dict[str, Any]]:
     execution = cast(Any, df)._jdf.queryExecution()
     if df.isStreaming:  # Spark only optimizes the plan of a streaming query for each micro-batch
         optimizer = java_session(df.sparkSession).sessionState().optimizer()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 
 from connectors_core.engine.execution.pushed_reader import PushedReader, SourceNeeds, pushed_reader
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
@@ -103,7 +102,7 @@ def push_down(
         selection = selection_of(
             plan, occurrences, own_columns=[HEARTBEAT_COLUMN], time_zone=time_zone
         )
-    except (LookupError, TypeError, ValueError, Py4JError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         # The query is as correct without it. A plan of an unknown form must not prevent it.
         _LOGGER.warning("nothing is pushed down to sources: the plan of the query: %r", error)
         return Pushdown(df, reason="the plan of the query has an unknown form")
