@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from connector_filesystem.source import FileSource
 from connectors_core.clients import SupportsConnectionCheck
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.lookup import (
     FULL_CACHE_OPTIONS,
     LOOKUP_CACHE,
@@ -32,7 +33,13 @@ OPTIONS_OF_TABLE: Final = OptionSet(
 )
 
 
-class FileTable(Configured, LookupTableSource, SupportsConnectionCheck, scope="file table"):
+class FileTable(
+    Configured,
+    LookupTableSource,
+    SupportsConnectionCheck,
+    LineageVertexProvider,
+    scope="file table",
+):
     """The rows of files for `Pipeline.lookup_join`.
 
     Files have no keys, so they are read as a whole.
@@ -55,6 +62,10 @@ class FileTable(Configured, LookupTableSource, SupportsConnectionCheck, scope="f
     def check_connection(self, timeout: float) -> None:
         """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
         self.source.check_connection(timeout)
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Those of its source."""
+        return self.source.lineage_datasets()
 
     def schema(self) -> pa.Schema:
         """The columns of the files. Inspects the first files if the schema is not declared."""

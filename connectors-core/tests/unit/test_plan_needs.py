@@ -85,7 +85,7 @@ def needs_with(inputs):
     found = needs_of(
         PlanTree.of(lookup_plan(inputs)),
         [SourceOccurrence("rows", "n#0", tuple(range(6)), SCHEMA)],
-        lookups=[LookupOccurrence(tuple(range(10, 17)), needed=(0, 2))],
+        lookups=[LookupOccurrence("lookup", tuple(range(10, 17)), (0, 2), ("name",))],
         own_columns=[],
         time_zone=lambda: "UTC",
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.documents import DocumentOptions, Layout
+from connector_elasticsearch.lineage import dataset_of
 from connector_elasticsearch.lookup.functions import (
     ElasticsearchAsyncLookupFunction,
     ElasticsearchLookupFunction,
@@ -18,6 +19,7 @@ from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError, UnsupportedError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.lookup import LookupOptions
 from connectors_core.options import Setting, not_empty, option
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
@@ -49,6 +51,7 @@ class ElasticsearchTable(
     DocumentOptions,
     LookupTableSource,
     SupportsConnectionCheck,
+    LineageVertexProvider,
     scope="Elasticsearch table",
     since=SINCE,
 ):
@@ -108,6 +111,10 @@ class ElasticsearchTable(
             async_function=lambda: ElasticsearchAsyncLookupFunction(self._questions(context)),
             source=lambda: self._source(context.schema),
         )
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Its index."""
+        return (dataset_of(self._documents.connection, self._documents.index),)
 
     def __repr__(self) -> str:
         return f"ElasticsearchTable({self._documents.connection!r}, {self._documents.index!r})"

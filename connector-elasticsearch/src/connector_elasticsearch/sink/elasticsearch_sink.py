@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from connector_elasticsearch.client.reachability import check_reachable
+from connector_elasticsearch.lineage import dataset_of
 from connector_elasticsearch.sink.index_names import IndexName
 from connector_elasticsearch.sink.operations import (
     BulkConverter,
@@ -17,12 +18,18 @@ from connector_elasticsearch.sink.options import ElasticsearchSinkOptions
 from connector_elasticsearch.sink.writer import BulkTarget, ElasticsearchWriter
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.sink import AsyncSink, WriterInitContext
 
 __all__ = ["ElasticsearchSink"]
 
 
-class ElasticsearchSink(ElasticsearchSinkOptions, AsyncSink[bytes], SupportsConnectionCheck):
+class ElasticsearchSink(
+    ElasticsearchSinkOptions,
+    AsyncSink[bytes],
+    SupportsConnectionCheck,
+    LineageVertexProvider,
+):
     """Writes rows as documents, like Flink's `Elasticsearch8AsyncSink` (FLIP-171).
 
     At least once: an epoch ends when the server has all its documents. With `id_columns`, a
@@ -69,6 +76,10 @@ class ElasticsearchSink(ElasticsearchSinkOptions, AsyncSink[bytes], SupportsConn
                 option="sink.operation",
                 hint="remove the version, or write whole documents",
             )
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Its index, whose name may contain columns."""
+        return (dataset_of(self.connection, self.index),)
 
     def __repr__(self) -> str:
         return (

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.documents import Layout
+from connector_elasticsearch.lineage import dataset_of
 from connector_elasticsearch.source.conditions import Condition, condition_of
 from connector_elasticsearch.source.enumerator import (
     SliceEnumerator,
@@ -24,6 +25,7 @@ from connector_elasticsearch.source.searcher import SearchSettings
 from connector_elasticsearch.source.split import SliceSplit, split_serializer
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -52,6 +54,7 @@ class ElasticsearchSource(
     SupportsFilterPushDown,
     SupportsLimitPushDown,
     SupportsProjectionPushDown,
+    LineageVertexProvider,
 ):
     """Reads the documents of indices as they are at the start. Batch and streaming, bounded.
 
@@ -158,6 +161,10 @@ class ElasticsearchSource(
     def split_traits(self) -> SplitTraits:
         """Slices are finite and read one after another, with the same pages each time."""
         return SplitTraits(end=True, ordered=True, replayable=True)
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Its index."""
+        return (dataset_of(self._documents.connection, self._documents.index),)
 
     def __repr__(self) -> str:
         return f"ElasticsearchSource({self._documents.connection!r}, {self._documents.index!r})"

@@ -15,6 +15,7 @@ from connector_filesystem.formats import (
     Format,
     detect_format,
 )
+from connector_filesystem.lineage import dataset_of
 from connector_filesystem.sink.committer import FileCommitter
 from connector_filesystem.sink.options import FileSinkOptions
 from connector_filesystem.sink.part_file import EncoderConfig
@@ -22,6 +23,7 @@ from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import CommitterInitContext, TwoPhaseCommittingSink, WriterInitContext
@@ -29,7 +31,12 @@ from connectors_core.sink import CommitterInitContext, TwoPhaseCommittingSink, W
 __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
 
 
-class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], SupportsConnectionCheck):
+class FileSink(
+    FileSinkOptions,
+    TwoPhaseCommittingSink[FileCommittable],
+    SupportsConnectionCheck,
+    LineageVertexProvider,
+):
     """Writes files exactly once: readers only see whole files of committed epochs.
 
     A file is *in progress* while a writer fills it, and *pending* once it is complete. Both kinds
@@ -67,6 +74,10 @@ class FileSink(FileSinkOptions, TwoPhaseCommittingSink[FileCommittable], Support
         self._check_csv()
         self._check_suffix()
         self._location = FileLocation(self.path, self.storage_options)
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Its folder."""
+        return (dataset_of(self._location),)
 
     def _check_csv(self) -> None:
         if self.format is not Format.CSV:

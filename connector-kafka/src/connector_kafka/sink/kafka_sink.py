@@ -11,6 +11,7 @@ import pyarrow as pa
 from connector_kafka.client import config as properties
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
+from connector_kafka.lineage import datasets_of
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.committer import KafkaCommitter
 from connector_kafka.sink.non_transactional_committer import NonTransactionalCommitter
@@ -24,6 +25,7 @@ from connector_kafka.sink.transactional_ids import SinkTransactions
 from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
@@ -43,6 +45,7 @@ class KafkaSink(
     TwoPhaseCommittingSink[KafkaCommittable],
     SupportsRewriting,
     SupportsConnectionCheck,
+    LineageVertexProvider,
 ):
     """Writes rows as records to Kafka, like Flink's `KafkaSink`.
 
@@ -87,6 +90,11 @@ class KafkaSink(
                 found=self.partitioner,
                 option="sink.partitioner",
             )
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Its topic; none if a column names the topic of each row."""
+        topic = self.serialization.topic
+        return () if topic is None else datasets_of(self.bootstrap_servers, [topic])
 
     def __repr__(self) -> str:
         topic = self.serialization.topic

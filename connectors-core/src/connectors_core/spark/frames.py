@@ -19,6 +19,7 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
+from connectors_core.lineage import LineageGraph
 from connectors_core.lookup.join import JoinType, LookupJoin
 from connectors_core.source.source import Boundedness
 from connectors_core.spark.batch import BatchSource, batch_source, batch_sources_of
@@ -32,6 +33,7 @@ from connectors_core.spark.direct_frames import DirectFrame, EntryRows, Selected
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.heartbeats import with_heartbeats
 from connectors_core.spark.internals.arrow_types import arrow_schema
+from connectors_core.spark.lineage import lineage_graph
 from connectors_core.spark.lookups import (
     RegisteredLookup,
     check_stable,
@@ -315,6 +317,10 @@ class PipelineFrames:
 
     def _sources(self) -> dict[str, PushableSource]:
         return {**self.batches, **self.streams}
+
+    def lineage(self) -> LineageGraph:
+        """Return what the pipeline reads and writes."""
+        return lineage_graph(self.registered, self._sources(), self.lookups, self.sinks)
 
     def explain(self) -> str:
         """Return what the queries push down to their sources, in lines."""

@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
-from connectors_core.engine.coordinator.pipeline_checks import check_choice
+from connectors_core.engine.coordinator.pipeline_checks import check_choice, check_type
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
+from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.lookup.join import JoinType
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
@@ -75,6 +76,8 @@ class Pipeline:
             nothing else handles the signal.
         progress: True shows the progress on standard output, "auto" only on a terminal or in a
             notebook.
+        listeners: Receive the lineage and the state of each run, such as an
+            :class:`~connectors_core.lineage.OpenLineageListener`.
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
@@ -99,9 +102,13 @@ class Pipeline:
         connection_timeout: timedelta | str | None = timedelta(seconds=10),
         stop_on_sigterm: bool = True,
         progress: ShowProgress = False,
+        listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
         check_choice("on_changed_query", on_changed_query, get_args(OnChangedQuery))
         check_choice("progress", progress, (False, True, "auto"))
+        for each in listeners:
+            example = "OpenLineageListener.to_file('lineage.json')"
+            check_type("listeners", each, JobStatusChangedListener, example=example)
         if not is_classic(spark):
             raise UnsupportedError(
                 "a Pipeline needs a classic session",
@@ -148,6 +155,7 @@ class Pipeline:
                 stop_on_sigterm=stop_on_sigterm,
                 progress=progress,
             ),
+            listeners=tuple(listeners),
         )
 
     # --- building -------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.fences import fence_decisions
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryShape, uids_of
 from connectors_core.engine.coordinator.registrations import Registrations
-from connectors_core.engine.query.status import PipelineStatus
+from connectors_core.engine.query.status import PipelineState, PipelineStatus
 from connectors_core.engine.state import Lease, StateStore
+from connectors_core.lineage import JobStatus, JobStatusChangedListener, RuntimeExecutionMode
 from connectors_core.options import format_duration
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.batch import BatchRun
@@ -27,6 +28,7 @@ from connectors_core.spark.checkpoint_location import CheckpointLocation
 from connectors_core.spark.failures import translated
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.heartbeats import check_watermarks
+from connectors_core.spark.lineage import JobEvents
 from connectors_core.spark.lookups import IDLE_WORKERS_END_AFTER, Lookups
 from connectors_core.spark.probe import probe_executors
 from connectors_core.spark.progress import ProgressDisplay, ShowProgress
@@ -79,6 +81,7 @@ class PipelineRun:
         frames: Its DataFrames.
         identity: Its identity.
         settings: The settings of the run.
+        listeners: Receive the events of the run.
     """
 
     spark: SparkSession
@@ -89,6 +92,7 @@ class PipelineRun:
     frames: PipelineFrames
     identity: RecordedIdentity
     settings: RunSettings
+    listeners: Sequence[JobStatusChangedListener] = ()
 
     def __post_init__(self) -> None:
         self.streams: list[StreamingRun] = []
@@ -98,6 +102,7 @@ class PipelineRun:
         self._error: BaseException | None = None
         self._termination = Termination(self._stop_and_wait)
         self._telemetry = Telemetry(self.status)
+        self._events = JobEvents(self.name, self.listeners, self.status)
         self._progress: ProgressDisplay | None = None
 
     # --- streams --------------------------------------------------------------------------------
@@ -125,7 +130,7 @@ class PipelineRun:
         parts = self.registered.parts(read)
         checkpoint = CheckpointLocation(self.spark, self.settings.checkpoint)
         self.registered.check_connections({"the checkpoint location": checkpoint, **parts})
-        self._claim()
+        self._claim(RuntimeExecutionMode.STREAMING)
         try:
             identity = self.identity.identify(streaming=True, shapes=shapes)
             probe_executors(self.spark, self.root)
@@ -142,10 +147,12 @@ class PipelineRun:
                 run.fence()
             lookups.start()
             self._start_all(runs)
+            self._events.running()
             self._handle_sigterm()
         except BaseException as error:
             self._error = self._failure(error, parts)
             self.release()
+            self._events.ended(JobStatus.FAILED, self._error)
             raise self._error from self._error.__cause__
 
     def _streaming_runs(
@@ -204,12 +211,18 @@ class PipelineRun:
         except BaseException as error:
             if self._termination.asked:
                 _LOGGER.warning("pipeline %r failed while it was stopped: %s", self.name, error)
+            self._events.ended(JobStatus.FAILED, error)
             self._termination.end()
             self.stop()
             raise
+        self._events.ended(self._end_of_streams())
         self._termination.end()
         self.release()
         return True
+
+    def _end_of_streams(self) -> JobStatus:
+        stopped = any(run.status().state is PipelineState.STOPPED for run in self.streams)
+        return JobStatus.CANCELED if stopped else JobStatus.FINISHED
 
     def _await_all(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -249,7 +262,7 @@ class PipelineRun:
         job = self.frames.writing_job(self.frames.sinks)
         parts = self.registered.parts(read.keys())
         self.registered.check_connections(parts)
-        self._claim()
+        self._claim(RuntimeExecutionMode.BATCH)
         try:
             shape = QueryShape(tuple(read), tuple(sink.uid for sink in self.frames.sinks))
             identity = self.identity.identify(streaming=False, shapes=[shape])
@@ -273,15 +286,19 @@ class PipelineRun:
                 commit_retries=self.settings.commit_retries,
                 pinned=batch_lookups.pinned,
             )
+            self._events.running()
             self._handle_sigterm()
             ran = self.batch.run()
             batch_lookups.pinning.purge()
-            return ran
         except BaseException as error:
             self._error = self._failure(error, parts)
-            raise self._error from self._error.__cause__
-        finally:
             self.release()
+            self._events.ended(JobStatus.FAILED, self._error)
+            raise self._error from self._error.__cause__
+        self.release()
+        canceled = self.batch.status().state is PipelineState.STOPPED
+        self._events.ended(JobStatus.CANCELED if canceled else JobStatus.FINISHED)
+        return ran
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -296,6 +313,8 @@ class PipelineRun:
                 run.stop()
             self.release()
         finally:
+            if self.streams:
+                self._events.ended(self._end_of_streams())
             self._telemetry.close()
 
     def _stop_and_wait(self) -> None:
@@ -332,10 +351,11 @@ class PipelineRun:
 
     # --- shared by streams and batch runs -------------------------------------------------------
 
-    def _claim(self) -> None:
+    def _claim(self, mode: RuntimeExecutionMode) -> None:
         _ = self.identity.pipeline_id  # checks the state location, which the lease needs
         self._lease = Lease.acquire(self.root, expiry=self.settings.lease_expiry)
         self.registered.started = True
+        self._events.created(mode, self.frames.lineage)
         global_instruments().add(self._telemetry)
         self._progress = ProgressDisplay.started(self.status, self.settings.progress)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.source.enumerator import SplitEnumeratorContext
 from connectors_core.source.events import SourceEvent
@@ -30,7 +31,9 @@ from connectors_core.source.split import ReadLimits, SplitTraits
 
 
 @final
-class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
+class HybridSource(
+    Source[HybridSplit, HybridState], SupportsConnectionCheck, LineageVertexProvider
+):
     """A backlog, then live data: each source is read to its end, then the next one starts.
 
     All have the same schema, and all but the last are bounded. If the start of a source depends on
@@ -68,6 +71,12 @@ class HybridSource(Source[HybridSplit, HybridState], SupportsConnectionCheck):
         asked = [each for each in members if isinstance(each, SupportsConnectionCheck)]
         for source in asked:
             source.check_connection(timeout / len(asked))
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Those of all existing sources; factories have not created theirs yet."""
+        members: list[object] = [each.source for each in self._chain.members]
+        found = [m.lineage_datasets() for m in members if isinstance(m, LineageVertexProvider)]
+        return tuple(dict.fromkeys(each for datasets in found for each in datasets))
 
     def boundedness(self) -> Boundedness:
         """The boundedness of the last source."""

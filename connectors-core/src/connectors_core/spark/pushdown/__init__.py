@@ -7,11 +7,7 @@ runs, a column that the query does not use is a null of Spark, which costs nothi
 """
 
 from connectors_core.spark.pushdown.explanation import explanation
-from connectors_core.spark.pushdown.push_down import (
-    PUSHDOWN_CONF,
-    PushableSource,
-    Pushdown,
-    push_down,
-)
+from connectors_core.spark.pushdown.occurrences import PushableSource
+from connectors_core.spark.pushdown.push_down import PUSHDOWN_CONF, Pushdown, push_down
 
 __all__ = ["PUSHDOWN_CONF", "PushableSource", "Pushdown", "explanation", "push_down"]

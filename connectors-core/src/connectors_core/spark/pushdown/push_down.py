@@ -7,12 +7,12 @@ import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from connectors_core.engine.execution.pushed_reader import PushedReader, SourceNeeds, pushed_reader
-from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
 from connectors_core.errors import InvalidOptionError
 from connectors_core.spark.carriers.base import source_below
 from connectors_core.spark.internals.plan_rewrites import (
@@ -20,16 +20,16 @@ from connectors_core.spark.internals.plan_rewrites import (
     shown_time_zone,
     with_narrower_parts,
 )
-from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
-from connectors_core.spark.lookups import RegisteredLookup, lookup_below
+from connectors_core.spark.internals.plans import PlanNode
+from connectors_core.spark.lookups import RegisteredLookup
+from connectors_core.spark.pushdown.occurrences import (
+    PushableSource,
+    lookup_occurrences,
+    source_occurrences,
+)
 from connectors_core.spark.pushdown.plan_tree import PlanTree
 from connectors_core.spark.pushdown.selection import Selection, selection_of
-from connectors_core.spark.pushdown.source_needs import (
-    LookupOccurrence,
-    SourceOccurrence,
-    column_ids,
-    needs_of,
-)
+from connectors_core.spark.pushdown.source_needs import SourceOccurrence, needs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,17 +38,6 @@ PUSHDOWN_CONF: Final = "spark.connectors.pushdown"
 
 _READ_ELSEWHERE: Final = "Spark keeps rows of it for several queries, or reads none"
 _LOGGER: Final = logging.getLogger(__name__)
-
-
-class PushableSource(Protocol):
-    """A source of a pipeline."""
-
-    @property
-    def reader(self) -> ReaderTask:
-        """Reads all columns of all rows."""
-
-    def narrowed(self, reader: ReaderTask) -> DataFrame:
-        """Return the DataFrame of the source with the columns of another reader."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,7 @@ def push_down(
     if not _enabled(spark):
         return Pushdown(df, reason=f"{PUSHDOWN_CONF} is false")
     time_zone = functools.partial(shown_time_zone, spark)
-    occurrences = _occurrences(df, sources)
+    occurrences = source_occurrences(df, sources)
     if not occurrences:
         return Pushdown(df, reason="the query reads no source of the pipeline")
     try:
@@ -95,7 +84,7 @@ def push_down(
         needs = needs_of(
             plan,
             occurrences,
-            lookups=_lookups_in(df, lookups),
+            lookups=lookup_occurrences(df, lookups),
             own_columns=[HEARTBEAT_COLUMN],
             time_zone=time_zone,
         )
@@ -132,46 +121,6 @@ def _enabled(spark: SparkSession) -> bool:
             option=PUSHDOWN_CONF,
         )
     return text == "true"
-
-
-def _occurrences(df: DataFrame, sources: Mapping[str, PushableSource]) -> list[SourceOccurrence]:
-    found = []
-    nodes = [analyzed_plan(df)]
-    while nodes:
-        node = nodes.pop()
-        uid = source_below(node)
-        if uid is None:
-            nodes += [*node.children, *node.subqueries]
-            continue
-        schema = sources[uid].reader.output_schema()
-        text = node.column_texts
-        ids = column_ids(text, schema.names)
-        if ids is not None:
-            found.append(SourceOccurrence(uid, text, ids, schema))
-    return found
-
-
-def _lookups_in(df: DataFrame, lookups: Mapping[str, RegisteredLookup]) -> list[LookupOccurrence]:
-    found = []
-    nodes = [analyzed_plan(df)] if lookups else []
-    while nodes:
-        node = nodes.pop()
-        nodes += [*node.children, *node.subqueries]
-        uid = lookup_below(node)
-        if uid is None:
-            continue
-        join = lookups[uid].join
-        (chosen,) = node.children
-        (stage,) = chosen.children
-        ids = column_ids(stage.column_texts, join.schema.names)
-        if ids is not None:
-            needed = [
-                at
-                for at, column in enumerate(join.rows)
-                if column.name in join.on or not column.nullable
-            ]
-            found.append(LookupOccurrence(ids, tuple(needed)))
-    return found
 
 
 def _narrowed(

@@ -65,12 +65,16 @@ class LookupOccurrence:
     """A place in a plan that adds columns of a table to rows.
 
     Attributes:
+        uid: The lookup.
         columns: Spark's ids of the result's columns: first those of the rows, in order.
         needed: The positions of the columns that the lookup itself uses.
+        added: The columns of the table that follow those of the rows.
     """
 
+    uid: str
     columns: tuple[int, ...]
     needed: tuple[int, ...]
+    added: tuple[str, ...]
 
 
 def column_ids(columns: str, names: Sequence[str]) -> tuple[int, ...] | None:

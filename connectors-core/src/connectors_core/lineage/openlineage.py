@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports the runs of pipelines as OpenLineage events, through OpenLineage's own client. Driver."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from connectors_core.errors import MissingDependencyError
+from connectors_core.lineage.events import (
+    JobCreatedEvent,
+    JobExecutionStatusEvent,
+    JobStatus,
+    JobStatusChangedEvent,
+)
+from connectors_core.lineage.graph import LineageEdge, LineageGraph
+from connectors_core.secrets import Secret
+
+if TYPE_CHECKING:
+    from openlineage.client import OpenLineageClient
+    from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
+
+__all__ = ["OpenLineageListener"]
+
+_PRODUCER: Final = "https://github.com/spark-connectors/connectors"
+_EVENT_TYPES: Final = {
+    JobStatus.RUNNING: "RUNNING",
+    JobStatus.FINISHED: "COMPLETE",
+    JobStatus.FAILED: "FAIL",
+    JobStatus.CANCELED: "ABORT",
+}
+
+
+class OpenLineageListener:
+    """Sends the events of a pipeline to an OpenLineage backend: one run for each start.
+
+    Without a configuration, the client reads its environment variables and `openlineage.yml`. Needs
+    the extra `connectors-core[openlineage]`.
+
+    Args:
+        namespace: The namespace of the job, such as the name of the environment.
+        config: The configuration of the client, as in `openlineage.yml`.
+    """
+
+    def __init__(
+        self, *, namespace: str = "default", config: Mapping[str, Any] | None = None
+    ) -> None:
+        self._namespace = namespace
+        self._config = config
+        self._client: OpenLineageClient | None = None
+        self._graphs: dict[str, JobCreatedEvent] = {}
+
+    @classmethod
+    def to_file(cls, path: str | os.PathLike[str], *, namespace: str = "default") -> Self:
+        """Append the events to a file, one JSON document in each line.
+
+        Args:
+            path: The file.
+            namespace: The namespace of the job.
+        """
+        transport = {"type": "file", "log_file_path": os.fspath(path), "append": True}
+        return cls(namespace=namespace, config={"transport": transport})
+
+    @classmethod
+    def to_console(cls, *, namespace: str = "default") -> Self:
+        """Log the events.
+
+        Args:
+            namespace: The namespace of the job.
+        """
+        return cls(namespace=namespace, config={"transport": {"type": "console"}})
+
+    @classmethod
+    def to_http(
+        cls, url: str, *, api_key: Secret | str | None = None, namespace: str = "default"
+    ) -> Self:
+        """Post the events to a backend such as Marquez.
+
+        Args:
+            url: Its address, such as `http://localhost:5000`.
+            api_key: Sent as a bearer token.
+            namespace: The namespace of the job.
+        """
+        transport: dict[str, Any] = {"type": "http", "url": url}
+        if api_key is not None:
+            transport["auth"] = {"type": "api_key", "apiKey": Secret(api_key)}
+        return cls(namespace=namespace, config={"transport": transport})
+
+    def __repr__(self) -> str:
+        return f"OpenLineageListener(namespace={self._namespace!r})"
+
+    def on_event(self, event: JobStatusChangedEvent) -> None:
+        """Send an event.
+
+        Raises:
+            MissingDependencyError: The client is not installed.
+        """
+        if isinstance(event, JobCreatedEvent):
+            self._graphs[event.job_id] = event
+            self._emit(self._run_event(event, "START", event.at))
+            return
+        created = self._graphs.get(event.job_id)
+        if created is None:  # its first event was dropped
+            return
+        if event.new_status.is_terminal:
+            del self._graphs[event.job_id]
+        kind = _EVENT_TYPES.get(event.new_status)
+        if kind is not None:
+            self._emit(self._run_event(created, kind, event.at, status=event))
+
+    def _emit(self, event: RunEvent) -> None:
+        if self._client is None:
+            client = _imported().OpenLineageClient
+            self._client = client(config=None if self._config is None else _revealed(self._config))
+        self._client.emit(event)
+
+    def _run_event(
+        self,
+        created: JobCreatedEvent,
+        kind: str,
+        at: datetime,
+        *,
+        status: JobExecutionStatusEvent | None = None,
+    ) -> RunEvent:
+        _imported()
+        from openlineage.client import event_v2
+        from openlineage.client.facet_v2 import error_message_run, job_type_job
+
+        run_facets: dict[str, Any] = {}
+        if status is not None and status.cause is not None:
+            run_facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+                message=status.cause, programmingLanguage="PYTHON"
+            )
+        job_type = job_type_job.JobTypeJobFacet(
+            processingType=created.execution_mode.name, integration="SPARK", jobType="JOB"
+        )
+        graph = created.lineage_graph
+        return event_v2.RunEvent(
+            eventType=event_v2.RunState[kind],
+            eventTime=at.isoformat(),
+            run=event_v2.Run(runId=created.job_id, facets=run_facets),
+            job=event_v2.Job(
+                namespace=self._namespace, name=created.job_name, facets={"jobType": job_type}
+            ),
+            producer=_PRODUCER,
+            inputs=list(_inputs(graph)),
+            outputs=list(_outputs(graph, {} if status is None else status.written)),
+        )
+
+
+def _imported() -> Any:
+    try:
+        from openlineage import client
+    except ImportError as error:
+        raise MissingDependencyError(
+            "openlineage-python",
+            install="pip install 'connectors-core[openlineage]'",
+            feature="OpenLineageListener",
+        ) from error
+    return client
+
+
+def _revealed(value: Any) -> Any:
+    """Reveal the secrets of a configuration for the client."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {key: _revealed(each) for key, each in value.items()}
+    return value
+
+
+def _inputs(graph: LineageGraph) -> Iterator[InputDataset]:
+    from openlineage.client.event_v2 import InputDataset
+
+    read = dict.fromkeys(uid for edge in graph.edges for uid in edge.inputs)
+    seen = set()
+    for uid in read:
+        for each in graph.datasets.get(uid, ()):
+            if each not in seen:
+                seen.add(each)
+                facets = _schema_facet(graph.schemas[uid]) if uid in graph.schemas else {}
+                yield InputDataset(namespace=each.namespace, name=each.name, facets=facets)
+
+
+def _outputs(graph: LineageGraph, written: Mapping[str, int]) -> Iterator[OutputDataset]:
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
+
+    for edge in graph.edges:
+        facets = _schema_facet(edge.schema) | _column_facet(graph, edge)
+        counted: dict[str, Any] = {}
+        if edge.sink in written:
+            counted["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
+                rowCount=written[edge.sink]
+            )
+        for each in graph.datasets.get(edge.sink, ()):
+            yield OutputDataset(
+                namespace=each.namespace, name=each.name, facets=facets, outputFacets=counted
+            )
+
+
+def _schema_facet(schema: pa.Schema) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import schema_dataset
+
+    fields = [
+        schema_dataset.SchemaDatasetFacetFields(name=field.name, type=str(field.type))
+        for field in schema
+    ]
+    return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)}
+
+
+def _column_facet(graph: LineageGraph, edge: LineageEdge) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import column_lineage_dataset as lineage
+
+    fields = {}
+    for column, origins in edge.columns.items():
+        inputs = [
+            lineage.InputField(
+                namespace=dataset.namespace,
+                name=dataset.name,
+                field=origin.column,
+                transformations=[
+                    lineage.Transformation(type="DIRECT", subtype=origin.transformation.value)
+                ],
+            )
+            for origin in sorted(origins, key=lambda each: (each.uid, each.column))
+            for dataset in graph.datasets.get(origin.uid, ())
+        ]
+        if inputs:
+            fields[column] = lineage.Fields(inputFields=inputs)
+    return {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=fields)} if fields else {}

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the lineage and the events of pipelines on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pipeline_support import new_pipeline, travel_with_closures, wait_until
+from pyspark.sql import functions as F
+
+from connectors_core import ConnectorError
+from connectors_core.errors import InvalidOptionError
+from connectors_core.lineage import (
+    JobCreatedEvent,
+    JobExecutionStatusEvent,
+    JobStatus,
+    LineageDataset,
+    LineageGraph,
+    LineageVertexProvider,
+    RuntimeExecutionMode,
+)
+from connectors_core.source import DataGeneratorSource, RateLimiterStrategy
+from connectors_core.testing import DirectorySink, Fault, FaultAction, injected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+travel_with_closures(__name__)
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string()), ("list", pa.list_(pa.int64()))])
+NUMBERS = LineageDataset(namespace="generator", name="numbers")
+
+
+def generated(numbers: pa.Int64Array) -> pa.RecordBatch:
+    rows = [{"n": n, "s": f"s{n % 3}", "list": [n, n]} for n in numbers.to_pylist()]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+class Numbers(DataGeneratorSource, LineageVertexProvider):
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        return (NUMBERS,)
+
+
+class Folder(DirectorySink, LineageVertexProvider):
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        return (LineageDataset(namespace="file", name="/out"),)
+
+
+class Unnamed(Folder):
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        raise RuntimeError("no name today")
+
+
+class Recording:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def on_event(self, event: object) -> None:
+        self.events.append(event)
+
+    def states(self) -> list[JobStatus]:
+        return [e.new_status for e in self.events if isinstance(e, JobExecutionStatusEvent)]
+
+    def graph(self) -> LineageGraph:
+        created = self.events[0]
+        assert isinstance(created, JobCreatedEvent)
+        return created.lineage_graph
+
+
+def numbers(count: int = 30, **options: Any) -> DataGeneratorSource:
+    return Numbers(generated, count, SCHEMA, split_rows=10, **options)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_run_reports_its_state_and_lineage(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    listener = Recording()
+    pipeline = new_pipeline(spark, tmp_path, streaming=streaming or None, listeners=[listener])
+    rows = pipeline.from_source(numbers(), uid="numbers")
+    pipeline.sink_to(rows.where("n > 4").selectExpr("n AS m"), Folder(tmp_path / "out"), uid="out")
+    assert pipeline.run()
+    created = listener.events[0]
+    mode = RuntimeExecutionMode.STREAMING if streaming else RuntimeExecutionMode.BATCH
+    assert created.execution_mode is mode
+    assert listener.states() == [JobStatus.RUNNING, JobStatus.FINISHED]
+    assert listener.events[-1].written == {"out": 25}
+    assert {each.job_id for each in listener.events} == {created.job_id}
+    graph = listener.graph()
+    assert graph.datasets == {
+        "numbers": (NUMBERS,),
+        "out": (LineageDataset(namespace="file", name="/out"),),
+    }
+    (edge,) = graph.edges
+    assert (edge.sink, edge.inputs, edge.schema.names) == ("out", ("numbers",), ["m"])
+
+
+COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
+    "columns": (lambda df: df.select("s", F.col("n").alias("m")), ["s=s", "m=n"]),
+    "expressions": (
+        lambda df: df.selectExpr("n + length(s) AS x", "1 AS one"),
+        ["x=n TRANSFORMATION,s TRANSFORMATION", "one="],
+    ),
+    "groups": (
+        lambda df: df.where("n > 3").groupBy("s").agg(F.sum("n").alias("n")),
+        ["s=s", "n=n AGGREGATION"],
+    ),
+    "elements": (
+        lambda df: df.select("n", F.explode("list").alias("e")),
+        ["n=n", "e=list TRANSFORMATION"],
+    ),
+    "functions": (
+        lambda df: df.select(F.udf(lambda n: n + 1, "bigint")("n").alias("m")),
+        ["m=n TRANSFORMATION"],
+    ),
+    "joins and unions": (
+        lambda df: df.select("n").join(df.select("n", "s"), "n").unionByName(df.select("n", "s")),
+        ["n=n", "s=s"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_has_the_origins_that_spark_derives_it_from(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    query, expected = COLUMNS[name]
+    listener = Recording()
+    pipeline = new_pipeline(spark, tmp_path, streaming=None, listeners=[listener])
+    rows = query(pipeline.from_source(numbers(), uid="numbers"))
+    pipeline.sink_to(rows, Folder(tmp_path / "out"), uid="out")
+    pipeline.run()
+    (edge,) = listener.graph().edges
+    found = []
+    for column, origins in edge.columns.items():
+        texts = sorted(f"{each.column} {each.transformation.value}" for each in origins)
+        found.append(f"{column}={','.join(text.removesuffix(' IDENTITY') for text in texts)}")
+    assert found == expected
+
+
+def test_a_failed_run_reports_the_cause(spark: SparkSession, tmp_path: Path) -> None:
+    listener = Recording()
+    for fails in (True, False):
+        pipeline = new_pipeline(
+            spark, tmp_path, streaming=None if fails else True, listeners=[listener]
+        )
+        rows = pipeline.from_source(numbers(), uid="numbers")
+        pipeline.sink_to(rows, Folder(tmp_path / "out"), uid="out")
+        with (
+            injected(Fault("before_decision", action=FaultAction.RAISE)),
+            pytest.raises(ConnectorError),
+        ):
+            pipeline.run()
+        assert listener.states() == [JobStatus.RUNNING, JobStatus.FAILED]
+        assert "FaultInjected" in (listener.events[-1].cause or "")
+        listener.events.clear()
+        tmp_path = tmp_path / "next"
+
+
+def test_a_stopped_stream_is_canceled(spark: SparkSession, tmp_path: Path) -> None:
+    listener = Recording()
+    sink = Folder(tmp_path / "out")
+    pipeline = new_pipeline(spark, tmp_path, listeners=[listener])
+    rows = pipeline.from_source(
+        numbers(10_000, rate_limiter=RateLimiterStrategy.per_second(50)), uid="numbers"
+    )
+    pipeline.sink_to(rows, sink, uid="out")
+    pipeline.start()
+    wait_until(lambda: sink.read().num_rows > 0, "rows", pipeline)
+    pipeline.stop()
+    pipeline.stop()
+    assert listener.states() == [JobStatus.RUNNING, JobStatus.CANCELED]
+
+
+def test_lineage_that_fails_does_not_fail_the_pipeline(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Recording()
+    pipeline = new_pipeline(spark, tmp_path, streaming=None, listeners=[listener])
+    rows = pipeline.from_source(numbers(), uid="numbers")
+    pipeline.sink_to(rows, Unnamed(tmp_path / "out"), uid="out")
+    assert pipeline.run()
+    assert listener.events == []
+    assert "no name today" in caplog.text
+
+
+def test_a_listener_of_another_type_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOptionError, match="listeners"):
+        new_pipeline(spark, tmp_path, listeners=[print])
