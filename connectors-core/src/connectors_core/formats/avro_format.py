@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages in Avro's binary encoding, with or without the id of their schema.
 
-This is the only format that creates a Python object for each record, because Avro's library does.
+Records of plain fields are decoded column by column. Avro's library reads all others, and writes
+records. It creates a Python object for each of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError
+from connectors_core.formats.avro_columns import decoded_columns, same_header
 from connectors_core.formats.avro_schemas import (
     avro_schema_of,
     check_avro_installed,
@@ -79,7 +81,7 @@ class AvroFormat(_AvroFormat):
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
         written = parsed_schema(self.schema or avro_schema_of(schema))
-        return _decode(messages, schema, lambda message: (written, message), self)
+        return _decode(messages, schema, lambda message: (written, message), self, framed=0)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
@@ -125,7 +127,7 @@ class ConfluentAvroFormat(_AvroFormat, since=SINCE):
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
-        return _decode(messages, schema, self._framed, self)
+        return _decode(messages, schema, self._framed, self, framed=_HEADER.size)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
@@ -181,6 +183,8 @@ def _decode(
     schema: pa.Schema,
     frame: Callable[[bytes], tuple[Any, bytes]],
     settings: _AvroFormat,
+    *,
+    framed: int,
 ) -> Decoded:
     """Decode messages.
 
@@ -190,9 +194,16 @@ def _decode(
         frame: Returns the schema of a message, and its record; raises `ValueError` with the reason
             if the message is bad.
         settings: The format.
+        framed: The number of bytes before the record, which determine the schema.
     """
 
     def parse(part: pa.Array) -> pa.RecordBatch:
+        columns = _plain_columns(part, schema, frame, framed, narrow=settings._narrows)
+        if columns is not None:
+            return columns
+        return read_each(part)
+
+    def read_each(part: pa.Array) -> pa.RecordBatch:
         records: list[dict[str, Any]] = []
         reasons: list[str | None] = []
         wanted: dict[int, Any] = {}  # by the identity of the schema of messages
@@ -216,6 +227,24 @@ def _decode(
         explain=lambda _, exc: str(exc),
         empty=settings.empty_messages,
     )
+
+
+def _plain_columns(
+    messages: pa.Array,
+    schema: pa.Schema,
+    frame: Callable[[bytes], tuple[Any, bytes]],
+    framed: int,
+    *,
+    narrow: bool,
+) -> pa.RecordBatch | None:
+    """Decode messages of one schema column by column; None if they have to be read one by one."""
+    if len(messages) < 2 or messages.null_count or same_header(messages, framed) is None:
+        return None
+    try:
+        written, _ = frame(messages[0].as_py())
+    except ValueError:
+        return None
+    return decoded_columns(messages, written, schema, skip=framed, narrow=narrow)
 
 
 def _read(written: Any, wanted: Any | None, message: bytes) -> dict[str, Any]:
