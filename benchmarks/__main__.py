@@ -32,6 +32,7 @@ class Part(StrEnum):
     MICRO_BATCH = "micro-batch"
     FILES = "files"
     KAFKA = "kafka"
+    KAFKA_FORMATS = "kafka-formats"
     ELASTICSEARCH = "elasticsearch"
     THROTTLING = "throttling"
     LOOKUP = "lookup"
@@ -45,7 +46,7 @@ def main(
     megabytes: Annotated[int, typer.Option(help="Size of each topic to read.")] = 200,
     tables: Annotated[int, typer.Option(help="Copies of the flights table as documents.")] = 2,
     rows: Annotated[
-        int, typer.Option(help="Rows of the lookup joins, and keys of one join.")
+        int, typer.Option(help="Rows of the lookup joins, keys of one join, records in a format.")
     ] = 1_000_000,
     only: Annotated[
         list[Part] | None, typer.Option(help="Parts to measure; all by default.")
@@ -63,6 +64,10 @@ def main(
         from benchmarks import kafka
 
         report(Part.KAFKA, kafka.measure(runs, megabytes))
+    if Part.KAFKA_FORMATS in parts:
+        from benchmarks.kafka import formats
+
+        report(Part.KAFKA_FORMATS, formats.measure(runs, rows))
     if Part.ELASTICSEARCH in parts:
         from benchmarks import elasticsearch
 
