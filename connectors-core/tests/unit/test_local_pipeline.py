@@ -30,6 +30,7 @@ from connectors_core.errors import (
     RetryableError,
     UnsupportedError,
 )
+from connectors_core.lineage import OpenLineageListener
 from connectors_core.records import RecordPolicy
 from connectors_core.sink import Sink, SupportsPostCommitTopology, SupportsPreWriteTopology
 from connectors_core.source import (
@@ -264,6 +265,7 @@ def test_a_local_pipeline_accepts_every_parameter_of_a_pipeline_on_spark():
         {"on_changed_query": "new-generation"},
         {"stop_on_sigterm": True},
         {"progress": "auto"},
+        {"listeners": [OpenLineageListener()]},
     ],
     ids=str,
 )

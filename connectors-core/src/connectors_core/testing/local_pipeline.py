@@ -9,7 +9,7 @@ pickles objects for tasks with cloudpickle.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -23,6 +23,7 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
@@ -72,6 +73,7 @@ class LocalPipeline:
             so that a test can start during an outage.
         stop_on_sigterm: Only False.
         progress: Only False.
+        listeners: Only (), because lineage is read off Spark's plans.
 
     Raises:
         UnsupportedError: An argument has a value that needs Spark.
@@ -95,6 +97,7 @@ class LocalPipeline:
         connection_timeout: timedelta | str | None = None,
         stop_on_sigterm: bool = False,
         progress: bool | Literal["auto"] = False,
+        listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
         location = os.fspath(checkpoint_location)
         _refuse_others(
@@ -104,6 +107,7 @@ class LocalPipeline:
         _refuse_others("on_changed_query", on_changed_query, "refuse")
         _refuse_others("stop_on_sigterm", stop_on_sigterm, False)
         _refuse_others("progress", progress, False)
+        _refuse_others("listeners", tuple(listeners), ())
         self._name = name
         self._lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)
         self._root = StateStore(location, storage_options)
