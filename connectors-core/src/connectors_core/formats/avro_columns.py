@@ -21,7 +21,7 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Longs: TypeAlias = npt.NDArray[np.int64]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_PADDING: Final = 16  # no read starts behind the end of a record, and none is longer
+_PADDING: Final = 16  # no read starts after the end of a record, and none is longer
 _MOST_BYTES_OF_LONG: Final = 10
 _DAY_MILLIS: Final = 86_400_000
 _MICROS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)  # the range of datetime
@@ -237,7 +237,7 @@ class _Records:
         return pa.Array.from_buffers(kind, len(every), buffers)
 
     def _check(self, rows: _Longs | slice) -> None:
-        """Raise an error if a field continues behind the end of its record."""
+        """Raise an error if a field continues after the end of its record."""
         if (self.at[rows] > self._ends[rows]).any():
             raise _UnusualError
 
