@@ -179,6 +179,14 @@ class RecordLayout:
                 hint="key.fields-prefix and metadata.columns rename columns",
             )
         if self.key_format is not None:
+            if not self.key_format.one_row_per_message:
+                raise InvalidOptionError(
+                    "a changelog cannot be read from keys",
+                    expected="a format with one row for each message",
+                    found=type(self.key_format).__name__,
+                    option="key.format",
+                    hint="set it as value.format",
+                )
             self.key_format.check_readable(self.key_fields)
         if self.value_format is not None:
             self.value_format.check_readable(self.value_fields)
@@ -218,7 +226,14 @@ class RecordLayout:
         )
 
     def filtered(self, conditions: Sequence[Predicate]) -> RecordLayout:
-        """Return a layout that decodes no records that a condition on metadata excludes. Driver."""
+        """Return a layout that decodes no records that a condition on metadata excludes. Driver.
+
+        Reports count rows. The number of rows of a record that is not decoded is only known if
+        each record has one.
+        """
+        formats = (self.key_format, self.value_format)
+        if any(each is not None and not each.one_row_per_message for each in formats):
+            return self
         known = {(name,) for field, name in self.metadata if field in _BEFORE_DECODING}
         usable = tuple(each for each in conditions if each.fields() <= known)
         return replace(self, conditions=usable)

@@ -7,6 +7,7 @@ Good messages create no Python objects, except in Avro's library.
 
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.csv_format import CsvFormat
+from connectors_core.formats.debezium_format import DebeziumJsonFormat
 from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat, read_json_messages
 from connectors_core.formats.messages import (
@@ -39,6 +40,7 @@ __all__ = [
     "ConfluentAvroFormat",
     "CsvDialect",
     "CsvFormat",
+    "DebeziumJsonFormat",
     "Decoded",
     "DecodingFormat",
     "EmptyMessages",

@@ -30,7 +30,7 @@ from connectors_core.formats.text import (
 )
 from connectors_core.options import Setting, option
 
-__all__ = ["JsonFormat", "read_json_messages"]
+__all__ = ["JsonFormat", "explain_json", "read_json_messages"]
 
 _SPACE: Final = " \t\r\n"
 _NO_OBJECT: Final = "the message is not a JSON object"
@@ -86,7 +86,7 @@ class JsonFormat(RecordFormat, since=SINCE):
             messages,
             schema,
             parse=lambda part: read_json_messages(part, reader),
-            explain=_explain,
+            explain=explain_json,
             empty=self.empty_messages,
         )
 
@@ -131,7 +131,8 @@ def _are_objects(messages: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(framed.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _explain(_: bytes, error: Exception) -> str:
+def explain_json(_: bytes, error: Exception) -> str:
+    """Return the reason why a message cannot be read, without its values."""
     return re.sub(r" in row \d+$", "", explained(error))
 
 

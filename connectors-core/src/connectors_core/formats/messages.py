@@ -37,7 +37,8 @@ class _Outcome:
     """The good and bad messages or rows, in order.
 
     Attributes:
-        kept: Position of each good one in the input of the format; None if all are good.
+        kept: Position of each good one in the input of the format; None if all are good and have
+            one row.
         bad: The bad ones, for the caller's `RecordErrorHandler`.
     """
 
@@ -80,7 +81,13 @@ class DecodingFormat(ABC):
 
     The counterpart of Flink's interface. A format has no schema: the source that uses it knows the
     columns. Not thread-safe.
+
+    Attributes:
+        one_row_per_message: Whether each good message has exactly one row, as in most formats. The
+            rows of a message of another format depend on the message alone.
     """
+
+    one_row_per_message = True
 
     @abstractmethod
     def check_readable(self, schema: pa.Schema) -> None:
@@ -100,7 +107,8 @@ class DecodingFormat(ABC):
             schema: Wanted columns, which `check_readable` accepts.
 
         Returns:
-            One row for each good message, in order, and the bad ones with the reason.
+            One row for each good message, in order, and the bad ones with the reason. If the format
+            has another number of rows for a message, its position in `kept` occurs as often.
 
         Raises:
             RetryableError: A required service is temporarily unreachable.

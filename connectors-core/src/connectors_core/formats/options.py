@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.csv_format import CsvFormat
+from connectors_core.formats.debezium_format import DebeziumJsonFormat
 from connectors_core.formats.isolation import SINCE, RecordFormat
 from connectors_core.formats.json_format import JsonFormat
 from connectors_core.formats.plain_formats import RawFormat, StringFormat
@@ -19,7 +20,13 @@ from connectors_core.options import Option, Options, OptionSet, option_like
 __all__ = ["FORMAT_OPTIONS", "Format", "FormatName", "as_format", "format_of", "format_options"]
 
 Format: TypeAlias = (
-    RawFormat | StringFormat | JsonFormat | CsvFormat | AvroFormat | ConfluentAvroFormat
+    RawFormat
+    | StringFormat
+    | JsonFormat
+    | CsvFormat
+    | AvroFormat
+    | ConfluentAvroFormat
+    | DebeziumJsonFormat
 )
 
 _T = TypeVar("_T")
@@ -40,6 +47,8 @@ class FormatName(StrEnum):
     """A record in Avro's binary encoding."""
     AVRO_CONFLUENT = "avro-confluent"
     "The same, prefixed with the id of its schema in a registry."
+    DEBEZIUM_JSON = "debezium-json"
+    "A change of a row in Debezium's JSON."
 
 
 _FORMATS: Final[Mapping[FormatName, type[Format]]] = {
@@ -49,6 +58,7 @@ _FORMATS: Final[Mapping[FormatName, type[Format]]] = {
     FormatName.CSV: CsvFormat,
     FormatName.AVRO: AvroFormat,
     FormatName.AVRO_CONFLUENT: ConfluentAvroFormat,
+    FormatName.DEBEZIUM_JSON: DebeziumJsonFormat,
 }
 _FORMAT: Final = Option("format", FormatName, doc="Format of the messages.", since=SINCE)
 _EMPTY: Final = RecordFormat.OPTIONS.keys[0]

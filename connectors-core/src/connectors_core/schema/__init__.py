@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas as text in Spark's DDL, and casts of nested columns."""
+"""Schemas as text in Spark's DDL, casts of nested columns, and the kinds of changed rows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         nullable_type,
     )
     from connectors_core.schema.projections import narrowed_schema, widened_column
+    from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, RowKind
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -32,12 +33,15 @@ else:
                 "nullable_type",
             ),
             "connectors_core.schema.projections": ("narrowed_schema", "widened_column"),
+            "connectors_core.schema.row_kinds": ("ROW_KIND_COLUMN", "RowKind"),
         },
     )
 
 __all__ = [
+    "ROW_KIND_COLUMN",
     "SCHEMA",
     "CastValues",
+    "RowKind",
     "SchemaLike",
     "cast_column",
     "is_any_list",

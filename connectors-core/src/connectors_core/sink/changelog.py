@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows with a kind of change (Flink's `RowKind`): `+I`, `-U`, `+U`, `-D`."""
+"""Tells the rows of a changelog apart by their kind of change."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, RowKind
+
 __all__ = ["ROW_KIND_COLUMN", "is_deletion", "is_unknown_row_kind", "is_update_before"]
 
-ROW_KIND_COLUMN: Final = "_row_kind"
-"The column with the kind of change of a changelog row; without it, rows are inserted."
-
-_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
+_KINDS: Final = pa.array([each.value for each in RowKind])
 
 
 def is_update_before(kinds: pa.Array) -> pa.Array:
     """Return which rows are the previous version of an update; the next row has the same key."""
-    return pc.fill_null(pc.equal(kinds, "-U"), False)
+    return pc.fill_null(pc.equal(kinds, RowKind.UPDATE_BEFORE.value), False)
 
 
 def is_deletion(kinds: pa.Array) -> pa.Array:
     """Return which rows are deletions."""
-    return pc.fill_null(pc.equal(kinds, "-D"), False)
+    return pc.fill_null(pc.equal(kinds, RowKind.DELETE.value), False)
 
 
 def is_unknown_row_kind(kinds: pa.Array) -> pa.Array:
