@@ -102,17 +102,32 @@ def test_update_and_upsert_become_update_actions(operation: str, document: dict[
 
 
 def test_a_changelog_becomes_index_and_delete_actions() -> None:
-    kinds = ["+I", "-U", "+U", "-D"]
-    rows = pa.record_batch({"id": list("abcd"), "n": [1.0, 2, 3, math.nan], "_row_kind": kinds})
+    kinds = ["+I", "-U", "+U", "-U", "+U", "-D"]
+    values = [1.0, math.nan, 2, 2, 3, math.nan]
+    rows = pa.record_batch({"id": list("abbccd"), "n": values, "_row_kind": kinds})
     found = operations(rows, id_columns=["id"])
     assert lines(found) == [
         {"index": {"_id": "a"}},
         {"id": "a", "n": 1.0},
+        {"index": {"_id": "b"}},
+        {"id": "b", "n": 2.0},
         {"index": {"_id": "c"}},
         {"id": "c", "n": 3.0},
         {"delete": {"_id": "d"}},
     ]
-    assert document_of(found[2]) == b'{"delete":{"_id":"d"}}'
+    assert document_of(found[3]) == b'{"delete":{"_id":"d"}}'
+
+
+def test_an_update_without_a_new_version_of_its_document_deletes_it():
+    """A condition may exclude the new version, or the id may change."""
+    kinds = ["-U", "-U", "+U"]
+    rows = pa.record_batch({"id": list("abc"), "_row_kind": kinds})
+    assert lines(operations(rows, id_columns=["id"])) == [
+        {"delete": {"_id": "a"}},
+        {"delete": {"_id": "b"}},
+        {"index": {"_id": "c"}},
+        {"id": "c"},
+    ]
 
 
 @pytest.mark.parametrize(

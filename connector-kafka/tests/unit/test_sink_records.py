@@ -255,6 +255,13 @@ def test_deleted_rows_become_records_without_a_value() -> None:
     assert made == {"a": [(b"k", b"1"), (b"k", b"2"), (b"k", None)]}
 
 
+def test_an_update_without_a_new_version_of_its_key_deletes_it() -> None:
+    """A condition may exclude the new version, or the key may change."""
+    batch = changelog(("-U", "k", "1"), ("-U", "l", "1"), ("+U", "m", "2"))
+    made = prepared(preparation(RAW, upsert=UpsertMode.EVERY_ROW), batch)
+    assert made == {"a": [(b"k", None), (b"l", None), (b"m", b"2")]}
+
+
 def test_only_the_last_record_of_each_key_is_kept() -> None:
     batch = changelog(("+I", "x", "1"), ("+I", "y", "1"), ("+U", "x", "2"), ("-D", "y", "1"))
     made = prepared(preparation(RAW, upsert=UpsertMode.LAST_OF_EACH_KEY), batch)

@@ -30,8 +30,8 @@ from connectors_core.sink import (
     EntryColumns,
     WriterInitContext,
     is_deletion,
+    is_replaced,
     is_unknown_row_kind,
-    is_update_before,
 )
 
 __all__ = ["BulkConverter", "VersionType", "WriteOperation", "document_of"]
@@ -140,7 +140,9 @@ class BulkConverter(ElementConverter[bytes]):
         An entry is the action line and, if any, the line of the document.
         """
         if ROW_KIND_COLUMN in batch.schema.names:
-            batch = batch.filter(pc.invert(is_update_before(batch.column(ROW_KIND_COLUMN))))
+            ids = document_ids([batch.column(name) for name in self.id_columns], self.id_delimiter)
+            replaced = is_replaced(batch.column(ROW_KIND_COLUMN), ids)
+            batch = batch.filter(pc.invert(replaced))
         heads = self._heads(batch)
         bad = list(self._bad_rows(batch, heads))
         if bad:

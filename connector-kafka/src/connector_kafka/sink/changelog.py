@@ -25,7 +25,7 @@ class UpsertMode(StrEnum):
     """
 
     EVERY_ROW = "every-row"
-    """One record per row, except the old rows of updates."""
+    """One record per row, except the previous version of an updated row before its new version."""
     LAST_OF_EACH_KEY = "last-of-each-key"
     """The last record of each key within a batch of rows (Flink's `sink.buffer-flush`)."""
 

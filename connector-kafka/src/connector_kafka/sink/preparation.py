@@ -21,8 +21,8 @@ from connectors_core.records import BadRecord
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
     WriterInitContext,
+    is_replaced,
     is_unknown_row_kind,
-    is_update_before,
 )
 
 __all__ = ["PreparedRecords", "RecordPreparation"]
@@ -97,7 +97,7 @@ class RecordPreparation:
                 kinds = batch.column(ROW_KIND_COLUMN)
                 self._refuse(records, good, _mask(is_unknown_row_kind(kinds)), "unknown row kind")
                 records = apply_row_kinds(records, kinds)
-                good &= ~_mask(is_update_before(kinds))
+                good &= ~_mask(is_replaced(kinds, records.column("key")))
         records = _filtered(records, good)
         if self.upsert is UpsertMode.LAST_OF_EACH_KEY:
             records = last_of_each_key(records)

@@ -12,6 +12,7 @@ from connectors_core.sink.async_sink import (
 from connectors_core.sink.changelog import (
     ROW_KIND_COLUMN,
     is_deletion,
+    is_replaced,
     is_unknown_row_kind,
     is_update_before,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "TwoPhaseCommittingSink",
     "WriterInitContext",
     "is_deletion",
+    "is_replaced",
     "is_unknown_row_kind",
     "is_update_before",
     "messages_in_order",

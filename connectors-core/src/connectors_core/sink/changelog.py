@@ -5,12 +5,19 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, RowKind
 
-__all__ = ["ROW_KIND_COLUMN", "is_deletion", "is_unknown_row_kind", "is_update_before"]
+__all__ = [
+    "ROW_KIND_COLUMN",
+    "is_deletion",
+    "is_replaced",
+    "is_unknown_row_kind",
+    "is_update_before",
+]
 
 _KINDS: Final = pa.array([each.value for each in RowKind])
 
@@ -20,9 +27,32 @@ def is_update_before(kinds: pa.Array) -> pa.Array:
     return pc.fill_null(pc.equal(kinds, RowKind.UPDATE_BEFORE.value), False)
 
 
+def is_replaced(kinds: pa.Array, keys: pa.Array) -> pa.Array:
+    """Return which rows are the previous version of an update that the next row replaces.
+
+    A sink that writes by key can leave out these rows. Any other previous version has no successor
+    with its key, for example because a condition excludes it: the row is gone.
+
+    Args:
+        kinds: The kinds of the rows of a batch.
+        keys: Their keys.
+    """
+    replaced = np.zeros(len(kinds), np.bool_)
+    if len(kinds) > 1:
+        before = is_update_before(kinds[:-1])
+        after = pc.fill_null(pc.equal(kinds[1:], RowKind.UPDATE_AFTER.value), False)
+        same = pc.fill_null(pc.equal(keys[:-1], keys[1:]), False)
+        replaced[:-1] = pc.and_(pc.and_(before, after), same).to_numpy(zero_copy_only=False)
+    return pa.array(replaced)
+
+
 def is_deletion(kinds: pa.Array) -> pa.Array:
-    """Return which rows are deletions."""
-    return pc.fill_null(pc.equal(kinds, RowKind.DELETE.value), False)
+    """Return which rows are deletions: deleted rows, and previous versions of updates.
+
+    Leave out the replaced previous versions first; see `is_replaced`.
+    """
+    gone = pa.array([RowKind.DELETE.value, RowKind.UPDATE_BEFORE.value], kinds.type)
+    return pc.is_in(kinds, value_set=gone)
 
 
 def is_unknown_row_kind(kinds: pa.Array) -> pa.Array:
