@@ -46,6 +46,7 @@ from connectors_core.testing.directory_sink import DirectoryWriter, StagedFile
 from connectors_core.testing.merging_sink import committables_of
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.line("4.3")  # without Spark
 
 CAN = Capabilities(
     can=frozenset(

@@ -37,6 +37,7 @@ from connectors_core.source import Boundedness
 from connectors_core.testing import Capabilities, Capability, SourceTestSuite
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.line("4.3")  # without Spark
 
 TICK = timedelta(milliseconds=30)
 NOT_IN_JSON = "JSON has no such type"

@@ -18,6 +18,7 @@ from connectors_core.source import DataGeneratorSource
 from connectors_core.testing import LookupTestSuite
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.line("4.3")  # without Spark
 
 MOST_KEYS = 1_000
 
