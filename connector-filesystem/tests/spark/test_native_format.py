@@ -93,13 +93,13 @@ def refused(act: Callable[[], Any]) -> str:
 # --- Batch ---
 
 
-def test_files_are_read_in_tasks_with_the_schema_of_the_files(
+def test_small_files_share_a_task_and_have_the_schema_of_the_files(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     put(tmp_path / "in", range(10), range(10, 40))
     frame = read(spark, tmp_path / "in")
     assert frame.schema.simpleString() == "struct<id:bigint,name:string>"
-    assert frame.rdd.getNumPartitions() == 2
+    assert frame.rdd.getNumPartitions() == 1
     assert Counter(row.id for row in frame.collect()) == Counter(range(40))
 
 

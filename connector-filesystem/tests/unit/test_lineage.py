@@ -33,7 +33,7 @@ def named(namespace, name):
             "abfss://box@account.dfs.core.windows.net",
             "/late",
         ),
-        ("https://user:pass@host/late.csv", "https://host", "/late.csv"),
+        ("https://user@host/late.csv", "https://host", "/late.csv"),
     ],
 )
 def test_a_dataset_is_named_as_in_openlineage(path, namespace, name):
