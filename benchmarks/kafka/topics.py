@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from confluent_kafka import Producer
@@ -41,6 +41,21 @@ def filled(broker: KafkaBroker, *, size: int, codec: str, megabytes: int, partit
     """Create a topic with this number of megabytes of values."""
     rows = megabytes * 1_000_000 // size
     name = broker.topics.create(f"read-{size}-{codec}-{megabytes}", partitions=partitions)
+    records = ((b"%010d" % number, value) for number, value in enumerate(values(size, rows)))
+    fill(broker, name, records, rows=rows, codec=codec, partitions=partitions)
+    return Topic(name, size, codec, rows, partitions)
+
+
+def fill(
+    broker: KafkaBroker,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes]],
+    *,
+    rows: int,
+    codec: str,
+    partitions: int,
+) -> None:
+    """Write keys and values to the partitions in turn, and check their number."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -51,17 +66,16 @@ def filled(broker: KafkaBroker, *, size: int, codec: str, megabytes: int, partit
             "sticky.partitioning.linger.ms": 0,
         }
     )
-    for number, value in enumerate(values(size, rows)):
+    for number, (key, value) in enumerate(records):
         while True:
             try:
-                producer.produce(name, value, key=b"%010d" % number, partition=number % partitions)
+                producer.produce(topic, value, key=key, partition=number % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
     producer.flush()
-    found = sum(broker.topics.end_offsets(name).values())
-    assert found == rows, f"{found} of {rows} rows are in {name}"
-    return Topic(name, size, codec, rows, partitions)
+    found = sum(broker.topics.end_offsets(topic).values())
+    assert found == rows, f"{found} of {rows} rows are in {topic}"
 
 
 def values(size: int, count: int) -> Iterator[bytes]:

@@ -139,11 +139,11 @@ class BulkConverter(ElementConverter[bytes]):
 
         An entry is the action line and, if any, the line of the document.
         """
-        if ROW_KIND_COLUMN in batch.schema.names:
-            ids = document_ids([batch.column(name) for name in self.id_columns], self.id_delimiter)
-            replaced = is_replaced(batch.column(ROW_KIND_COLUMN), ids)
-            batch = batch.filter(pc.invert(replaced))
         heads = self._heads(batch)
+        if ROW_KIND_COLUMN in batch.schema.names:
+            replaced = is_replaced(batch.column(ROW_KIND_COLUMN), heads.column("_id"))
+            kept = pc.invert(replaced)
+            batch, heads = batch.filter(kept), heads.filter(kept)
         bad = list(self._bad_rows(batch, heads))
         if bad:
             good = np.ones(batch.num_rows, np.bool_)

@@ -52,6 +52,8 @@ def same_header(messages: pa.BinaryArray, size: int) -> bytes | None:
         size: The number of bytes.
     """
     data, starts, ends = _bytes_of(messages)
+    if not size:
+        return b""
     if (ends - starts < size).any():
         return None
     heads = data[starts[:, None] + np.arange(size)]
@@ -83,7 +85,8 @@ def _decoded(
     messages: pa.BinaryArray, written: Any, schema: pa.Schema, skip: int, narrow: bool
 ) -> pa.RecordBatch:
     data, starts, ends = _bytes_of(messages)
-    records = _Records(data, starts + skip, ends)
+    padded = np.concatenate([data, np.zeros(_PADDING, np.uint8)])
+    records = _Records(padded, starts + skip, ends)
     found: dict[str, pa.Array] = {}
     for field in written["fields"]:
         kept = not narrow or field["name"] in schema.names
@@ -124,13 +127,13 @@ def _is_wider(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _bytes_of(messages: pa.BinaryArray) -> tuple[_Bytes, _Longs, _Longs]:
-    """Return the bytes of all messages, with some more at the end, and where each is."""
+    """Return the bytes of all messages, without a copy, and where each is."""
     _, offsets, data = messages.buffers()
     bounds = np.frombuffer(offsets, np.int32)[messages.offset : messages.offset + len(messages) + 1]
     bounds = bounds.astype(np.int64)
     used = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
     bounds = bounds - bounds[0]
-    return np.concatenate([used, np.zeros(_PADDING, np.uint8)]), bounds[:-1], bounds[1:]
+    return used, bounds[:-1], bounds[1:]
 
 
 class _Records:

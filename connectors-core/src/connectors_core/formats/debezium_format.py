@@ -193,10 +193,8 @@ def _rows_of(
         rows, change = rows.filter(pa.array(good)), change[good]
     own = [BadMessage(int(at[each]), str(reasons[each])) for each in np.flatnonzero(reasons != "")]
     bad = sorted([*changes.bad, *own], key=lambda each: each.at)
-    arrays = rows.columns
-    return Decoded(
-        rows=pa.RecordBatch.from_arrays(arrays, schema=schema), kept=at[change], bad=tuple(bad)
-    )
+    rows = pa.RecordBatch.from_arrays(rows.columns, schema=schema)
+    return Decoded(rows=rows, kept=at[change], bad=tuple(bad))
 
 
 def _are_valid(column: pa.Array) -> npt.NDArray[np.bool_]:

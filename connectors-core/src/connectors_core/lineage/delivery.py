@@ -29,9 +29,6 @@ class EventDelivery:
     def __init__(self, listeners: Sequence[JobStatusChangedListener]) -> None:
         self._mailboxes = [_Mailbox(listener) for listener in listeners]
 
-    def __bool__(self) -> bool:
-        return bool(self._mailboxes)
-
     def send(self, event: JobStatusChangedEvent) -> None:
         """Deliver an event soon. Returns immediately."""
         for mailbox in self._mailboxes:

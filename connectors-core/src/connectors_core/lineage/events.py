@@ -54,7 +54,7 @@ class JobCreatedEvent:
         job_id: The id of this run: a UUID.
         job_name: The name of the pipeline.
         execution_mode: Whether it is one batch or a stream.
-        lineage_graph: What it reads and writes.
+        lineage_graph: The datasets that it reads and writes.
         at: The time of the event.
     """
 

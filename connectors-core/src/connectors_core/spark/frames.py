@@ -319,7 +319,7 @@ class PipelineFrames:
         return {**self.batches, **self.streams}
 
     def lineage(self) -> LineageGraph:
-        """Return what the pipeline reads and writes."""
+        """Return the lineage of the pipeline."""
         return lineage_graph(self.registered, self._sources(), self.lookups, self.sinks)
 
     def explain(self) -> str:

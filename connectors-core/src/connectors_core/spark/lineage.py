@@ -142,20 +142,23 @@ class JobEvents:
         self._change(JobStatus.RUNNING)
 
     def ended(self, status: JobStatus, error: BaseException | None = None) -> None:
-        """Report its end, and wait some seconds for listeners. Only the first call counts.
+        """Report its end. Only the first call counts.
 
         Args:
             status: A terminal status.
             error: Why it failed.
         """
-        if self._change(status, None if error is None else error_text(error)):
-            self._delivery.close()
+        self._change(status, None if error is None else error_text(error))
 
-    def _change(self, status: JobStatus, cause: str | None = None) -> bool:
+    def close(self) -> None:
+        """Wait some seconds for listeners."""
+        self._delivery.close()
+
+    def _change(self, status: JobStatus, cause: str | None = None) -> None:
         with self._lock:
             before = self._state
             if before is None or before.is_terminal:
-                return False
+                return
             self._state = status
         written: dict[str, int] = {}
         if status.is_terminal:
@@ -167,7 +170,6 @@ class JobEvents:
             cause=cause,
             written=written,
         )
-        return True
 
     def _send(self, kind: Any, **facts: Any) -> None:
         self._delivery.send(kind(job_id=self._job_id, job_name=self._name, **facts))

@@ -153,6 +153,7 @@ class PipelineRun:
             self._error = self._failure(error, parts)
             self.release()
             self._events.ended(JobStatus.FAILED, self._error)
+            self._events.close()
             raise self._error from self._error.__cause__
 
     def _streaming_runs(
@@ -218,6 +219,7 @@ class PipelineRun:
         self._events.ended(self._end_of_streams())
         self._termination.end()
         self.release()
+        self._events.close()
         return True
 
     def _end_of_streams(self) -> JobStatus:
@@ -294,10 +296,12 @@ class PipelineRun:
             self._error = self._failure(error, parts)
             self.release()
             self._events.ended(JobStatus.FAILED, self._error)
+            self._events.close()
             raise self._error from self._error.__cause__
         self.release()
         canceled = self.batch.status().state is PipelineState.STOPPED
         self._events.ended(JobStatus.CANCELED if canceled else JobStatus.FINISHED)
+        self._events.close()
         return ran
 
     # --- the end --------------------------------------------------------------------------------
@@ -316,6 +320,7 @@ class PipelineRun:
             if self.streams:
                 self._events.ended(self._end_of_streams())
             self._telemetry.close()
+            self._events.close()
 
     def _stop_and_wait(self) -> None:
         self.stop()

@@ -10,7 +10,12 @@ from typing import Final, TypeAlias
 from connectors_core.lineage import ColumnOrigin, Transformation
 from connectors_core.spark.internals.plan_rewrites import SOURCE
 from connectors_core.spark.pushdown.plan_tree import PlanTree
-from connectors_core.spark.pushdown.source_needs import LookupOccurrence, SourceOccurrence
+from connectors_core.spark.pushdown.source_needs import (
+    MAPPING_BATCHES,
+    LookupOccurrence,
+    SourceOccurrence,
+    output_of,
+)
 
 Origins: TypeAlias = frozenset[ColumnOrigin]
 _Columns: TypeAlias = list[tuple[int, Origins]]
@@ -22,7 +27,7 @@ _STRENGTH: Final = (*Transformation,)  # identity, transformation, aggregation
 _ADDED: Final = {"Window": ("windowExpressions",)}
 _CHOSEN: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 _PYTHON: Final = frozenset({"ArrowEvalPython", "BatchEvalPython"})
-_MAPPING_BATCHES: Final = frozenset({"MapInArrow", "PythonMapInArrow", "MapInPandas"})
+_APPLYING_FUNCTIONS: Final = MAPPING_BATCHES | {"MapInPandas"}
 
 
 def column_origins(
@@ -65,7 +70,7 @@ class _Walk:
         known = dict(below)
         if node.kind in _CHOSEN:
             return [_named(each, known) for each in node.expressions(_CHOSEN[node.kind])]
-        if node.kind in _MAPPING_BATCHES:
+        if node.kind in _APPLYING_FUNCTIONS:
             return self._mapped(node, known)
         if node.kind == "Union":
             return _united(children)
@@ -82,12 +87,12 @@ class _Walk:
         added = [each for field in _ADDED.get(node.kind, ()) for each in node.expressions(field)]
         if below or added:
             return [*below, *(_named(each, known) for each in added)]
-        return [(_id_of(each), _NONE) for each in node.expressions("output")]
+        return [(column, _NONE) for column in output_of(node)]
 
     def _mapped(self, node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
         """Return the results of a lookup, or those of a function, each of all its inputs."""
-        output = [_id_of(each) for each in node.expressions("output")]
-        lookup = self._lookups.get(tuple(output))
+        output = output_of(node)
+        lookup = self._lookups.get(output)
         functions = [each for each in node.expressions() if each.kind == "PythonUDF"]
         if lookup is None or not functions:
             everything = _strengthened(

@@ -39,7 +39,7 @@ _KEEPING_COLUMNS: Final = frozenset(
 )
 # Nodes that return only the columns that their own expressions use.
 _CHOOSING_COLUMNS: Final = frozenset({"Aggregate", "Project"})
-_MAPPING_BATCHES: Final = frozenset({"MapInArrow", "PythonMapInArrow"})
+MAPPING_BATCHES: Final = frozenset({"MapInArrow", "PythonMapInArrow"})
 _KEEPING_ROWS: Final = frozenset({"EventTimeWatermark", "SubqueryAlias"})
 
 
@@ -184,7 +184,7 @@ class _Walk:
             self.visit(child, below)
 
     def _below(self, node: PlanTree, above: _Above) -> _Above:
-        lookup = self._lookups.get(_output_of(node)) if node.kind in _MAPPING_BATCHES else None
+        lookup = self._lookups.get(output_of(node)) if node.kind in MAPPING_BATCHES else None
         if lookup is not None:
             return _below_lookup(node, lookup, above)
         if node.kind in _CHOOSING_COLUMNS:
@@ -233,7 +233,8 @@ class _Walk:
         )
 
 
-def _output_of(node: PlanTree) -> tuple[int, ...]:
+def output_of(node: PlanTree) -> tuple[int, ...]:
+    """Return Spark's ids of the columns in the field `output` of a node."""
     columns = [each.column_id for each in node.expressions("output")]
     return tuple(each for each in columns if each is not None)
 
