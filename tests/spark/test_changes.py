@@ -21,7 +21,7 @@ from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connectors_core.testing import Fault, FaultPoint, new_session, run_driver, wait_for_survivors
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.line("3.5")]  # a full run tests both lines
 TOPIC, INDEX = "flights", "late-flights"
 POINTS = (FaultPoint.WRITER_WROTE, FaultPoint.BEFORE_DECISION, FaultPoint.AFTER_DECISION)
 KEYS = 40

@@ -288,7 +288,7 @@ def copy_in_a_driver(root: Path) -> None:
 @pytest.mark.parametrize(
     "points",
     [
-        pytest.param(STREAM_POINTS[1::3], id="some"),
+        pytest.param(STREAM_POINTS[1::4], id="some"),
         pytest.param(STREAM_POINTS, id="all", marks=pytest.mark.slow),
     ],
 )
