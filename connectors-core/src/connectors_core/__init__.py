@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         WatermarkStrategy,
     )
     from connectors_core.spark import Pipeline
+    from connectors_core.spark.tables import TableEnvironment, TableResult
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -183,6 +184,7 @@ else:
                 "WatermarkStrategy",
             ),
             "connectors_core.spark": ("Pipeline",),
+            "connectors_core.spark.tables": ("TableEnvironment", "TableResult"),
             "connectors_core.engine.coordinator.epoch_committer": ("CommitRetries",),
             "connectors_core.engine.coordinator.source_observation": ("SplitStatus",),
             "connectors_core.engine.query.status": (
@@ -266,6 +268,8 @@ __all__ = [
     "StateVersionError",
     "StaticSchemaRegistry",
     "StringFormat",
+    "TableEnvironment",
+    "TableResult",
     "TimedCacheReloadTrigger",
     "TimestampAssigner",
     "UnexpectedError",

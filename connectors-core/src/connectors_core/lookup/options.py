@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.cache import DefaultLookupCache, LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
+from connectors_core.lookup.lookup_table_source import LookupRuntimeProvider
 from connectors_core.lookup.provider import (
     AsyncLookupFunctionProvider,
     FullCachingLookupProvider,
@@ -24,7 +25,6 @@ from connectors_core.lookup.reload import (
 )
 from connectors_core.options import Configured, Option, Options, Setting, option_like, part
 from connectors_core.source.source import AnySource
-from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 T = TypeVar("T")
 _TriggerType: TypeAlias = type[PeriodicCacheReloadTrigger] | type[TimedCacheReloadTrigger]

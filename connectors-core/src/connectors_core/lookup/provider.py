@@ -10,6 +10,7 @@ from typing import Any
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.cache import LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
+from connectors_core.lookup.lookup_table_source import LookupRuntimeProvider
 from connectors_core.lookup.reload import CacheReloadTrigger
 from connectors_core.options import (
     DURATION,
@@ -23,7 +24,6 @@ from connectors_core.options import (
     positive,
 )
 from connectors_core.source.source import AnySource, Boundedness
-from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 
 def _limit(keyword: str, kind: Any, *, default: Any, doc: str) -> Any:

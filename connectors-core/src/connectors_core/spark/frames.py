@@ -21,6 +21,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
 from connectors_core.lineage import LineageGraph
 from connectors_core.lookup.join import JoinType, LookupJoin
+from connectors_core.lookup.lookup_table_source import LookupContext, LookupTableSource
 from connectors_core.source.source import Boundedness
 from connectors_core.spark.batch import BatchSource, batch_source, batch_sources_of
 from connectors_core.spark.carriers import (
@@ -48,7 +49,6 @@ from connectors_core.spark.recorded_identity import RecordedIdentity
 from connectors_core.spark.streaming_run import StreamingSource
 from connectors_core.spark.workers import workers_differ
 from connectors_core.spark.writing_job import RegisteredSink, WritingJob
-from connectors_core.table.lookup_table_source import LookupContext, LookupTableSource
 
 
 @dataclass(eq=False, repr=False)

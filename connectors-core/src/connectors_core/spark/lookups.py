@@ -34,6 +34,7 @@ from connectors_core.engine.query.status import LookupCaching, LookupStatus, err
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lookup.join import LookupJoin
+from connectors_core.lookup.lookup_table_source import LookupRuntimeProvider
 from connectors_core.lookup.provider import (
     FullCachingLookupProvider,
     LookupFunctionProvider,
@@ -48,7 +49,6 @@ from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
 from connectors_core.spark.ownership import local_property
 from connectors_core.spark.warm_workers import keep_warm
 from connectors_core.spark.writing_job import RegisteredSink, quoted
-from connectors_core.table.lookup_table_source import LookupRuntimeProvider
 
 IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)
 """Time for which Spark keeps an idle Python worker."""

@@ -21,6 +21,7 @@ from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.lookup.join import JoinType
+from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
@@ -38,7 +39,6 @@ from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
 from connectors_core.spark.state_locations import fsspec_url
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
-from connectors_core.table.lookup_table_source import LookupTableSource
 
 
 class Pipeline:

@@ -1,10 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that a connector offers to queries by name and columns, after Flink's FLIP-95."""
 
-from connectors_core.table.lookup_table_source import (
-    LookupContext,
-    LookupRuntimeProvider,
-    LookupTableSource,
-)
+from __future__ import annotations
 
-__all__ = ["LookupContext", "LookupRuntimeProvider", "LookupTableSource"]
+from typing import TYPE_CHECKING
+
+from connectors_core._lazy import lazily
+
+if TYPE_CHECKING:
+    from connectors_core.lookup.lookup_table_source import (
+        LookupContext,
+        LookupRuntimeProvider,
+        LookupTableSource,
+    )
+    from connectors_core.table.catalog_table import CatalogTable, CatalogView
+    from connectors_core.table.changelog_mode import ChangelogMode
+    from connectors_core.table.configured_tables import (
+        check_known,
+        given_options,
+        metadata_option,
+        refuse_metadata,
+        schema_option,
+    )
+    from connectors_core.table.factory import (
+        DynamicTableContext,
+        DynamicTableFactory,
+        DynamicTableSink,
+        ScanTableSource,
+    )
+    from connectors_core.table.sql.errors import SqlError
+    from connectors_core.table.table_schema import (
+        ComputedColumn,
+        MetadataColumn,
+        PhysicalColumn,
+        TableSchema,
+        WatermarkSpec,
+    )
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "connectors_core.lookup.lookup_table_source": (
+                "LookupContext",
+                "LookupRuntimeProvider",
+                "LookupTableSource",
+            ),
+            "connectors_core.table.catalog_table": (
+                "CatalogTable",
+                "CatalogView",
+            ),
+            "connectors_core.table.changelog_mode": ("ChangelogMode",),
+            "connectors_core.table.configured_tables": (
+                "check_known",
+                "given_options",
+                "metadata_option",
+                "refuse_metadata",
+                "schema_option",
+            ),
+            "connectors_core.table.factory": (
+                "DynamicTableContext",
+                "DynamicTableFactory",
+                "DynamicTableSink",
+                "ScanTableSource",
+            ),
+            "connectors_core.table.sql.errors": ("SqlError",),
+            "connectors_core.table.table_schema": (
+                "ComputedColumn",
+                "MetadataColumn",
+                "PhysicalColumn",
+                "TableSchema",
+                "WatermarkSpec",
+            ),
+        },
+    )
+
+__all__ = [
+    "CatalogTable",
+    "CatalogView",
+    "ChangelogMode",
+    "ComputedColumn",
+    "DynamicTableContext",
+    "DynamicTableFactory",
+    "DynamicTableSink",
+    "LookupContext",
+    "LookupRuntimeProvider",
+    "LookupTableSource",
+    "MetadataColumn",
+    "PhysicalColumn",
+    "ScanTableSource",
+    "SqlError",
+    "TableSchema",
+    "WatermarkSpec",
+    "check_known",
+    "given_options",
+    "metadata_option",
+    "refuse_metadata",
+    "schema_option",
+]

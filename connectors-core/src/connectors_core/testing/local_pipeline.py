@@ -24,6 +24,7 @@ from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
+from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
@@ -36,7 +37,6 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource
-from connectors_core.table.lookup_table_source import LookupTableSource
 from connectors_core.testing.local_run import LocalRun, LocalSink
 
 _NEEDS_SPARK: Final = "a Pipeline on a Spark session"

@@ -26,9 +26,9 @@ from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.coordinator.writer_states import check_stateful
 from connectors_core.engine.state import StateStore
+from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
-from connectors_core.table.lookup_table_source import LookupTableSource
 
 
 class Registrations:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of indices for SQL: `'connector' = 'elasticsearch'`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from connector_elasticsearch.lookup import ElasticsearchTable
+from connector_elasticsearch.sink import ElasticsearchSink
+from connector_elasticsearch.source import ElasticsearchSource
+from connectors_core.options import Configured
+from connectors_core.table import (
+    ChangelogMode,
+    DynamicTableContext,
+    DynamicTableFactory,
+    DynamicTableSink,
+    LookupTableSource,
+    ScanTableSource,
+    check_known,
+    given_options,
+    metadata_option,
+    refuse_metadata,
+    schema_option,
+)
+
+__all__ = ["ElasticsearchTableFactory"]
+
+_ID: Final = "document-id.columns"
+_PARTS: Final = (ElasticsearchSource, ElasticsearchSink, ElasticsearchTable)
+
+
+class ElasticsearchTableFactory(DynamicTableFactory):
+    """Tables of indices. The primary key is the id of a document."""
+
+    identifier = "elasticsearch"
+
+    def secret_keys(self) -> frozenset[str]:
+        """See `DynamicTableFactory`."""
+        return frozenset().union(*(each.OPTIONS.secret_keys for each in _PARTS))
+
+    def validate(self, context: DynamicTableContext) -> None:
+        """See `DynamicTableFactory`."""
+        check_known(context, _PARTS)
+
+    def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
+        """See `DynamicTableFactory`."""
+        options = self._reading(ElasticsearchSource, context)
+        return ScanTableSource(source=ElasticsearchSource.from_options(options))
+
+    def create_lookup_source(self, context: DynamicTableContext) -> LookupTableSource:
+        """See `DynamicTableFactory`."""
+        return ElasticsearchTable.from_options(self._reading(ElasticsearchTable, context))
+
+    def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
+        """See `DynamicTableFactory`."""
+        schema = context.table.schema
+        refuse_metadata(context, (each for each in schema.metadata if not each.virtual))
+        key = {_ID: schema.primary_key} if schema.primary_key else {}
+        sink = ElasticsearchSink.from_options(given_options(ElasticsearchSink, context, key))
+        mode = ChangelogMode.upsert() if sink.id_columns else ChangelogMode.insert_only()
+        return DynamicTableSink(sink=sink, changelog_mode=mode)
+
+    def _reading(self, made: type[Configured], context: DynamicTableContext) -> dict[str, Any]:
+        columns = {"schema": schema_option(context)}
+        if "metadata.columns" in made.OPTIONS:
+            columns["metadata.columns"] = metadata_option(context)
+        return given_options(made, context, columns)

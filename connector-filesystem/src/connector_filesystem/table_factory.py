@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of files for SQL: `'connector' = 'filesystem'`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connector_filesystem.sink import FileSink
+from connector_filesystem.source import FileSource
+from connector_filesystem.table import FileTable
+from connectors_core.table import (
+    DynamicTableContext,
+    DynamicTableFactory,
+    DynamicTableSink,
+    LookupTableSource,
+    ScanTableSource,
+    check_known,
+    given_options,
+    metadata_option,
+    refuse_metadata,
+    schema_option,
+)
+
+__all__ = ["FileTableFactory"]
+_PARTS: Final = (FileSource, FileSink, FileTable)
+
+
+class FileTableFactory(DynamicTableFactory):
+    """Tables of files. `PARTITIONED BY` names the columns whose values are folders."""
+
+    identifier = "filesystem"
+
+    def secret_keys(self) -> frozenset[str]:
+        """See `DynamicTableFactory`."""
+        return frozenset().union(*(each.OPTIONS.secret_keys for each in _PARTS))
+
+    def validate(self, context: DynamicTableContext) -> None:
+        """See `DynamicTableFactory`."""
+        check_known(context, _PARTS)
+
+    def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
+        """See `DynamicTableFactory`."""
+        return ScanTableSource(source=FileSource.from_options(self._reading(FileSource, context)))
+
+    def create_lookup_source(self, context: DynamicTableContext) -> LookupTableSource:
+        """See `DynamicTableFactory`."""
+        return FileTable.from_options(self._reading(FileTable, context))
+
+    def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
+        """See `DynamicTableFactory`."""
+        written = [each for each in context.table.schema.metadata if not each.virtual]
+        refuse_metadata(context, written)
+        keys = context.table.partition_keys
+        columns = {"partition.columns": ",".join(keys) or None}
+        return DynamicTableSink(
+            sink=FileSink.from_options(given_options(FileSink, context, columns))
+        )
+
+    def _reading(
+        self, made: type[FileSource] | type[FileTable], context: DynamicTableContext
+    ) -> dict[str, object]:
+        keys, schema = context.table.partition_keys, schema_option(context)
+        partitions = None
+        if keys:
+            partitions = keys if schema is None else {key: schema.field(key).type for key in keys}
+        columns = {
+            "schema": schema,
+            "metadata.columns": metadata_option(context),
+            "partition.columns": partitions,
+        }
+        return given_options(made, context, columns)

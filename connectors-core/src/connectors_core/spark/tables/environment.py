@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment in which statements on tables run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import TokenType
+
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.lineage import JobStatusChangedListener
+from connectors_core.options.keywords import suggesting_keywords
+from connectors_core.source import Boundedness
+from connectors_core.spark.internals.arrow_types import arrow_type
+from connectors_core.spark.pipeline import Pipeline
+from connectors_core.spark.tables.definitions import create_statement, described
+from connectors_core.spark.tables.query_planner import QueryPlanner
+from connectors_core.spark.tables.results import TableResult
+from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
+from connectors_core.spark.tables.table_frames import scan_source
+from connectors_core.spark.tables.table_sinks import rows_for, sink_of
+from connectors_core.spark.tables.temporal_joins import is_temporal
+from connectors_core.spark.tables.text_edits import tables_of
+from connectors_core.table import (
+    CatalogTable,
+    CatalogView,
+    DynamicTableContext,
+    PhysicalColumn,
+    TableSchema,
+)
+from connectors_core.table.factory import factory_named
+from connectors_core.table.memory_catalog import MemoryCatalog
+from connectors_core.table.sql import parse_query, parse_script, parse_statement
+from connectors_core.table.sql import statements as sql
+from connectors_core.table.sql.dialect import TableSql
+from connectors_core.table.sql.statements import Insert, Name, Statement
+
+__all__ = ["TableEnvironment"]
+
+_UNSAFE: Final = re.compile(r"[^a-z0-9_.-]+")
+_DONE: Final = TableResult(columns=("result",), rows=(("OK",),))
+
+
+class TableEnvironment:
+    """Creates tables, and runs queries and INSERTs on them (Flink's `TableEnvironment`). Driver.
+
+    An INSERT is a pipeline, exactly once, with a checkpoint of its own below the location. The same
+    INSERT resumes it, even if only the format of its text has changed. An INSERT whose tables all
+    end runs in batch, to its end. Otherwise, it starts, and the result stops or awaits it. A
+    statement set is one pipeline with one decision for all its tables.
+
+    Statements that name no table of this environment run on Spark unchanged.
+
+    Args:
+        spark: A classic session.
+        checkpoint_location: The location of the pipelines, a path or a URL for Hadoop.
+        state_location: The location of their plans and decisions, a URL for fsspec. The default is
+            the checkpoint location.
+        storage_options: Options for the file system of ``state_location``.
+        listeners: Receive the lineage and the state of each run.
+
+    Raises:
+        UnsupportedError: The session is a Spark Connect session.
+    """
+
+    @suggesting_keywords
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint_location: str | os.PathLike[str],
+        state_location: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        listeners: Sequence[JobStatusChangedListener] = (),
+    ) -> None:
+        self._spark = spark
+        self._checkpoint = os.fspath(checkpoint_location).rstrip("/")
+        self._state = None if state_location is None else os.fspath(state_location).rstrip("/")
+        self._storage_options = storage_options
+        self._listeners = tuple(listeners)
+        self._catalog = MemoryCatalog()
+        self._options: dict[str, str] = {}
+        self._queries = 0
+
+    # --- statements -----------------------------------------------------------------------------
+
+    def execute_sql(self, text: str) -> TableResult:
+        """Run one statement.
+
+        Raises:
+            SqlError: The statement is wrong.
+            ConnectorError: It failed.
+        """
+        return self._execute(parse_statement(text))
+
+    def execute_script(self, text: str) -> list[TableResult]:
+        """Run statements that semicolons separate, one after another.
+
+        An INSERT without an end does not hold up the statements after it.
+
+        Raises:
+            SqlError: A statement is wrong; none has run.
+            ConnectorError: A statement failed; those after it have not run.
+        """
+        return [self._execute(each) for each in parse_script(text)]
+
+    def sql_query(self, text: str) -> DataFrame:
+        """Return the rows of a query in batch.
+
+        Raises:
+            SqlError: The query is wrong.
+            UnsupportedError: A table has no end.
+        """
+        statement = parse_statement(text)
+        if not isinstance(statement, sql.Query):
+            raise ConfigurationError("the statement is no query", hint="use execute_sql")
+        self._refuse_endless(statement.text)
+        if any(is_temporal(each) for each in tables_of(parse_query(statement.text))):
+            raise UnsupportedError(
+                "a lookup join belongs to an INSERT: a pipeline pins the versions of its tables",
+                hint="INSERT INTO another table SELECT ..., or join without FOR SYSTEM_TIME AS OF",
+            )
+        pipeline = self._pipeline(f"query-{self._queries}", streaming=None)
+        self._queries += 1
+        planner = QueryPlanner(self._spark, self._catalog, pipeline)
+        try:
+            return planner.frame(statement.text)
+        finally:
+            planner.close()
+
+    def explain_sql(self, text: str) -> str:
+        """Return what an INSERT or a query reads, and the plan of Spark.
+
+        Raises:
+            SqlError: The statement is wrong.
+        """
+        return self._explained(parse_statement(text))
+
+    @suggesting_keywords
+    def create_table(self, name: str, table: CatalogTable, *, if_not_exists: bool = False) -> None:
+        """Create a table from its definition, as `CREATE TABLE` does.
+
+        Raises:
+            ConfigurationError: A table of this name exists, or its options are wrong.
+        """
+        self._create_table(
+            sql.CreateTable(name=tuple(name.split(".")), table=table, if_not_exists=if_not_exists)
+        )
+
+    def from_path(self, name: str) -> DataFrame:
+        """Return the rows of a table in batch."""
+        path = ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
+        return self.sql_query(f"SELECT * FROM {path}")  # noqa: S608
+
+    # --- one statement --------------------------------------------------------------------------
+
+    def _execute(self, statement: Statement) -> TableResult:
+        match statement:
+            case sql.Query():
+                return TableResult(frame=self.sql_query(statement.text))
+            case Insert():
+                return self._insert((statement,))
+            case sql.StatementSet():
+                return self._insert(statement.inserts)
+            case sql.Explain():
+                return TableResult(
+                    columns=("plan",), rows=((self._explained(statement.statement),),)
+                )
+            case sql.CreateTable():
+                return self._create_table(statement)
+            case sql.SetOption() | sql.Reset():
+                return self._set(statement)
+            case sql.SparkStatement():
+                return TableResult(frame=self._spark.sql(statement.text))
+            case _:
+                return self._define(statement)
+
+    def _define(self, statement: Statement) -> TableResult:
+        catalog = self._catalog
+        match statement:
+            case sql.CreateView():
+                parse_query(statement.view.query)
+                catalog.put(
+                    statement.name,
+                    statement.view,
+                    if_not_exists=statement.if_not_exists,
+                    replace=statement.replace,
+                )
+            case sql.CreateDatabase():
+                catalog.create_database(statement.name, if_not_exists=statement.if_not_exists)
+            case sql.Drop(kind="DATABASE"):
+                for name in statement.names:
+                    catalog.drop_database(
+                        name, if_exists=statement.if_exists, cascade=statement.cascade
+                    )
+            case sql.Drop():
+                for name in statement.names:
+                    catalog.drop(name, view=statement.kind == "VIEW", if_exists=statement.if_exists)
+            case sql.AlterTable():
+                self._alter(statement)
+            case sql.Use():
+                catalog.use(statement.name)
+            case sql.Show(kind="DATABASES"):
+                return _names("database", catalog.databases())
+            case sql.Show():
+                names = catalog.names(statement.database)
+                database = statement.database or (catalog.current_database,)
+                views = statement.kind == "VIEWS"
+                shown = [
+                    name
+                    for name in names
+                    if not views or isinstance(catalog.get((*database, name)), CatalogView)
+                ]
+                return _names("table", shown)
+            case sql.ShowCreate():
+                shown_name = ".".join(catalog.full_name(statement.name))
+                text = create_statement(shown_name, catalog.get(statement.name))
+                return TableResult(columns=("statement",), rows=((text,),))
+            case sql.Describe():
+                found = catalog.get(statement.name)
+                if isinstance(found, CatalogView):
+                    frame = self.from_path(".".join(statement.name))
+                    fields = [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
+                    return TableResult(columns=("name", "type"), rows=fields)
+                return described(found)
+        return _DONE
+
+    def _create_table(self, statement: sql.CreateTable) -> TableResult:
+        table = statement.table
+        if statement.like is not None:
+            like = self._catalog.get(statement.like)
+            if isinstance(like, CatalogView):
+                raise UnsupportedError(f"{'.'.join(statement.like)} is a view, not a table")
+            table = CatalogTable(
+                schema=table.schema if table.schema.columns else like.schema,
+                options={**like.options, **table.options},
+                partition_keys=table.partition_keys or like.partition_keys,
+                comment=table.comment or like.comment,
+            )
+        if statement.query is not None and not table.schema.columns:
+            table = CatalogTable(
+                schema=self._schema_of(statement.query),
+                options=table.options,
+                partition_keys=table.partition_keys,
+                comment=table.comment,
+            )
+        name = ".".join(self._catalog.full_name(statement.name))
+        factory_named(table, name).validate(DynamicTableContext.of(name, table))
+        created = self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
+        if statement.query is None or not created:
+            return _DONE
+        return self._insert((Insert(target=statement.name, query=statement.query),))
+
+    def _schema_of(self, query: str) -> TableSchema:
+        planner = QueryPlanner(self._spark, self._catalog, self._pipeline("schema", streaming=True))
+        try:
+            fields = planner.frame(query).schema.fields
+        finally:
+            planner.close()
+        return TableSchema(
+            tuple(PhysicalColumn(each.name, arrow_type(each.dataType)) for each in fields)
+        )
+
+    def _alter(self, statement: sql.AlterTable) -> None:
+        if statement.new_name is not None:
+            self._catalog.rename(statement.name, statement.new_name)
+            return
+        table = self._catalog.get(statement.name)
+        if isinstance(table, CatalogView):
+            raise UnsupportedError(f"{'.'.join(statement.name)} is a view, not a table")
+        options = {k: v for k, v in table.options.items() if k not in statement.reset_options}
+        changed = table.copy({**options, **statement.set_options})
+        name = ".".join(self._catalog.full_name(statement.name))
+        factory_named(changed, name).validate(DynamicTableContext.of(name, changed))
+        self._catalog.put(statement.name, changed, replace=True)
+
+    def _set(self, statement: sql.SetOption | sql.Reset) -> TableResult:
+        match statement:
+            case sql.SetOption(key=None):
+                return TableResult(columns=("key", "value"), rows=sorted(self._options.items()))
+            case sql.SetOption(key=str(key), value=str(value)):
+                SessionOptions.from_options({**self._options, key: value})
+                self._options[key] = value
+            case sql.SetOption(key=str(key)):
+                return TableResult(
+                    columns=("key", "value"), rows=((key, self._options.get(key, "")),)
+                )
+            case sql.Reset(key=None):
+                self._options.clear()
+            case sql.Reset(key=str(key)):
+                SessionOptions.from_options(
+                    {key: self._options[key]} if key in self._options else {}
+                )
+                self._options.pop(key, None)
+        return _DONE
+
+    # --- queries and INSERTs --------------------------------------------------------------------
+
+    @property
+    def _session(self) -> SessionOptions:
+        return SessionOptions.from_options(self._options)
+
+    def _insert(self, inserts: Sequence[Insert]) -> TableResult:
+        session = self._session
+        endless = [name for each in inserts for name in self._endless(each.query)]
+        mode = session.runtime_mode
+        if mode is RuntimeMode.BATCH and endless:
+            raise _no_end(endless[0])
+        pipeline = self._planned(inserts, streaming=mode is RuntimeMode.STREAMING)
+        if endless and not session.available_now:
+            pipeline.start()
+        else:
+            pipeline.run(available_now=session.available_now and bool(endless), drain=False)
+        return TableResult(
+            columns=tuple(".".join(each.target) for each in inserts), pipeline=pipeline
+        )
+
+    def _planned(self, inserts: Sequence[Insert], *, streaming: bool) -> Pipeline:
+        pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
+        planner = QueryPlanner(self._spark, self._catalog, pipeline)
+        taken: set[str] = set()
+        try:
+            for each in inserts:
+                name = ".".join(self._catalog.full_name(each.target))
+                table = self._catalog.get(each.target)
+                if isinstance(table, CatalogView):
+                    raise UnsupportedError(f"{name} is a view, and no rows can be inserted")
+                if each.overwrite:
+                    raise UnsupportedError(
+                        f"the connector of {name} only adds rows", hint="use INSERT INTO"
+                    )
+                rows = rows_for(each, name, table, planner.frame(each.query))
+                uid, number = name, 2
+                while uid in taken:
+                    uid, number = f"{name}.{number}", number + 1
+                taken.add(uid)
+                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
+        finally:
+            planner.close()
+        return pipeline
+
+    def _pipeline(self, name: str, *, streaming: bool | None) -> Pipeline:
+        session, folder = self._session, _UNSAFE.sub("-", name.lower())
+        return Pipeline(
+            self._spark,
+            name,
+            checkpoint_location=f"{self._checkpoint}/{folder}",
+            state_location=None if self._state is None else f"{self._state}/{folder}",
+            storage_options=self._storage_options,
+            streaming=streaming,
+            parallelism=session.parallelism,
+            trigger_interval=session.trigger_interval,
+            listeners=self._listeners,
+        )
+
+    def _name_of(self, inserts: Sequence[Insert]) -> str:
+        """Return the name in the session, or one of the tables and the text without its format."""
+        if self._session.pipeline_name is not None:
+            return self._session.pipeline_name
+        tables = ["-".join(self._catalog.full_name(each.target)) for each in inserts]
+        words = [
+            token.text if token.token_type is TokenType.STRING else token.text.lower()
+            for each in inserts
+            for token in TableSql().tokenize(each.query)
+        ]
+        digest = hashlib.sha256(repr((tables, words)).encode()).hexdigest()[:10]
+        return f"insert-{'-'.join(tables)}-{digest}"
+
+    def _explained(self, statement: Statement) -> str:
+        match statement:
+            case sql.Query():
+                self._refuse_endless(statement.text)
+                pipeline = self._pipeline("explain", streaming=None)
+                planner = QueryPlanner(self._spark, self._catalog, pipeline)
+                try:
+                    text = planner.rewritten(statement.text)
+                    return str(self._spark.sql(f"EXPLAIN {text}").collect()[0][0])
+                finally:
+                    planner.close()
+            case Insert():
+                return self._planned((statement,), streaming=False).explain()
+            case sql.StatementSet():
+                return self._planned(statement.inserts, streaming=False).explain()
+            case _:
+                raise ConfigurationError("only a query or an INSERT can be explained")
+
+    def _endless(self, query: str) -> list[str]:
+        """Return the tables of a query that have no end."""
+        found = []
+        for each in tables_of(parse_query(query)):
+            name: Name = tuple(part.name for part in each.parts)
+            table = self._catalog.find(name)
+            if table is None or each.args.get("version") is not None:
+                continue
+            if isinstance(table, CatalogView):
+                found += self._endless(table.query)
+                continue
+            shown = ".".join(self._catalog.full_name(name))
+            if scan_source(shown, table).source.boundedness() is not Boundedness.BOUNDED:
+                found.append(shown)
+        return found
+
+    def _refuse_endless(self, query: str) -> None:
+        for name in self._endless(query):
+            raise _no_end(name)
+
+
+def _no_end(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the table {name} has no end",
+        expected="a bounded table, such as one with 'scan.bounded.mode'",
+        hint="insert its rows into a table, or give it an end: "
+        "CREATE TABLE ... WITH ('scan.bounded.mode' = 'latest-offset') LIKE " + name,
+    )
+
+
+def _names(column: str, names: Sequence[str]) -> TableResult:
+    return TableResult(columns=(column,), rows=[(name,) for name in names])

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns queries on tables into DataFrames of a pipeline."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from connectors_core.errors import UnsupportedError
+from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.spark.pipeline import Pipeline
+from connectors_core.spark.tables.changelog_queries import keep_row_kinds
+from connectors_core.spark.tables.table_frames import scan
+from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
+from connectors_core.spark.tables.text_edits import Edits, span, tables_of
+from connectors_core.table import CatalogView
+from connectors_core.table.memory_catalog import MemoryCatalog
+from connectors_core.table.sql import parse_query
+
+__all__ = ["QueryPlanner"]
+
+_NUMBERS: Final = itertools.count()
+
+
+class QueryPlanner:
+    """Plans the queries of one pipeline. Each table is one source, however often it is named.
+
+    Args:
+        spark: The session.
+        catalog: The tables.
+        pipeline: The pipeline that reads them.
+    """
+
+    def __init__(self, spark: SparkSession, catalog: MemoryCatalog, pipeline: Pipeline) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.pipeline = pipeline
+        self._views: dict[tuple[str, str], tuple[str, DataFrame]] = {}
+        self._temporary: list[str] = []
+
+    def frame(self, text: str) -> DataFrame:
+        """Return the rows of a query.
+
+        The rows of a query on a changelog have the column `_row_kind`.
+
+        Raises:
+            SqlError: The query is wrong.
+            UnsupportedError: The query would miscount a changelog.
+        """
+        return self.spark.sql(self.rewritten(text))
+
+    def rewritten(self, text: str) -> str:
+        """Return the text of a query for Spark, which names views of the tables' rows.
+
+        Raises:
+            SqlError: The query is wrong.
+            UnsupportedError: The query would miscount a changelog.
+        """
+        query = parse_query(text)
+        edits = Edits(text)
+        joins = TemporalJoins(self, text, edits)
+        changelog: str | None = None
+        for table in tables_of(query):
+            name = tuple(part.name for part in table.parts)
+            found = self.catalog.find(name)
+            if is_temporal(table):
+                joins.add(table, name, found)
+                continue
+            if found is None:
+                continue  # a table or view of Spark
+            view, rows = self._view_of(name)
+            if ROW_KIND_COLUMN in rows.columns:
+                changelog = ".".join(name)
+            start, end = span(table)
+            alias = "" if table.alias else f" AS `{name[-1]}`"
+            edits.replace(start, end, f"`{view}`{alias}")
+        joins.plan(query)
+        if changelog is not None:
+            keep_row_kinds(query, text, edits, changelog)
+        return edits.result()
+
+    def close(self) -> None:
+        """Forget the views of this planner. DataFrames made from them stay usable."""
+        for name in self._temporary:
+            self.spark.catalog.dropTempView(name)
+        self._temporary.clear()
+
+    def register(self, rows: DataFrame) -> str:
+        """Give rows a name for the texts of queries."""
+        name = f"connectors_table_{next(_NUMBERS)}"
+        rows.createOrReplaceTempView(name)
+        self._temporary.append(name)
+        return name
+
+    def _view_of(self, name: tuple[str, ...]) -> tuple[str, DataFrame]:
+        full = self.catalog.full_name(name)
+        if full not in self._views:
+            found = self.catalog.get(name)
+            shown = ".".join(full)
+            if isinstance(found, CatalogView):
+                rows = self.frame(found.query)
+                if found.columns:
+                    if ROW_KIND_COLUMN in rows.columns:
+                        raise UnsupportedError(
+                            f"the view {shown} of a changelog cannot rename its columns",
+                            hint="rename them with AS in the query of the view",
+                        )
+                    rows = rows.toDF(*found.columns)
+            else:
+                rows = scan(self.pipeline, shown, found)
+            self._views[full] = (self.register(rows), rows)
+        return self._views[full]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a table as a DataFrame of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from connectors_core.errors import ConfigurationError
+from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.source import WatermarkStrategy
+from connectors_core.spark.internals.arrow_types import spark_type
+from connectors_core.spark.pipeline import Pipeline
+from connectors_core.table import (
+    CatalogTable,
+    ComputedColumn,
+    DynamicTableContext,
+    MetadataColumn,
+    ScanTableSource,
+)
+from connectors_core.table.factory import factory_named
+
+__all__ = ["scan", "scan_source"]
+
+
+def scan_source(name: str, table: CatalogTable) -> ScanTableSource:
+    """Return the source of a table."""
+    return factory_named(table, name).create_scan_source(DynamicTableContext.of(name, table))
+
+
+def scan(pipeline: Pipeline, name: str, table: CatalogTable) -> DataFrame:
+    """Return the rows of a table with its declared columns, in their order.
+
+    The rows of a changelog also have the column `_row_kind`.
+
+    Args:
+        pipeline: The pipeline that reads them.
+        name: The full name of the table, which is the uid of the source.
+        table: Its definition.
+
+    Raises:
+        ConfigurationError: The connector cannot read the table.
+    """
+    source = scan_source(name, table)
+    schema, watermark = table.schema, table.schema.watermark
+    in_source = {each.name for each in schema.columns if not isinstance(each, ComputedColumn)}
+    arguments: dict[str, Any] = {}
+    if watermark is not None and watermark.column in in_source:
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(watermark.out_of_orderness)
+        arguments["watermark_strategy"] = strategy.with_timestamp_assigner(watermark.column)
+    rows = pipeline.from_source(source.source, uid=name, **arguments)
+    if not schema.columns:
+        return rows
+    rows = rows.select(*_columns(rows, name, table))
+    if watermark is not None and watermark.column not in in_source:
+        seconds = watermark.out_of_orderness.total_seconds()
+        rows = rows.withWatermark(watermark.column, f"{seconds} seconds")
+    return rows
+
+
+def _columns(rows: DataFrame, name: str, table: CatalogTable) -> list[SparkColumn]:
+    found: list[SparkColumn] = []
+    for each in table.schema.columns:
+        if isinstance(each, ComputedColumn):
+            # Computed columns see the others by name, also other computed ones before them.
+            found.append(sf.expr(each.expression).alias(each.name))
+            continue
+        if each.name not in rows.columns:
+            raise ConfigurationError(
+                f"the source of the table {name} has no column {each.name!r}",
+                expected=f"one of {', '.join(rows.columns)}",
+            )
+        column = sf.col(f"`{each.name}`")
+        if isinstance(each, MetadataColumn):
+            column = column.cast(spark_type(each.type)).alias(each.name)
+        found.append(column)
+    if ROW_KIND_COLUMN in rows.columns:
+        found.append(sf.col(ROW_KIND_COLUMN))
+    return found

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of an INSERT in the columns of its table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.schema import ROW_KIND_COLUMN, RowKind
+from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
+from connectors_core.table import (
+    CatalogTable,
+    ComputedColumn,
+    DynamicTableContext,
+    DynamicTableSink,
+)
+from connectors_core.table.factory import factory_named
+from connectors_core.table.sql.statements import Insert
+
+__all__ = ["rows_for", "sink_of"]
+
+_WIDTHS: Final = {
+    kind: place
+    for place, kind in enumerate(
+        [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
+    )
+}
+
+
+def sink_of(name: str, table: CatalogTable, rows: DataFrame) -> DynamicTableSink:
+    """Return the sink of a table for rows.
+
+    Raises:
+        UnsupportedError: The rows are a changelog, and the sink only adds rows.
+    """
+    found = factory_named(table, name).create_sink(DynamicTableContext.of(name, table))
+    if ROW_KIND_COLUMN in rows.columns and not found.changelog_mode.contains(RowKind.DELETE):
+        raise UnsupportedError(
+            f"the table {name} cannot take the updates and deletions of a changelog",
+            expected="a table whose rows are replaced and deleted by key",
+            found=f"changes {found.changelog_mode}",
+            hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
+        )
+    return found
+
+
+def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) -> DataFrame:
+    """Return rows with the names and types of a table's written columns.
+
+    The columns of a query match those of the table by place, or those that the INSERT lists.
+
+    Raises:
+        ConfigurationError: The number of columns differs, or a type does not fit.
+    """
+    declared = _declared(table)
+    changes = ROW_KIND_COLUMN in rows.columns
+    given = [each for each in rows.columns if each != ROW_KIND_COLUMN]
+    fixed = {key.lower(): value for key, value in insert.partition.items()}
+    if not declared:
+        return rows
+    wanted = list(insert.columns) or [each for each in declared if each.lower() not in fixed]
+    unknown = [each for each in (*wanted, *insert.partition) if each not in declared]
+    if unknown or len(wanted) != len(given):
+        raise ConfigurationError(
+            f"the columns of the query do not fit the table {name}",
+            expected=f"{len(wanted)} columns: {', '.join(wanted)}",
+            found=f"{len(given)} columns: {', '.join(given)}" if not unknown else unknown[0],
+        )
+    schema = rows.schema
+    names = dict(zip(wanted, given, strict=True))
+    columns = []
+    for column, kind in declared.items():
+        wanted_type = spark_type(kind)
+        if column.lower() in fixed:
+            value = sf.expr(fixed[column.lower()]).cast(wanted_type)
+        elif column in names:
+            place = rows.columns.index(names[column])
+            _check(name, column, arrow_type(schema[place].dataType), kind)
+            value = sf.col(f"`{names[column]}`").cast(wanted_type)
+        else:
+            value = sf.lit(None).cast(wanted_type)
+        columns.append(value.alias(column))
+    return rows.select(*columns, *([sf.col(ROW_KIND_COLUMN)] if changes else []))
+
+
+def _declared(table: CatalogTable) -> dict[str, pa.DataType]:
+    written = set(table.schema.written)
+    return {
+        each.name: each.type
+        for each in table.schema.columns
+        if not isinstance(each, ComputedColumn) and each.name in written
+    }
+
+
+def _check(table: str, column: str, found: pa.DataType, wanted: pa.DataType) -> None:
+    """Refuse a conversion that can lose a value; the query can do it with CAST."""
+    if found == wanted or pa.types.is_null(found):
+        return
+    if found in _WIDTHS and wanted in _WIDTHS and _WIDTHS[found] <= _WIDTHS[wanted]:
+        return
+    if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
+        digits = wanted.precision - wanted.scale >= found.precision - found.scale
+        if digits and wanted.scale >= found.scale:
+            return
+    if pa.types.is_decimal(found) and wanted == pa.float64():
+        return
+    if pa.types.is_date(found) and pa.types.is_timestamp(wanted):
+        return
+    if found.num_fields and spark_type(found) == spark_type(wanted):
+        return
+    raise ConfigurationError(
+        f"the query has another type for the column {column!r} of the table {table}",
+        expected=spark_type(wanted).simpleString(),
+        found=spark_type(found).simpleString(),
+        hint=f"use CAST(... AS {spark_type(wanted).simpleString().upper()}) in the query",
+    )

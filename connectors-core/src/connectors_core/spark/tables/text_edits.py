@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces parts of a statement's text, so that Spark receives the rest as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import traverse_scope
+
+__all__ = ["Edits", "span", "tables_of"]
+
+
+@dataclass
+class Edits:
+    """Replacements in a text, in any order.
+
+    Attributes:
+        text: The text.
+    """
+
+    text: str
+    _parts: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def replace(self, start: int, end: int, by: str) -> None:
+        """Replace the characters of a range."""
+        self._parts.append((start, end, by))
+
+    def result(self, start: int = 0, end: int | None = None) -> str:
+        """Return a part of the text with the replacements in it."""
+        end = len(self.text) if end is None else end
+        found, at = [], start
+        for left, right, by in sorted(self._parts, key=lambda part: (part[0], -part[1])):
+            if left < at or right > end:
+                continue  # outside, or within a replaced part
+            found += [self.text[at:left], by]
+            at = right
+        return "".join([*found, self.text[at:end]])
+
+
+def span(node: exp.Expr) -> tuple[int, int]:
+    """Return the range of a name in the text."""
+    parts = node.parts if isinstance(node, exp.Table | exp.Column) else [node]
+    places = [part.meta for part in parts if "start" in part.meta]
+    return places[0]["start"], places[-1]["end"] + 1
+
+
+def tables_of(query: exp.Expr) -> Iterator[exp.Table]:
+    """Yield the tables that a query names, without those that it defines itself by WITH."""
+    seen: set[int] = set()
+    for scope in traverse_scope(query):
+        for source in scope.sources.values():
+            if isinstance(source, exp.Table) and id(source) not in seen:
+                seen.add(id(source))
+                yield source

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The definition of a table, as `CREATE TABLE` states it and a catalog keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connectors_core.table.table_schema import TableSchema
+
+__all__ = ["CONNECTOR", "CatalogTable", "CatalogView"]
+
+CONNECTOR = "connector"
+"The option with the identifier of a table's factory."
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogTable:
+    """The definition of a table.
+
+    Attributes:
+        schema: Its columns.
+        options: Its options, with the one that names the connector.
+        partition_keys: The columns by which it is partitioned.
+        comment: Its comment.
+    """
+
+    schema: TableSchema
+    options: Mapping[str, str] = field(default_factory=dict)
+    partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+
+    def copy(self, options: Mapping[str, str]) -> CatalogTable:
+        """Return the table with other options."""
+        return CatalogTable(
+            schema=self.schema,
+            options=dict(options),
+            partition_keys=self.partition_keys,
+            comment=self.comment,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogView:
+    """The definition of a view.
+
+    Attributes:
+        query: Its query.
+        columns: The names of its columns, or none for those of the query.
+        comment: Its comment.
+    """
+
+    query: str
+    columns: tuple[str, ...] = ()
+    comment: str | None = None

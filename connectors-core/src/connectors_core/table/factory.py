@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the parts of tables from their definitions (Flink's FLIP-95)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import ClassVar, Final
+
+from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
+from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.options.suggestions import suggested
+from connectors_core.sink.sink import Sink
+from connectors_core.source.source import AnySource
+from connectors_core.table.catalog_table import CONNECTOR, CatalogTable
+from connectors_core.table.changelog_mode import ChangelogMode
+
+__all__ = [
+    "DynamicTableContext",
+    "DynamicTableFactory",
+    "DynamicTableSink",
+    "ScanTableSource",
+    "factory_named",
+]
+
+ENTRY_POINTS: Final = "connectors.tables"
+"The group of entry points under which a package registers its factories."
+
+_INSERT_ONLY: Final = ChangelogMode.insert_only()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicTableContext:
+    """What a factory knows of a table.
+
+    Attributes:
+        name: The full name of the table.
+        table: Its definition.
+        options: Its options, without the one that names the connector.
+    """
+
+    name: str
+    table: CatalogTable
+    options: Mapping[str, str]
+
+    @staticmethod
+    def of(name: str, table: CatalogTable) -> DynamicTableContext:
+        """Return the context of a table."""
+        options = {key: value for key, value in table.options.items() if key != CONNECTOR}
+        return DynamicTableContext(name=name, table=table, options=options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanTableSource:
+    """A table that a query reads as a whole.
+
+    Attributes:
+        source: The source of its rows.
+        changelog_mode: The kinds of changes that it emits.
+    """
+
+    source: AnySource
+    changelog_mode: ChangelogMode = _INSERT_ONLY
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicTableSink:
+    """A table that a query writes.
+
+    Attributes:
+        sink: The sink of the rows.
+        changelog_mode: The kinds of changes that it accepts.
+    """
+
+    sink: Sink
+    changelog_mode: ChangelogMode = _INSERT_ONLY
+
+
+class DynamicTableFactory(ABC):
+    """Creates the source, the lookup, and the sink of a connector's tables. Driver, without I/O.
+
+    A package registers its factories as entry points of the group ``connectors.tables``, whose
+    names are the identifiers.
+
+    Attributes:
+        identifier: The value of the option ``connector``.
+    """
+
+    identifier: ClassVar[str]
+
+    @abstractmethod
+    def secret_keys(self) -> frozenset[str]:
+        """Return the keys of options with secrets."""
+
+    @abstractmethod
+    def validate(self, context: DynamicTableContext) -> None:
+        """Check the options of a table that nobody reads or writes yet.
+
+        Raises:
+            ConfigurationError: An option is unknown or invalid, or does not fit the columns.
+        """
+
+    def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
+        """Return the source of a table.
+
+        Raises:
+            ConfigurationError: The connector has no source, or the definition does not fit.
+        """
+        raise self._lacks("source", context)
+
+    def create_lookup_source(self, context: DynamicTableContext) -> LookupTableSource:
+        """Return the lookup of a table.
+
+        Raises:
+            ConfigurationError: The connector has no lookup, or the definition does not fit.
+        """
+        raise self._lacks("lookup", context)
+
+    def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
+        """Return the sink of a table.
+
+        Raises:
+            ConfigurationError: The connector has no sink, or the definition does not fit.
+        """
+        raise self._lacks("sink", context)
+
+    def _lacks(self, part: str, context: DynamicTableContext) -> ConfigurationError:
+        return InvalidOptionError(
+            f"the table {context.name} has no {part}: its connector has none",
+            expected=f"a connector with a {part}",
+            found=self.identifier,
+            option=CONNECTOR,
+        )
+
+
+@cache
+def _registered() -> Mapping[str, metadata.EntryPoint]:
+    return {each.name: each for each in metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:
+    """Return the factory of a table.
+
+    Args:
+        table: The definition of the table.
+        name: Its name, for errors.
+
+    Raises:
+        MissingOptionError: The table names no connector.
+        InvalidOptionError: No installed package has this connector.
+    """
+    identifier = table.options.get(CONNECTOR)
+    if identifier is None:
+        raise MissingOptionError(
+            CONNECTOR, doc="Identifier of the connector.", scope=f"table {name}"
+        )
+    known = _registered()
+    found = known.get(identifier)
+    if found is None:
+        similar = suggested(identifier, {each: each for each in known})
+        raise InvalidOptionError(
+            f"the table {name} has an unknown connector",
+            expected=", ".join(sorted(known)) or "the package of a connector",
+            found=identifier,
+            option=CONNECTOR,
+            hint=f"did you mean {similar[0]}?" if similar else "install the connector's package",
+        )
+    factory: DynamicTableFactory = found.load()()
+    return factory

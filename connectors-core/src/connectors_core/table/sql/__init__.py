@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements of a table environment, parsed with sqlglot."""
+
+from connectors_core.table.sql.errors import SqlError
+from connectors_core.table.sql.parsing import parse_query, parse_script, parse_statement
+
+__all__ = ["SqlError", "parse_query", "parse_script", "parse_statement"]

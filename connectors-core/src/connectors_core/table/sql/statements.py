@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The statements of a table environment as values. Those it does not know are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from connectors_core.table.catalog_table import CatalogTable, CatalogView
+
+__all__ = [
+    "AlterTable",
+    "CreateDatabase",
+    "CreateTable",
+    "CreateView",
+    "Describe",
+    "Drop",
+    "Explain",
+    "Insert",
+    "Name",
+    "Query",
+    "Reset",
+    "SetOption",
+    "Show",
+    "ShowCreate",
+    "SparkStatement",
+    "Statement",
+    "StatementSet",
+    "Use",
+]
+
+Name: TypeAlias = tuple[str, ...]
+"""A name of one to three parts: catalog, database, and table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateTable:
+    """`CREATE TABLE`.
+
+    Attributes:
+        name: The table.
+        table: Its definition.
+        if_not_exists: Whether an existing table stays.
+        like: The table whose definition it extends.
+        query: The query whose rows it receives, and whose columns it has if it declares none.
+    """
+
+    name: Name
+    table: CatalogTable
+    if_not_exists: bool = False
+    like: Name | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateView:
+    """`CREATE VIEW`.
+
+    Attributes:
+        name: The view.
+        view: Its definition.
+        replace: Whether it replaces an existing view.
+        if_not_exists: Whether an existing view stays.
+    """
+
+    name: Name
+    view: CatalogView
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateDatabase:
+    """`CREATE DATABASE`.
+
+    Attributes:
+        name: The database.
+        if_not_exists: Whether an existing database stays.
+    """
+
+    name: Name
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """`DROP TABLE`, `DROP VIEW`, and `DROP DATABASE`.
+
+    Attributes:
+        kind: TABLE, VIEW, or DATABASE.
+        names: What to drop.
+        if_exists: Whether it may be missing.
+        cascade: Whether a database may have tables.
+    """
+
+    kind: str
+    names: tuple[Name, ...]
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterTable:
+    """`ALTER TABLE`.
+
+    Attributes:
+        name: The table.
+        set_options: Options that get a value.
+        reset_options: Options that lose theirs.
+        new_name: Its new name.
+    """
+
+    name: Name
+    set_options: Mapping[str, str] = field(default_factory=dict)
+    reset_options: tuple[str, ...] = ()
+    new_name: Name | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """`USE`.
+
+    Attributes:
+        name: The catalog and the database, or the database alone.
+    """
+
+    name: Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """`SHOW TABLES`, `SHOW VIEWS`, and `SHOW DATABASES`.
+
+    Attributes:
+        kind: TABLES, VIEWS, or DATABASES.
+        database: The database, or None for the current one.
+    """
+
+    kind: str
+    database: Name | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowCreate:
+    """`SHOW CREATE TABLE`.
+
+    Attributes:
+        name: The table or view.
+    """
+
+    name: Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe:
+    """`DESCRIBE`.
+
+    Attributes:
+        name: The table or view.
+    """
+
+    name: Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOption:
+    """`SET`.
+
+    Attributes:
+        key: The option, or None to show all.
+        value: Its value, or None to show it.
+    """
+
+    key: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reset:
+    """`RESET`.
+
+    Attributes:
+        key: The option, or None for all.
+    """
+
+    key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A query.
+
+    Attributes:
+        text: Its text.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insert:
+    """`INSERT INTO` and `INSERT OVERWRITE`.
+
+    Attributes:
+        target: The table.
+        query: The rows.
+        columns: The columns that the rows have, or none for all written ones.
+        partition: The values of partition columns that the rows lack, as SQL.
+        overwrite: Whether the rows replace those of the table.
+    """
+
+    target: Name
+    query: str
+    columns: tuple[str, ...] = ()
+    partition: Mapping[str, str] = field(default_factory=dict)
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementSet:
+    """Several `INSERT`s that form one pipeline.
+
+    Attributes:
+        inserts: The statements.
+    """
+
+    inserts: tuple[Insert, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain:
+    """`EXPLAIN`.
+
+    Attributes:
+        statement: What to explain.
+    """
+
+    statement: Query | Insert | StatementSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkStatement:
+    """A statement of Spark.
+
+    Attributes:
+        text: Its text.
+    """
+
+    text: str
+
+
+Statement: TypeAlias = (
+    CreateTable
+    | CreateView
+    | CreateDatabase
+    | Drop
+    | AlterTable
+    | Use
+    | Show
+    | ShowCreate
+    | Describe
+    | SetOption
+    | Reset
+    | Query
+    | Insert
+    | StatementSet
+    | Explain
+    | SparkStatement
+)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that statements become the values that they mean, with texts of queries unchanged."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.table import (
+    CatalogTable,
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    TableSchema,
+    WatermarkSpec,
+)
+from connectors_core.table.sql import SqlError, parse_script, parse_statement
+from connectors_core.table.sql import statements as sql
+
+UTC = pa.timestamp("us", tz="UTC")
+
+
+def test_a_table_has_the_columns_the_key_the_watermark_and_the_options_of_its_definition():
+    statement = parse_statement(
+        """
+        CREATE TABLE IF NOT EXISTS shop.orders (
+          id BIGINT NOT NULL COMMENT 'the id',
+          `time` TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL,
+          topic STRING METADATA,
+          items ARRAY<STRUCT<name: STRING, price DECIMAL(10, 2)>>,
+          cost AS price * quantity,
+          seen AS PROCTIME(),
+          WATERMARK FOR `time` AS `time` - INTERVAL '1.5' SECOND,
+          PRIMARY KEY (id) NOT ENFORCED
+        ) COMMENT 'Orders; all of them' PARTITIONED BY (id)
+        WITH ('connector' = 'kafka', 'topic' = 'a;b')
+        """
+    )
+    item = pa.struct([("name", pa.string()), ("price", pa.decimal128(10, 2))])
+    assert statement == sql.CreateTable(
+        name=("shop", "orders"),
+        if_not_exists=True,
+        table=CatalogTable(
+            schema=TableSchema(
+                columns=(
+                    PhysicalColumn("id", pa.int64(), nullable=False, comment="the id"),
+                    MetadataColumn("time", UTC, "timestamp", virtual=True),
+                    MetadataColumn("topic", pa.string(), "topic"),
+                    PhysicalColumn("items", pa.list_(item)),
+                    ComputedColumn("cost", "price * quantity"),
+                    ComputedColumn("seen", "current_timestamp()"),
+                ),
+                primary_key=("id",),
+                watermark=WatermarkSpec("time", timedelta(seconds=1.5)),
+            ),
+            options={"connector": "kafka", "topic": "a;b"},
+            partition_keys=("id",),
+            comment="Orders; all of them",
+        ),
+    )
+
+
+def test_options_can_have_the_form_of_spark():
+    statement = parse_statement(
+        "CREATE TABLE t (id INT PRIMARY KEY) USING connector_kafka "
+        "OPTIONS (topic 'a', bootstrap.servers 'b:9092', 'scan.startup.mode' = 'c')"
+    )
+    assert isinstance(statement, sql.CreateTable)
+    assert statement.table.options == {
+        "connector": "kafka",
+        "topic": "a",
+        "bootstrap.servers": "b:9092",
+        "scan.startup.mode": "c",
+    }
+    assert statement.table.schema.primary_key == ("id",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (id BIGINT) USING parquet",
+        "CREATE TEMPORARY FUNCTION f AS 'a.B'",
+        "ALTER TABLE t ADD COLUMN x INT",
+        "CACHE TABLE t",
+        "SHOW FUNCTIONS",
+        "SELEC 1",
+    ],
+)
+def test_statements_of_spark_stay_as_they_are(text):
+    assert parse_statement(f"  {text} ; ") == sql.SparkStatement(text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("SHOW TABLES", sql.Show(kind="TABLES")),
+        ("show views in d", sql.Show(kind="VIEWS", database=("d",))),
+        ("SHOW CREATE TABLE d.t", sql.ShowCreate(name=("d", "t"))),
+        ("DESC EXTENDED d.t", sql.Describe(name=("d", "t"))),
+        ("DROP TABLE IF EXISTS d.t", sql.Drop(kind="TABLE", names=(("d", "t"),), if_exists=True)),
+        ("DROP DATABASE d CASCADE", sql.Drop(kind="DATABASE", names=(("d",),), cascade=True)),
+        ("USE d", sql.Use(name=("d",))),
+        ("SET", sql.SetOption()),
+        ("SET 'a.b' = 'c = d'", sql.SetOption(key="a.b", value="c = d")),
+        ("SET a.b", sql.SetOption(key="a.b")),
+        ("SET spark.x = 3", sql.SparkStatement(text="SET spark.x=3")),
+        ("RESET 'a.b'", sql.Reset(key="a.b")),
+        ("ALTER TABLE t SET ('a' = 'b')", sql.AlterTable(name=("t",), set_options={"a": "b"})),
+        ("ALTER TABLE t RESET ('a', 'b')", sql.AlterTable(name=("t",), reset_options=("a", "b"))),
+        ("ALTER TABLE d.t RENAME TO u", sql.AlterTable(name=("d", "t"), new_name=("u",))),
+        ("EXPLAIN SELECT 1", sql.Explain(statement=sql.Query(text="SELECT 1"))),
+    ],
+)
+def test_each_statement_has_its_parts(text, statement):
+    assert parse_statement(text) == statement
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "parts"),
+    [
+        ("INSERT INTO t SELECT  a /* b */ FROM x", "SELECT  a /* b */ FROM x", {}),
+        ("INSERT INTO TABLE t (SELECT 1)", "(SELECT 1)", {}),
+        ("INSERT INTO t (a, b) VALUES (1, ';')", "VALUES (1, ';')", {"columns": ("a", "b")}),
+        ("INSERT OVERWRITE t SELECT 1", "SELECT 1", {"overwrite": True}),
+        ("INSERT INTO t PARTITION (p = 1, q) SELECT 2", "SELECT 2", {"partition": {"p": "1"}}),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", None, {}),
+    ],
+)
+def test_an_insert_has_the_text_of_its_query(text, query, parts):
+    expected = query or "WITH a AS (SELECT 1) SELECT * FROM a"
+    assert parse_statement(text) == sql.Insert(target=("t",), query=expected, **parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXECUTE STATEMENT SET BEGIN {} END",
+        "BEGIN STATEMENT SET; {} END;",
+    ],
+)
+def test_a_statement_set_has_inserts_whose_cases_end_too(text):
+    case = "SELECT CASE WHEN true THEN 1 END"
+    script = text.format(f"INSERT INTO a {case}; INSERT INTO b SELECT 2;") + "; SELECT 3"
+    found = parse_script(script)
+    inserts = (
+        sql.Insert(target=("a",), query=case),
+        sql.Insert(target=("b",), query="SELECT 2"),
+    )
+    assert found == [sql.StatementSet(inserts=inserts), sql.Query(text="SELECT 3")]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("CREATE TABLE t LIKE s", {}),
+        ("CREATE TABLE t LIKE s (INCLUDING ALL) WITH ('a' = 'b')", {"a": "b"}),
+        ("CREATE TABLE t WITH ('a' = 'b') LIKE s", {"a": "b"}),
+    ],
+)
+def test_a_table_can_extend_another(text, options):
+    statement = parse_statement(text)
+    assert isinstance(statement, sql.CreateTable)
+    assert (statement.like, statement.table.options) == (("s",), options)
+
+
+def test_a_table_and_a_view_can_have_a_query():
+    table = parse_statement("CREATE TABLE t WITH ('connector' = 'x') AS SELECT a AS b FROM c")
+    view = parse_statement("CREATE OR REPLACE VIEW v (a) AS WITH x AS (SELECT 1) SELECT * FROM x")
+    assert isinstance(table, sql.CreateTable)
+    assert table.query == "SELECT a AS b FROM c"
+    assert isinstance(view, sql.CreateView)
+    assert (view.view.query, view.view.columns) == ("WITH x AS (SELECT 1) SELECT * FROM x", ("a",))
+    assert view.replace
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "kind"),
+    [
+        ("SELECT 'a", "line 1, column 10", SqlError),
+        ("SELECT 1;\nINSERT INTO t", "line 2, column 14", SqlError),
+        ("CREATE TABLE t (\n  a BIGINT,\n  b FOO) WITH ('connector' = 'x')", "line 3", SqlError),
+        (
+            "CREATE TABLE t (a INT,\n WATERMARK FOR a AS a + 1) WITH ('connector' = 'x')",
+            "line 2, column 16",
+            SqlError,
+        ),
+        ("BEGIN STATEMENT SET; SELECT 1; END", "line 1, column 22", SqlError),
+        ("BEGIN STATEMENT SET; INSERT INTO a SELECT 1", "line 1, column 44", SqlError),
+        ("SHOW CREATE TABLE a b", "line 1, column 19", SqlError),
+        ("CREATE TABLE t LIKE s (EXCLUDING OPTIONS)", "EXCLUDING OPTIONS", UnsupportedError),
+        ("CREATE TABLE t (\n a JSON) WITH ('connector' = 'x')", "JSON in line 2", SqlError),
+    ],
+)
+def test_an_error_names_the_place(text, where, kind):
+    with pytest.raises(ConfigurationError) as error:
+        parse_script(text)
+    assert isinstance(error.value, kind)
+    assert where in str(error.value)

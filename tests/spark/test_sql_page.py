@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program of `docs/sql.md`, and parses its other statements."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from connectors_core.table.sql import parse_statement
+from connectors_core.table.sql.statements import CreateTable
+
+PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    (code,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(code)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_program_writes_late_flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    variables: dict[str, Any] = {}
+    exec(compile(block("python"), "sql.md", "exec", dont_inherit=True), variables)
+    assert pq.read_table(variables["folder"] / "late").sort_by("id").to_pylist() == [
+        {"id": 2, "hours": 1.5},
+        {"id": 3, "hours": 2.5},
+    ]
+
+
+def test_the_definition_of_a_table_can_be_read() -> None:
+    assert isinstance(parse_statement(block("sql")), CreateTable)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests tables and statements of all connectors on Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from pyspark.sql import SparkSession
+
+from connector_elasticsearch.testing import ElasticsearchServer
+from connector_kafka.testing import KafkaBroker
+from connectors_core import ConfigurationError, TableEnvironment, UnsupportedError
+from connectors_core.table import SqlError
+
+FLIGHTS = """
+  id BIGINT, carrier STRING, delay BIGINT, at TIMESTAMP,
+  hours AS delay / 60,
+  file STRING METADATA FROM 'file.name' VIRTUAL,
+  now AS PROCTIME(),
+  WATERMARK FOR at AS at - INTERVAL '5' SECOND
+"""
+
+
+class Tables:
+    """An environment with tables of files."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.folder = folder
+        self.env = TableEnvironment(spark, checkpoint_location=folder / "checkpoints")
+        (folder / "in").mkdir()
+        (folder / "carriers").mkdir()
+        (folder / "carriers" / "1.csv").write_text("code,name\nAA,American\nUA,United\n")
+        self.put(1, "1,AA,30", "2,UA,90", "3,AA,150")
+        self.create("flights", FLIGHTS, "in", "csv")
+        self.create("carriers", "code STRING, name STRING", "carriers", "csv")
+        self.create("late", "id BIGINT, hours DOUBLE", "late", "parquet")
+
+    def create(self, name: str, columns: str, path: str, kind: str, **options: str) -> None:
+        given = {"connector": "filesystem", "path": str(self.folder / path), "format": kind}
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in {**given, **options}.items())
+        self.env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({pairs})")
+
+    def put(self, number: int, *rows: str) -> None:
+        lines = [f"{row},2024-01-01T00:0{number}:00Z" for row in rows]
+        file = self.folder / "in" / f".{number}.csv"
+        file.write_text("\n".join(["id,carrier,delay,at", *lines, ""]))
+        file.rename(self.folder / "in" / f"{number}.csv")
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self.env.execute_sql(query).collect()
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path) -> Tables:
+    return Tables(spark, tmp_path)
+
+
+def test_a_query_sees_the_declared_columns_in_their_order(tables: Tables) -> None:
+    frame = tables.env.sql_query("SELECT * FROM flights WHERE delay > 60")
+    assert frame.columns == ["id", "carrier", "delay", "at", "hours", "file", "now"]
+    assert sorted((row.id, row.hours, row.file) for row in frame.collect()) == [
+        (2, 1.5, "1.csv"),
+        (3, 2.5, "1.csv"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT count(*) FROM default.flights", [(3,)]),
+        ("WITH q AS (SELECT * FROM flights) SELECT max(q.id) FROM q", [(3,)]),
+        ("SELECT a.id FROM flights a JOIN flights b ON a.id = b.id + 1 ORDER BY 1", [(2,), (3,)]),
+        ("SELECT f.n FROM (SELECT count(*) AS n FROM flights) f", [(3,)]),
+        (
+            "SELECT name FROM carriers WHERE code IN (SELECT carrier FROM flights WHERE id = 2)",
+            None,
+        ),
+        ("SELECT 1 UNION ALL SELECT id FROM flights WHERE flights.id = 3 ORDER BY 1", [(1,), (3,)]),
+        ("SELECT n FROM totals WHERE carrier = 'AA'", [(2,)]),
+        ("SELECT x FROM range_of_spark ORDER BY x", [(0,), (1,)]),
+    ],
+)
+def test_queries_of_spark_work_on_tables(
+    tables: Tables, spark: SparkSession, query: str, expected: list[Any] | None
+) -> None:
+    spark.range(2).toDF("x").createOrReplaceTempView("range_of_spark")
+    tables.env.execute_sql(
+        "CREATE VIEW totals (carrier, n) AS SELECT carrier, count(*) FROM flights GROUP BY carrier"
+    )
+    assert tables.rows(query) == (expected or [("United",)])
+
+
+def test_a_statement_set_writes_several_tables_with_one_decision(tables: Tables) -> None:
+    tables.create("carriers_seen", "carrier STRING, note STRING", "seen", "parquet")
+    result = tables.env.execute_sql(
+        """
+        EXECUTE STATEMENT SET BEGIN
+          INSERT INTO late SELECT id, CAST(hours AS DOUBLE) FROM flights WHERE delay > 60;
+          INSERT INTO carriers_seen (carrier) SELECT carrier FROM flights;
+        END
+        """
+    )
+    (query,) = result.status().queries
+    assert {sink.uid: (sink.commits, sink.rows) for sink in query.sinks} == {
+        "into.default.late": (1, 2),
+        "into.default.carriers_seen": (1, 3),
+    }
+    assert sorted(tables.rows("SELECT * FROM late")) == [(2, 1.5), (3, 2.5)]
+    seen = Counter(tables.rows("SELECT * FROM carriers_seen"))
+    assert seen == {("AA", None): 2, ("UA", None): 1}
+
+
+def test_the_same_insert_in_another_format_resumes(tables: Tables) -> None:
+    tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
+    tables.create("ids", "id BIGINT", "ids", "parquet")
+    tables.env.execute_sql("SET 'execution.available-now' = 'true'")
+    tables.env.execute_sql("INSERT INTO ids SELECT id FROM arriving")
+    tables.put(2, "4,AA,10")
+    tables.env.execute_sql("insert into ids\n  select id -- all\n  from arriving")
+    assert sorted(tables.rows("SELECT id FROM ids")) == [(1,), (2,), (3,), (4,)]
+
+
+def test_an_insert_without_an_end_runs_until_it_is_stopped(tables: Tables) -> None:
+    tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
+    with pytest.raises(UnsupportedError, match=r"default\.arriving has no end"):
+        tables.rows("SELECT * FROM arriving")
+    result = tables.env.execute_sql("INSERT INTO late (id) SELECT id FROM arriving")
+    try:
+        while sum(sink.rows for sink in result.status().sinks) < 3:
+            assert not result.await_termination(0.2)
+    finally:
+        result.stop()
+    assert sorted(tables.rows("SELECT id FROM late")) == [(1,), (2,), (3,)]
+
+
+def test_a_lookup_join_finds_rows_by_key(tables: Tables) -> None:
+    tables.create("named", "id BIGINT, name STRING, code STRING", "named", "parquet")
+    lookup = "carriers FOR SYSTEM_TIME AS OF f.now AS c ON f.carrier = c.code"
+    tables.put(2, "4,??,10")
+    for kind in ("LEFT", "INNER"):
+        tables.env.execute_sql(
+            f"INSERT INTO named SELECT f.id, c.name, code FROM flights AS f {kind} JOIN {lookup} "
+            "WHERE f.id <> 2"
+        )
+    assert Counter(tables.rows("SELECT * FROM named")) == {
+        (1, "American", "AA"): 2,
+        (3, "American", "AA"): 2,
+        (4, None, None): 1,
+    }
+    with pytest.raises(UnsupportedError, match="needs equal columns"):
+        tables.env.execute_sql(
+            "INSERT INTO named (id) SELECT f.id FROM flights AS f JOIN carriers "
+            "FOR SYSTEM_TIME AS OF f.now AS c ON f.carrier > c.code"
+        )
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "shown"),
+    [
+        ("INSERT INTO lat SELECT 1", ConfigurationError, "did you mean late"),
+        ("INSERT INTO late SELECT id, carrier FROM flights", ConfigurationError, r"CAST\(\.\.\."),
+        ("INSERT INTO late SELECT id FROM flights", ConfigurationError, "2 columns: id, hours"),
+        ("INSERT INTO late (nope) SELECT id FROM flights", ConfigurationError, "nope"),
+        ("INSERT OVERWRITE late SELECT 1, 2.0D", UnsupportedError, "only adds rows"),
+        (
+            "CREATE TABLE late WITH ('connector' = 'filesystem')",
+            ConfigurationError,
+            "exists",
+        ),
+        ("CREATE TABLE x WITH ('connector' = 'kafak')", ConfigurationError, "did you mean kafka"),
+        (
+            "CREATE TABLE x WITH ('connector' = 'kafka', 'topik' = 'a')",
+            ConfigurationError,
+            "'topic'",
+        ),
+        ("ALTER TABLE late SET ('pth' = 'x')", ConfigurationError, "'path'"),
+        ("SET 'execution.runtime-mod' = 'batch'", ConfigurationError, "execution.runtime-mode"),
+        ("DESCRIBE nothing", ConfigurationError, "there is no table nothing"),
+        ("INSERT INTO late", SqlError, "no query"),
+    ],
+)
+def test_a_wrong_statement_is_refused_before_anything_runs(
+    tables: Tables, statement: str, kind: type[Exception], shown: str
+) -> None:
+    with pytest.raises(kind, match=shown):
+        tables.env.execute_sql(statement)
+    assert not (tables.folder / "late").exists()
+
+
+def test_definitions_can_be_shown_changed_and_used_again(tables: Tables) -> None:
+    [(shown,)] = tables.rows("SHOW CREATE TABLE flights")
+    tables.env.execute_script(
+        "DROP TABLE flights; "
+        + shown
+        + "; CREATE DATABASE d; CREATE TABLE d.copied WITH ('connector' = 'filesystem', "
+        f"'path' = '{tables.folder}/copied', 'format' = 'parquet') AS SELECT carrier, count(*) "
+        "AS n FROM flights GROUP BY carrier; USE d; ALTER TABLE copied RENAME TO sums"
+    )
+    assert tables.rows("SHOW CREATE TABLE default.flights") == [(shown,)]
+    assert sorted(tables.rows("SELECT * FROM sums")) == [("AA", 2), ("UA", 1)]
+    assert tables.rows("SHOW TABLES") == [("sums",)]
+    assert tables.rows("DESCRIBE sums") == [
+        ("carrier", "string", "", "", ""),
+        ("n", "bigint", "", "", ""),
+    ]
+
+
+def test_secrets_are_not_shown(tables: Tables) -> None:
+    password = "canary-77"  # pragma: allowlist secret
+    tables.env.execute_sql(
+        "CREATE TABLE secret (id BIGINT) WITH ('connector' = 'elasticsearch', 'index' = 'a', "
+        f"'hosts' = 'http://127.0.0.1:1', 'username' = 'u', 'password' = '{password}')"
+    )
+    assert password not in str(tables.rows("SHOW CREATE TABLE secret"))
+
+
+def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:
+    """An update and a deletion reach the index by key; an aggregate of them is refused."""
+
+    def change(kind: str, before: Any, after: Any) -> bytes:
+        return json.dumps({"op": kind, "before": before, "after": after}).encode()
+
+    first, second, other = ({"id": n, "delay": d} for n, d in ((1, 20), (1, 40), (2, 90)))
+    with KafkaBroker() as broker, ElasticsearchServer() as server:
+        broker.topics.create("changes", partitions=1)
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        for message in (
+            change("c", None, first),
+            change("c", None, other),
+            change("u", first, second),
+            change("d", other, None),
+        ):
+            producer.send("changes", message)
+        producer.close()
+        servers = broker.bootstrap_servers
+        tables.env.execute_script(
+            f"""
+            CREATE TABLE changes (id BIGINT, delay BIGINT, at BIGINT METADATA FROM 'offset' VIRTUAL)
+            WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = '{servers}',
+              'topic' = 'changes', 'value.format' = 'debezium-json',
+              'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+            CREATE TABLE documents (id BIGINT, hours DOUBLE, PRIMARY KEY (id) NOT ENFORCED)
+            WITH ('connector' = 'elasticsearch', 'hosts' = '{server.url}', 'index' = 'flights');
+            INSERT INTO documents SELECT id, delay / 60 FROM changes WHERE delay > 10;
+            """
+        )
+        server.request("POST", "/flights/_refresh")
+        hits = server.request("GET", "/flights/_search")["hits"]["hits"]
+        assert [(hit["_id"], round(hit["_source"]["hours"], 2)) for hit in hits] == [("1", 0.67)]
+        assert tables.rows("SELECT id, round(hours, 2) FROM documents") == [(1, 0.67)]
+        kinds = [row[-1] for row in tables.rows("SELECT id FROM changes")]
+        assert kinds == ["+I", "+I", "-U", "+U", "-D"]
+        for query in ("SELECT count(*) FROM changes", "SELECT DISTINCT id FROM changes"):
+            with pytest.raises(UnsupportedError, match="changelog"):
+                tables.rows(query)
+        with pytest.raises(UnsupportedError, match="updates and deletions"):
+            tables.env.execute_sql("INSERT INTO late (id) SELECT id FROM changes")
