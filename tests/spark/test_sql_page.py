@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the program of `docs/sql.md`, and parses its other statements."""
+"""Runs the program of `docs/sql.md`, and creates its table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
-from connectors_core.table.sql import parse_statement
-from connectors_core.table.sql.statements import CreateTable
+from connectors_core import TableEnvironment
 
 PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text(encoding="utf-8")
 
@@ -33,5 +33,7 @@ def test_the_program_writes_late_flights(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-def test_the_definition_of_a_table_can_be_read() -> None:
-    assert isinstance(parse_statement(block("sql")), CreateTable)
+def test_the_table_of_the_page_can_be_created(spark: SparkSession, tmp_path: Path) -> None:
+    tables = TableEnvironment(spark, checkpoint_location=tmp_path)
+    tables.execute_sql(block("sql"))
+    assert tables.execute_sql("SHOW TABLES").collect() == [("orders",)]

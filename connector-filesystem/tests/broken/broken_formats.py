@@ -108,7 +108,7 @@ def _renamed(split: Any) -> Any:
 
 
 class SourceForgetsWhatIsRead(FileSource):
-    """Starts again, with splits whose ids nobody knows."""
+    """Starts again, with splits of unknown ids."""
 
     def restore_enumerator(self, context: Any, state: Any) -> FileEnumerator:
         return super().create_enumerator(_Context(context, _renamed))

@@ -97,7 +97,7 @@ class DynamicTableFactory(ABC):
 
     @abstractmethod
     def validate(self, context: DynamicTableContext) -> None:
-        """Check the options of a table that nobody reads or writes yet.
+        """Check the options of a table when it is created.
 
         Raises:
             ConfigurationError: An option is unknown or invalid, or does not fit the columns.

@@ -92,7 +92,7 @@ class TableSchema:
 
     Attributes:
         columns: The columns in order. Without any, the connector infers them.
-        primary_key: The columns of the primary key, which nobody enforces.
+        primary_key: The columns of the primary key, which is not enforced.
         watermark: The watermark, if any.
     """
 
