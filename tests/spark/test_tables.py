@@ -159,6 +159,28 @@ def test_a_lookup_join_finds_rows_by_key(tables: Tables) -> None:
         )
 
 
+def test_partitions_are_folders_and_columns(tables: Tables) -> None:
+    options = (
+        f"WITH ('connector' = 'filesystem', 'path' = '{tables.folder}/by', 'format' = 'parquet')"
+    )
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE by_carrier (id BIGINT, id_again BIGINT, carrier STRING)
+        PARTITIONED BY (carrier) {options};
+        INSERT INTO by_carrier SELECT id, id, carrier FROM flights;
+        INSERT INTO by_carrier PARTITION (carrier = 'XX') (ID_AGAIN, id) SELECT 7, id FROM flights
+        WHERE id = 1;
+        """
+    )
+    assert {path.parent.name for path in (tables.folder / "by").rglob("[!._]*.parquet")} >= {
+        "carrier=AA",
+        "carrier=UA",
+        "carrier=XX",
+    }
+    query = "SELECT * FROM by_carrier WHERE carrier <> 'AA' ORDER BY id"
+    assert tables.rows(query) == [(1, 7, "XX"), (2, 2, "UA")]
+
+
 @pytest.mark.parametrize(
     ("statement", "kind", "shown"),
     [
@@ -180,6 +202,7 @@ def test_a_lookup_join_finds_rows_by_key(tables: Tables) -> None:
         ),
         ("ALTER TABLE late SET ('pth' = 'x')", ConfigurationError, "'path'"),
         ("SET 'execution.runtime-mod' = 'batch'", ConfigurationError, "execution.runtime-mode"),
+        ("CREATE VIEW v AS SELECT * FROM w JOIN v", UnsupportedError, "contain itself"),
         ("DESCRIBE nothing", ConfigurationError, "there is no table nothing"),
         ("INSERT INTO late", SqlError, "no query"),
     ],
@@ -228,6 +251,7 @@ def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:
     first, second, other = ({"id": n, "delay": d} for n, d in ((1, 20), (1, 40), (2, 90)))
     with KafkaBroker() as broker, ElasticsearchServer() as server:
         broker.topics.create("changes", partitions=1)
+        broker.topics.create("newest", partitions=1)
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         for message in (
             change("c", None, first),
@@ -255,6 +279,26 @@ def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:
         assert tables.rows("SELECT id, round(hours, 2) FROM documents") == [(1, 0.67)]
         kinds = [row[-1] for row in tables.rows("SELECT id FROM changes")]
         assert kinds == ["+I", "+I", "-U", "+U", "-D"]
+        tables.env.execute_script(
+            f"""
+            CREATE TABLE newest (id BIGINT, delay BIGINT NOT NULL, PRIMARY KEY (id) NOT ENFORCED)
+            WITH ('connector' = 'upsert-kafka', 'properties.bootstrap.servers' = '{servers}',
+              'topic' = 'newest', 'key.format' = 'json', 'value.format' = 'json',
+              'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+            INSERT INTO newest SELECT id, delay FROM changes;
+            CREATE TABLE copies LIKE documents WITH ('index' = 'copies');
+            INSERT INTO copies SELECT id, delay / 60 FROM newest;
+            """
+        )
+        assert sorted(tables.rows("SELECT * FROM newest"), key=str) == [
+            (1, 20, "+U"),
+            (1, 40, "+U"),
+            (2, 90, "+U"),
+            (2, None, "-D"),
+        ]
+        server.request("POST", "/copies/_refresh")
+        hits = server.request("GET", "/copies/_search")["hits"]["hits"]
+        assert [hit["_id"] for hit in hits] == ["1"]
         for query in ("SELECT count(*) FROM changes", "SELECT DISTINCT id FROM changes"):
             with pytest.raises(UnsupportedError, match="changelog"):
                 tables.rows(query)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of topics for SQL: `'connector' = 'kafka'`."""
+"""Tables of topics for SQL: `'connector' = 'kafka'` and `'connector' = 'upsert-kafka'`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from connector_kafka.sink import KafkaSink
 from connector_kafka.source import KafkaSource
+from connectors_core.errors import ConfigurationError, MissingOptionError
 from connectors_core.formats import FormatName
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.table import (
@@ -24,7 +26,7 @@ from connectors_core.table import (
     schema_option,
 )
 
-__all__ = ["KafkaTableFactory"]
+__all__ = ["KafkaTableFactory", "UpsertKafkaTableFactory"]
 
 _CHANGELOGS: Final = frozenset({FormatName.DEBEZIUM_JSON.value})
 # The options for columns that become metadata of records.
@@ -34,6 +36,8 @@ _WRITABLE: Final = {
     "timestamp": "timestamp.column",
     "topic": "topic.column",
 }
+_VALUE_FIELDS: Final = "value.fields-include"
+_VALUE: Final = "_connectors_value"
 _PARTS: Final = (KafkaSource, KafkaSink)
 
 
@@ -71,6 +75,59 @@ class KafkaTableFactory(DynamicTableFactory):
         if _is_changelog(context):
             return DynamicTableSink(sink=sink, changelog_mode=ChangelogMode.all())
         return DynamicTableSink(sink=sink)
+
+
+class UpsertKafkaTableFactory(KafkaTableFactory):
+    """Tables of compacted topics: the newest record of a key is its row (Flink's FLIP-149).
+
+    The primary key is the key of the records. A record without a value deletes the row.
+    """
+
+    identifier = "upsert-kafka"
+
+    def validate(self, context: DynamicTableContext) -> None:
+        """See `DynamicTableFactory`."""
+        super().validate(context)
+        if not context.table.schema.primary_key:
+            raise ConfigurationError(
+                f"the table {context.name} has no key",
+                expected="PRIMARY KEY (...) NOT ENFORCED",
+                found="no primary key",
+            )
+        for key in ("key.format", "value.format"):
+            if key not in context.options:
+                raise MissingOptionError(key, scope=f"table {context.name}")
+
+    def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
+        """See `DynamicTableFactory`."""
+        declared, keys = context.table.schema, context.table.schema.primary_key
+        # A record without a value has only the columns of its key, so the others can be null.
+        fields = [
+            each if each.name in keys else each.with_nullable(True) for each in declared.physical
+        ]
+        options = {key: each for key, each in context.options.items() if key != _VALUE_FIELDS}
+        columns = {
+            "schema": pa.schema(fields),
+            "key.fields": keys,
+            _VALUE_FIELDS: "except-key",
+            "metadata.columns": {**(metadata_option(context) or {}), "value": _VALUE},
+        }
+        given = given_options(KafkaSource, replace(context, options=options), columns)
+        return ScanTableSource(
+            source=KafkaSource.from_options(given),
+            changelog_mode=ChangelogMode.upsert(),
+            computed={ROW_KIND_COLUMN: f"IF(length(`{_VALUE}`) > 0, '+U', '-D')"},
+        )
+
+    def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
+        """See `DynamicTableFactory`."""
+        upserts = {"sink.upsert": "every-row", **context.options}
+        given = replace(context, options={**upserts, "key.fields": _list_of_keys(context)})
+        return super().create_sink(given)
+
+
+def _list_of_keys(context: DynamicTableContext) -> str:
+    return ";".join(context.table.schema.primary_key)
 
 
 def _is_changelog(context: DynamicTableContext) -> bool:

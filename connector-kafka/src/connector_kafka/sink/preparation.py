@@ -113,7 +113,7 @@ class RecordPreparation:
                 raise KafkaRequestError(
                     f"the topic {fixed!r} does not exist",
                     option="topic",
-                    hint="the topic {fixed} does not exist",
+                    hint="create the topic, or correct its name",
                 )
             yield from self._partitioned(fixed, records, counts[fixed])
             return

@@ -26,7 +26,7 @@ class CatalogTable:
     """
 
     schema: TableSchema
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # it can have secrets
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
 

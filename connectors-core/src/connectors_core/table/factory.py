@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from typing import ClassVar, Final
@@ -44,7 +44,7 @@ class DynamicTableContext:
 
     name: str
     table: CatalogTable
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
     @staticmethod
     def of(name: str, table: CatalogTable) -> DynamicTableContext:
@@ -60,10 +60,12 @@ class ScanTableSource:
     Attributes:
         source: The source of its rows.
         changelog_mode: The kinds of changes that it emits.
+        computed: Columns that the rows get from others of the source, as expressions of Spark.
     """
 
     source: AnySource
     changelog_mode: ChangelogMode = _INSERT_ONLY
+    computed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

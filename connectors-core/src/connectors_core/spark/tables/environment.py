@@ -184,7 +184,7 @@ class TableEnvironment:
         catalog = self._catalog
         match statement:
             case sql.CreateView():
-                parse_query(statement.view.query)
+                self._refuse_cycle(statement.name, statement.view.query)
                 catalog.put(
                     statement.name,
                     statement.view,
@@ -404,6 +404,15 @@ class TableEnvironment:
             if scan_source(shown, table).source.boundedness() is not Boundedness.BOUNDED:
                 found.append(shown)
         return found
+
+    def _refuse_cycle(self, name: Name, query: str) -> None:
+        for each in tables_of(parse_query(query)):
+            part: Name = tuple(part.name for part in each.parts)
+            found = self._catalog.find(part)
+            if self._catalog.full_name(part[-2:]) == self._catalog.full_name(name):
+                raise UnsupportedError(f"the view {'.'.join(name)} would contain itself")
+            if isinstance(found, CatalogView):
+                self._refuse_cycle(name, found.query)
 
     def _refuse_endless(self, query: str) -> None:
         for name in self._endless(query):

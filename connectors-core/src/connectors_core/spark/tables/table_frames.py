@@ -52,6 +52,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable) -> DataFrame:
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(watermark.out_of_orderness)
         arguments["watermark_strategy"] = strategy.with_timestamp_assigner(watermark.column)
     rows = pipeline.from_source(source.source, uid=name, **arguments)
+    rows = rows.withColumns({key: sf.expr(value) for key, value in source.computed.items()})
     if not schema.columns:
         return rows
     rows = rows.select(*_columns(rows, name, table))

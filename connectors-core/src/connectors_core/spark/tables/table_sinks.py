@@ -57,34 +57,33 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
         ConfigurationError: The number of columns differs, or a type does not fit.
     """
     declared = _declared(table)
-    changes = ROW_KIND_COLUMN in rows.columns
-    given = [each for each in rows.columns if each != ROW_KIND_COLUMN]
-    fixed = {key.lower(): value for key, value in insert.partition.items()}
     if not declared:
         return rows
-    wanted = list(insert.columns) or [each for each in declared if each.lower() not in fixed]
-    unknown = [each for each in (*wanted, *insert.partition) if each not in declared]
+    changes = [each for each in rows.columns if each == ROW_KIND_COLUMN]
+    given = [each for each in rows.schema.fields if each.name != ROW_KIND_COLUMN]
+    fixed = {key.lower(): value for key, value in insert.partition.items()}
+    wanted = [each.lower() for each in insert.columns or declared if each.lower() not in fixed]
+    unknown = {*wanted, *fixed} - {each.lower() for each in declared}
     if unknown or len(wanted) != len(given):
+        names = ", ".join(each.name for each in given)
         raise ConfigurationError(
             f"the columns of the query do not fit the table {name}",
             expected=f"{len(wanted)} columns: {', '.join(wanted)}",
-            found=f"{len(given)} columns: {', '.join(given)}" if not unknown else unknown[0],
+            found=", ".join(sorted(unknown)) or f"{len(given)} columns: {names}",
         )
-    schema = rows.schema
-    names = dict(zip(wanted, given, strict=True))
+    numbered = rows.toDF(*(f"_{number}" for number in range(len(given))), *changes)
     columns = []
     for column, kind in declared.items():
-        wanted_type = spark_type(kind)
         if column.lower() in fixed:
-            value = sf.expr(fixed[column.lower()]).cast(wanted_type)
-        elif column in names:
-            place = rows.columns.index(names[column])
-            _check(name, column, arrow_type(schema[place].dataType), kind)
-            value = sf.col(f"`{names[column]}`").cast(wanted_type)
+            value = sf.expr(fixed[column.lower()])
+        elif column.lower() in wanted:
+            place = wanted.index(column.lower())
+            _check(name, column, arrow_type(given[place].dataType), kind)
+            value = sf.col(f"_{place}")
         else:
-            value = sf.lit(None).cast(wanted_type)
-        columns.append(value.alias(column))
-    return rows.select(*columns, *([sf.col(ROW_KIND_COLUMN)] if changes else []))
+            value = sf.lit(None)
+        columns.append(value.cast(spark_type(kind)).alias(column))
+    return numbered.select(*columns, *changes)
 
 
 def _declared(table: CatalogTable) -> dict[str, pa.DataType]:
@@ -110,11 +109,12 @@ def _check(table: str, column: str, found: pa.DataType, wanted: pa.DataType) -> 
         return
     if pa.types.is_date(found) and pa.types.is_timestamp(wanted):
         return
-    if found.num_fields and spark_type(found) == spark_type(wanted):
+    expected, actual = (spark_type(each).simpleString() for each in (wanted, found))
+    if expected == actual:  # they differ only in what can be null
         return
     raise ConfigurationError(
         f"the query has another type for the column {column!r} of the table {table}",
-        expected=spark_type(wanted).simpleString(),
-        found=spark_type(found).simpleString(),
-        hint=f"use CAST(... AS {spark_type(wanted).simpleString().upper()}) in the query",
+        expected=expected,
+        found=actual,
+        hint=f"use CAST(... AS {expected.upper()}) in the query",
     )

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.errors import UnsupportedError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.spark.tables.text_edits import Edits, span
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
@@ -50,6 +51,19 @@ class _Lookup:
     @property
     def alias(self) -> str:
         return str(self.node.alias_or_name)
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """The columns by their names in lower case."""
+        return {name.lower(): name for name in self.table.schema().names}
+
+
+@dataclass(frozen=True)
+class _Left:
+    """The rows before the joins, with the columns by their names in lower case."""
+
+    alias: str
+    columns: dict[str, str]
 
 
 class TemporalJoins:
@@ -102,88 +116,89 @@ class TemporalJoins:
             )
         first, start, end = self._range(lookups)
         left_text = self._edits.text[start:first]
-        left = select.args["from_"].this
-        alias = left.alias_or_name
         rows = self._planner.frame(f"SELECT * FROM {left_text}")  # noqa: S608
-        own = set(rows.columns)
+        left = _Left(
+            select.args["from_"].this.alias_or_name, {name.lower(): name for name in rows.columns}
+        )
         for join, lookup in zip(joins, lookups, strict=True):
-            rows = self._joined(select, rows, alias, own, join, lookup)
-        self._edits.replace(start, end, f"`{self._planner.register(rows)}` AS `{alias}` ")
+            rows = self._joined(select, rows, left, join, lookup)
+        self._edits.replace(start, end, f"`{self._planner.register(rows)}` AS `{left.alias}` ")
 
     def _joined(
         self,
         select: exp.Select,
         rows: DataFrame,
-        alias: str,
-        own: set[str],
+        left: _Left,
         join: exp.Join,
         lookup: _Lookup,
     ) -> DataFrame:
-        how: Literal["left", "inner"] = "left" if str(join.side).upper() == "LEFT" else "inner"
-        known = lookup.table.schema().names
-        keys = self._keys(join, lookup, known, rows)
+        keys = self._keys(join, lookup, left)
         wanted: dict[str, str] = {}
         for column in select.find_all(exp.Column):
             if column.find_ancestor(exp.Join) is join or column.find_ancestor(exp.Version):
                 continue
-            if not self._is_of(column, lookup, known, own):
+            found = self._column_of(lookup, left, column)
+            if found is None:
                 continue
-            name = column.name
-            taken = name in rows.columns
-            out = wanted.setdefault(name, f"{lookup.alias}__{name}" if taken else name)
-            start, end = span(column)
-            renamed = out != name and isinstance(column.parent, exp.Select)
-            self._edits.replace(
-                start, end, f"`{alias}`.`{out}`" + (f" AS `{name}`" if renamed else "")
+            name, parts = found
+            is_taken = name.lower() in {each.lower() for each in rows.columns}
+            out = wanted.setdefault(name, f"{lookup.alias}__{name}" if is_taken else name)
+            renamed = (
+                parts == column.parts and out != name and isinstance(column.parent, exp.Select)
             )
+            text = f"`{left.alias}`.`{out}`" + (f" AS `{name}`" if renamed else "")
+            self._edits.replace(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
         if any(isinstance(each, exp.Star) for each in select.expressions):
-            wanted |= {name: name for name in known if name not in wanted and name not in own}
+            free = [name for key, name in lookup.columns.items() if key not in left.columns]
+            wanted |= {name: name for name in free if name not in wanted}
         return self._planner.pipeline.lookup_join(
             rows,
             lookup.table,
             on=keys,
-            how=how,
+            how="left" if str(join.side).upper() == "LEFT" else "inner",
             columns=wanted or {next(iter(keys.values())): f"{lookup.alias}__key"},
             uid=f"{lookup.name}.{lookup.alias}",
         )
 
-    def _is_of(self, column: exp.Column, lookup: _Lookup, known: list[str], own: set[str]) -> bool:
-        if column.table:
-            if column.table.lower() != lookup.alias.lower():
-                return False
-            if column.name not in known:
+    def _column_of(
+        self, lookup: _Lookup, left: _Left, column: exp.Column
+    ) -> tuple[str, list[exp.Expr]] | None:
+        """Return the column of the table that a name means, and the parts that name it."""
+        parts = column.parts
+        first = parts[0].name.lower()
+        if len(parts) > 1 and first == lookup.alias.lower():
+            name = lookup.columns.get(parts[1].name.lower())
+            if name is None:
                 raise SqlError.at(
                     self._text,
                     span(column)[0],
-                    f"the table {lookup.name} has no column {column.name!r}",
-                    expected=f"one of {', '.join(known)}",
+                    f"the table {lookup.name} has no column {parts[1].name!r}",
+                    expected=f"one of {', '.join(lookup.columns.values())}",
                 )
-            return True
-        return column.name in known and column.name not in own
+            return name, parts[:2]
+        is_left = first in left.columns or (len(parts) > 1 and first == left.alias.lower())
+        if is_left or first not in lookup.columns:
+            return None
+        return lookup.columns[first], parts[:1]
 
-    def _keys(
-        self, join: exp.Join, lookup: _Lookup, known: list[str], rows: DataFrame
-    ) -> dict[str, str]:
+    def _keys(self, join: exp.Join, lookup: _Lookup, left: _Left) -> dict[str, str]:
         """Return the columns of the table by those of the rows."""
         found: dict[str, str] = {}
         condition = join.args.get("on")
         for each in condition.flatten() if isinstance(condition, exp.And) else [condition]:
             sides = [each.left, each.right] if isinstance(each, exp.EQ) else []
-            ours = [s for s in sides if isinstance(s, exp.Column) and s.table == lookup.alias]
-            others = [s for s in sides if isinstance(s, exp.Column) and s not in ours]
-            if len(ours) != 1 or len(others) != 1 or ours[0].name not in known:
+            columns = [side for side in sides if isinstance(side, exp.Column)]
+            ours = [(c, self._column_of(lookup, left, c)) for c in columns]
+            names = [match[0] for _, match in ours if match is not None]
+            others = [left.columns.get(c.name.lower()) for c, match in ours if match is None]
+            if len(names) != 1 or len(others) != 1 or others[0] is None:
                 raise UnsupportedError(
                     f"the lookup of {lookup.name} needs equal columns",
-                    expected=f"ON a.key = {lookup.alias}.key, with AND between several",
+                    expected=f"ON {left.alias}.key = {lookup.alias}.key, with AND between several",
                     found="no ON" if each is None else each.sql("spark"),
                     hint="put other conditions into WHERE, and expressions into a subquery",
                 )
-            if others[0].name not in rows.columns:
-                raise ConfigurationError(
-                    f"the rows have no column {others[0].name!r}",
-                    expected=f"one of {', '.join(rows.columns)}",
-                )
-            found[others[0].name] = ours[0].name
+            found[others[0]] = names[0]
         return found
 
     def _range(self, lookups: list[_Lookup]) -> tuple[int, int, int]:

@@ -50,6 +50,7 @@ __all__ = ["parse_query", "parse_script", "parse_statement"]
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _PREFIX: Final = "connector_"
+_QUOTES: Final = ("'", '"')
 _KINDS: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
 
 
@@ -91,8 +92,9 @@ def parse_query(text: str) -> exp.Expr:
 def _tokens(text: str) -> list[Token]:
     try:
         return list(TableSql().tokenize(text))
-    except TokenError as error:
-        raise SqlError.at(text, len(text), "a quoted text or comment does not end") from error
+    except TokenError:  # its text is a part of the statement, which can have secrets
+        message = "a quoted text or comment does not end"
+        raise SqlError.at(text, len(text), message) from None
 
 
 def _statements(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -379,7 +381,7 @@ def _alter(text: str, tokens: list[Token]) -> Statement:
 def _pairs(text: str, tokens: Sequence[Token]) -> dict[str, str]:
     texts = [token for token in tokens if token.token_type is TokenType.STRING]
     if len(texts) % 2:
-        raise SqlError.at(text, texts[-1].start, "an option has no value")
+        raise SqlError.at(text, texts[-1].start, "an option has no value", found="a text")
     return {texts[n].text: texts[n + 1].text for n in range(0, len(texts), 2)}
 
 
@@ -536,12 +538,14 @@ def _tree(text: str, start: int, end: int, without: tuple[int, int] | None = Non
             [tree] = TableSql().parse(padded)
         finally:
             logger.disabled = level
-    except ParseError as error:
+    except ParseError as error:  # its text is the statement, which can have secrets
         found = error.errors[0]
+        shown = str(found["highlight"])
         raise SqlError(
             str(found["description"]).rstrip("."),
-            found=f"{found['highlight']!r} in line {found['line']}, column {found['col']}",
-        ) from error
+            found=f"{'a text' if shown[:1] in _QUOTES else repr(shown)} in line {found['line']}, "
+            f"column {found['col']}",
+        ) from None
     assert tree is not None
     return tree
 

@@ -112,7 +112,7 @@ class AlterTable:
     """
 
     name: Name
-    set_options: Mapping[str, str] = field(default_factory=dict)
+    set_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     reset_options: tuple[str, ...] = ()
     new_name: Name | None = None
 
