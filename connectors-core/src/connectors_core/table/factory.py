@@ -17,6 +17,7 @@ from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable
 from connectors_core.table.changelog_mode import ChangelogMode
+from connectors_core.table.references import resolved
 
 __all__ = [
     "DynamicTableContext",
@@ -39,7 +40,8 @@ class DynamicTableContext:
     Attributes:
         name: The full name of the table.
         table: Its definition.
-        options: Its options, without the one that names the connector.
+        options: Its options, with the values of references, without the one that names the
+            connector.
     """
 
     name: str
@@ -50,7 +52,7 @@ class DynamicTableContext:
     def of(name: str, table: CatalogTable) -> DynamicTableContext:
         """Return the context of a table."""
         options = {key: value for key, value in table.options.items() if key != CONNECTOR}
-        return DynamicTableContext(name=name, table=table, options=options)
+        return DynamicTableContext(name=name, table=table, options=resolved(options))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import timedelta
 
 import pyarrow as pa
 import pytest
 
-from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.table import (
     CatalogTable,
     ComputedColumn,
@@ -17,6 +18,7 @@ from connectors_core.table import (
     TableSchema,
     WatermarkSpec,
 )
+from connectors_core.table.references import resolved
 from connectors_core.table.sql import SqlError, parse_script, parse_statement
 from connectors_core.table.sql import statements as sql
 
@@ -103,6 +105,18 @@ def test_statements_of_spark_stay_as_they_are(text):
         ("DROP TABLE IF EXISTS d.t", sql.Drop(kind="TABLE", names=(("d", "t"),), if_exists=True)),
         ("DROP DATABASE d CASCADE", sql.Drop(kind="DATABASE", names=(("d",),), cascade=True)),
         ("USE d", sql.Use(name=("d",))),
+        ("USE CATALOG c", sql.Use(name=("c",), is_catalog=True)),
+        ("SHOW CATALOGS", sql.Show(kind="CATALOGS")),
+        ("DROP CATALOG IF EXISTS c", sql.Drop(kind="CATALOG", names=(("c",),), if_exists=True)),
+        (
+            "CREATE CATALOG IF NOT EXISTS c COMMENT 'x' WITH ('type' = 'kafka', 'a' = 'b')",
+            sql.CreateCatalog(
+                name="c",
+                options={"type": "kafka", "a": "b"},
+                comment="x",
+                if_not_exists=True,
+            ),
+        ),
         ("SET", sql.SetOption()),
         ("SET 'a.b' = 'c = d'", sql.SetOption(key="a.b", value="c = d")),
         ("SET a.b", sql.SetOption(key="a.b")),
@@ -174,6 +188,33 @@ def test_a_table_and_a_view_can_have_a_query():
     assert isinstance(view, sql.CreateView)
     assert (view.view.query, view.view.columns) == ("WITH x AS (SELECT 1) SELECT * FROM x", ("a",))
     assert view.replace
+
+
+def test_values_of_options_can_be_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("p w\n")
+    monkeypatch.setenv("USER_OF_TEST", "u")
+    found = resolved({"a": "${env:USER_OF_TEST}-${file:%s}" % (tmp_path / "secret"), "b": "$c"})
+    assert found == {"a": "u-p w", "b": "$c"}
+    for value in ("${env:MISSING_OF_TEST}", f"${{file:{tmp_path}/missing}}"):
+        with pytest.raises(InvalidOptionError, match="cannot be read"):
+            resolved({"a": value})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (a INT) WITH ('password' 'canary-9')",
+        "CREATE TABLE t (a INT) WITH ('password' = 'canary-9' 'x' = 'y')",
+        "CREATE CATALOG c WITH ('password' = 'canary-9', 'x')",
+        "ALTER TABLE t SET ('x', 'password' = 'canary-9')",
+        "CREATE TABLE t (a INT) WITH ('password' = 'canary-9",
+    ],
+)
+def test_an_error_shows_no_value_of_an_option(text):
+    with pytest.raises(SqlError) as error:
+        parse_statement(text)
+    shown = "".join(traceback.format_exception(error.value))
+    assert "canary-9" not in shown.replace(text, "")
 
 
 @pytest.mark.parametrize(

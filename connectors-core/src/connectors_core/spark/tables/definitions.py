@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from connectors_core.catalog.catalog_manager import FullName
 from connectors_core.secrets import mask_text
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.results import TableResult
@@ -19,7 +20,7 @@ from connectors_core.table.table_schema import Column
 __all__ = ["create_statement", "described"]
 
 
-def create_statement(name: str, table: CatalogTable | CatalogView) -> str:
+def create_statement(name: FullName, table: CatalogTable | CatalogView) -> str:
     """Return the statement that creates a table or view, without its secrets."""
     if isinstance(table, CatalogView):
         columns = f" ({', '.join(map(_quoted, table.columns))})" if table.columns else ""
@@ -37,7 +38,7 @@ def create_statement(name: str, table: CatalogTable | CatalogView) -> str:
         lines.append(f"COMMENT {_text(table.comment)}")
     if table.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(_quoted, table.partition_keys))})")
-    options = [f"  {_text(k)} = {_text(v)}" for k, v in shown_options(name, table).items()]
+    options = [f"  {_text(k)} = {_text(v)}" for k, v in shown_options(str(name), table).items()]
     lines += ["WITH (", ",\n".join(options), ")"]
     return "\n".join(lines)
 
@@ -92,8 +93,8 @@ def _watermark(spec: WatermarkSpec) -> str:
     return f"{column} AS {column}{late}"
 
 
-def _path(name: str) -> str:
-    return ".".join(map(_quoted, name.split(".")))
+def _path(name: FullName) -> str:
+    return ".".join(map(_quoted, name.parts))
 
 
 def _quoted(name: str) -> str:

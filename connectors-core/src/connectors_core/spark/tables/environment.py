@@ -10,15 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 
+from connectors_core.catalog import (
+    CatalogModificationListener,
+    CatalogStore,
+)
+from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
-from connectors_core.spark.tables.definitions import create_statement, described
+from connectors_core.spark.tables.catalog_statements import DONE, define
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
@@ -34,7 +39,6 @@ from connectors_core.table import (
     TableSchema,
 )
 from connectors_core.table.factory import factory_named
-from connectors_core.table.memory_catalog import MemoryCatalog
 from connectors_core.table.sql import parse_query, parse_script, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import TableSql
@@ -43,7 +47,6 @@ from connectors_core.table.sql.statements import Insert, Name, Statement
 __all__ = ["TableEnvironment"]
 
 _UNSAFE: Final = re.compile(r"[^a-z0-9_.-]+")
-_DONE: Final = TableResult(columns=("result",), rows=(("OK",),))
 
 
 class TableEnvironment:
@@ -63,6 +66,8 @@ class TableEnvironment:
             the checkpoint location.
         storage_options: Options for the file system of ``state_location``.
         listeners: Receive the lineage and the state of each run.
+        catalog_store: Keeps catalogs. By default, they end with the environment.
+        catalog_listeners: Learn of changed databases and tables.
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
@@ -77,13 +82,15 @@ class TableEnvironment:
         state_location: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         listeners: Sequence[JobStatusChangedListener] = (),
+        catalog_store: CatalogStore | None = None,
+        catalog_listeners: Sequence[CatalogModificationListener] = (),
     ) -> None:
         self._spark = spark
         self._checkpoint = os.fspath(checkpoint_location).rstrip("/")
         self._state = None if state_location is None else os.fspath(state_location).rstrip("/")
         self._storage_options = storage_options
         self._listeners = tuple(listeners)
-        self._catalog = MemoryCatalog()
+        self._catalog = CatalogManager(catalog_store, tuple(catalog_listeners))
         self._options: dict[str, str] = {}
         self._queries = 0
 
@@ -149,13 +156,21 @@ class TableEnvironment:
             ConfigurationError: A table of this name exists, or its options are wrong.
         """
         self._create_table(
-            sql.CreateTable(name=tuple(name.split(".")), table=table, if_not_exists=if_not_exists)
+            sql.CreateTable(
+                name=tuple(part.name for part in exp.to_table(name, TableSql).parts),
+                table=table,
+                if_not_exists=if_not_exists,
+            )
         )
 
     def from_path(self, name: str) -> DataFrame:
-        """Return the rows of a table in batch."""
-        path = ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
-        return self.sql_query(f"SELECT * FROM {path}")  # noqa: S608
+        """Return the rows of a table in batch.
+
+        Args:
+            name: The name, with the catalog and the database if they are not the current ones. Put
+                a part with a dot between backticks.
+        """
+        return self._rows_of(tuple(part.name for part in exp.to_table(name, TableSql).parts))
 
     # --- one statement --------------------------------------------------------------------------
 
@@ -178,57 +193,11 @@ class TableEnvironment:
             case sql.SparkStatement():
                 return TableResult(frame=self._spark.sql(statement.text))
             case _:
-                return self._define(statement)
+                return define(self._catalog, statement, self._rows_of)
 
-    def _define(self, statement: Statement) -> TableResult:
-        catalog = self._catalog
-        match statement:
-            case sql.CreateView():
-                self._refuse_cycle(statement.name, statement.view.query)
-                catalog.put(
-                    statement.name,
-                    statement.view,
-                    if_not_exists=statement.if_not_exists,
-                    replace=statement.replace,
-                )
-            case sql.CreateDatabase():
-                catalog.create_database(statement.name, if_not_exists=statement.if_not_exists)
-            case sql.Drop(kind="DATABASE"):
-                for name in statement.names:
-                    catalog.drop_database(
-                        name, if_exists=statement.if_exists, cascade=statement.cascade
-                    )
-            case sql.Drop():
-                for name in statement.names:
-                    catalog.drop(name, view=statement.kind == "VIEW", if_exists=statement.if_exists)
-            case sql.AlterTable():
-                self._alter(statement)
-            case sql.Use():
-                catalog.use(statement.name)
-            case sql.Show(kind="DATABASES"):
-                return _names("database", catalog.databases())
-            case sql.Show():
-                names = catalog.names(statement.database)
-                database = statement.database or (catalog.current_database,)
-                views = statement.kind == "VIEWS"
-                shown = [
-                    name
-                    for name in names
-                    if not views or isinstance(catalog.get((*database, name)), CatalogView)
-                ]
-                return _names("table", shown)
-            case sql.ShowCreate():
-                shown_name = ".".join(catalog.full_name(statement.name))
-                text = create_statement(shown_name, catalog.get(statement.name))
-                return TableResult(columns=("statement",), rows=((text,),))
-            case sql.Describe():
-                found = catalog.get(statement.name)
-                if isinstance(found, CatalogView):
-                    frame = self.from_path(".".join(statement.name))
-                    fields = [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
-                    return TableResult(columns=("name", "type"), rows=fields)
-                return described(found)
-        return _DONE
+    def _rows_of(self, name: Name) -> DataFrame:
+        path = ".".join("`" + part.replace("`", "``") + "`" for part in name)
+        return self.sql_query(f"SELECT * FROM {path}")  # noqa: S608
 
     def _create_table(self, statement: sql.CreateTable) -> TableResult:
         table = statement.table
@@ -249,11 +218,11 @@ class TableEnvironment:
                 partition_keys=table.partition_keys,
                 comment=table.comment,
             )
-        name = ".".join(self._catalog.full_name(statement.name))
+        name = str(self._catalog.full_name(statement.name))
         factory_named(table, name).validate(DynamicTableContext.of(name, table))
         created = self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
         if statement.query is None or not created:
-            return _DONE
+            return DONE
         return self._insert((Insert(target=statement.name, query=statement.query),))
 
     def _schema_of(self, query: str) -> TableSchema:
@@ -265,19 +234,6 @@ class TableEnvironment:
         return TableSchema(
             tuple(PhysicalColumn(each.name, arrow_type(each.dataType)) for each in fields)
         )
-
-    def _alter(self, statement: sql.AlterTable) -> None:
-        if statement.new_name is not None:
-            self._catalog.rename(statement.name, statement.new_name)
-            return
-        table = self._catalog.get(statement.name)
-        if isinstance(table, CatalogView):
-            raise UnsupportedError(f"{'.'.join(statement.name)} is a view, not a table")
-        options = {k: v for k, v in table.options.items() if k not in statement.reset_options}
-        changed = table.copy({**options, **statement.set_options})
-        name = ".".join(self._catalog.full_name(statement.name))
-        factory_named(changed, name).validate(DynamicTableContext.of(name, changed))
-        self._catalog.put(statement.name, changed, replace=True)
 
     def _set(self, statement: sql.SetOption | sql.Reset) -> TableResult:
         match statement:
@@ -297,7 +253,7 @@ class TableEnvironment:
                     {key: self._options[key]} if key in self._options else {}
                 )
                 self._options.pop(key, None)
-        return _DONE
+        return DONE
 
     # --- queries and INSERTs --------------------------------------------------------------------
 
@@ -326,7 +282,7 @@ class TableEnvironment:
         taken: set[str] = set()
         try:
             for each in inserts:
-                name = ".".join(self._catalog.full_name(each.target))
+                name = str(self._catalog.full_name(each.target))
                 table = self._catalog.get(each.target)
                 if isinstance(table, CatalogView):
                     raise UnsupportedError(f"{name} is a view, and no rows can be inserted")
@@ -362,7 +318,7 @@ class TableEnvironment:
         """Return the name in the session, or one of the tables and the text without its format."""
         if self._session.pipeline_name is not None:
             return self._session.pipeline_name
-        tables = ["-".join(self._catalog.full_name(each.target)) for each in inserts]
+        tables = [str(self._catalog.full_name(each.target)) for each in inserts]
         words = [
             token.text if token.token_type is TokenType.STRING else token.text.lower()
             for each in inserts
@@ -400,19 +356,10 @@ class TableEnvironment:
             if isinstance(table, CatalogView):
                 found += self._endless(table.query)
                 continue
-            shown = ".".join(self._catalog.full_name(name))
+            shown = str(self._catalog.full_name(name))
             if scan_source(shown, table).source.boundedness() is not Boundedness.BOUNDED:
                 found.append(shown)
         return found
-
-    def _refuse_cycle(self, name: Name, query: str) -> None:
-        for each in tables_of(parse_query(query)):
-            part: Name = tuple(part.name for part in each.parts)
-            found = self._catalog.find(part)
-            if self._catalog.full_name(part[-2:]) == self._catalog.full_name(name):
-                raise UnsupportedError(f"the view {'.'.join(name)} would contain itself")
-            if isinstance(found, CatalogView):
-                self._refuse_cycle(name, found.query)
 
     def _refuse_endless(self, query: str) -> None:
         for name in self._endless(query):
@@ -426,7 +373,3 @@ def _no_end(name: str) -> UnsupportedError:
         hint="insert its rows into a table, or give it an end: "
         "CREATE TABLE ... WITH ('scan.bounded.mode' = 'latest-offset') LIKE " + name,
     )
-
-
-def _names(column: str, names: Sequence[str]) -> TableResult:
-    return TableResult(columns=(column,), rows=[(name,) for name in names])

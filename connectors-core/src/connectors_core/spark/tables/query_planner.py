@@ -8,6 +8,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from connectors_core.catalog.catalog_manager import CatalogManager, FullName
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.spark.pipeline import Pipeline
@@ -16,7 +17,6 @@ from connectors_core.spark.tables.table_frames import scan
 from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
 from connectors_core.spark.tables.text_edits import Edits, span, tables_of
 from connectors_core.table import CatalogView
-from connectors_core.table.memory_catalog import MemoryCatalog
 from connectors_core.table.sql import parse_query
 
 __all__ = ["QueryPlanner"]
@@ -33,11 +33,11 @@ class QueryPlanner:
         pipeline: The pipeline that reads them.
     """
 
-    def __init__(self, spark: SparkSession, catalog: MemoryCatalog, pipeline: Pipeline) -> None:
+    def __init__(self, spark: SparkSession, catalog: CatalogManager, pipeline: Pipeline) -> None:
         self.spark = spark
         self.catalog = catalog
         self.pipeline = pipeline
-        self._views: dict[tuple[str, str], tuple[str, DataFrame]] = {}
+        self._views: dict[FullName, tuple[str, DataFrame]] = {}
         self._temporary: list[str] = []
 
     def frame(self, text: str) -> DataFrame:
@@ -98,7 +98,7 @@ class QueryPlanner:
         full = self.catalog.full_name(name)
         if full not in self._views:
             found = self.catalog.get(name)
-            shown = ".".join(full)
+            shown = str(full)
             if isinstance(found, CatalogView):
                 rows = self.frame(found.query)
                 if found.columns:

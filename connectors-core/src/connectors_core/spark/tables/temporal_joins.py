@@ -93,7 +93,7 @@ class TemporalJoins:
             found = self._planner.catalog.get(name)
         if isinstance(found, CatalogView):
             raise UnsupportedError(f"{'.'.join(name)} is a view, which has no lookup by key")
-        shown = ".".join(self._planner.catalog.full_name(name))
+        shown = str(self._planner.catalog.full_name(name))
         context = DynamicTableContext.of(shown, found)
         table = factory_named(found, shown).create_lookup_source(context)
         self._lookups.append(_Lookup(node, shown, table))

@@ -19,6 +19,7 @@ from connectors_core.table.sql.dialect import MetadataColumnConstraint, TableSql
 from connectors_core.table.sql.errors import SqlError
 from connectors_core.table.sql.statements import (
     AlterTable,
+    CreateCatalog,
     CreateDatabase,
     CreateTable,
     CreateView,
@@ -51,7 +52,7 @@ __all__ = ["parse_query", "parse_script", "parse_statement"]
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _PREFIX: Final = "connector_"
 _QUOTES: Final = ("'", '"')
-_KINDS: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
+_KINDS: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS"})
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -156,13 +157,20 @@ def _parse(text: str, tokens: list[Token]) -> Statement:
         case ["DESCRIBE" | "DESC", *rest]:
             named = [each for each in rest if each not in {"TABLE", "EXTENDED", "FORMATTED"}]
             return Describe(name=_name_at(text, tokens[-len(named) :]))
+        case ["CREATE", "CATALOG", *_]:
+            return _create_catalog(text, tokens)
+        case ["DROP", "CATALOG", "IF", "EXISTS", *_]:
+            return Drop(kind="CATALOG", names=(_name_at(text, tokens[4:]),), if_exists=True)
+        case ["DROP", "CATALOG", *_]:
+            return Drop(kind="CATALOG", names=(_name_at(text, tokens[2:]),))
         case ["CREATE", *_]:
             return _create(text, tokens)
         case ["DROP", *_]:
             return _drop(text, start, end)
+        case ["USE", "CATALOG", _]:
+            return Use(name=_name_at(text, tokens[2:]), is_catalog=True)
         case ["USE", *rest]:
-            skipped = 1 + (rest[:1] == ["CATALOG"] or rest[:1] == ["DATABASE"])
-            return Use(name=_name_at(text, tokens[skipped:]))
+            return Use(name=_name_at(text, tokens[1 + (rest[:1] == ["DATABASE"]) :]))
         case _:
             return _query_or_insert(text, tokens)
 
@@ -298,6 +306,22 @@ def _create(text: str, tokens: list[Token]) -> Statement:
         comment=_comment(tree),
     )
     return CreateTable(name=name, table=table, if_not_exists=exists, like=like_name, query=query)
+
+
+def _create_catalog(text: str, tokens: list[Token]) -> CreateCatalog:
+    """Parse `CREATE CATALOG [IF NOT EXISTS] c [COMMENT 'x'] WITH (...)`."""
+    words = [token.text.upper() for token in tokens]
+    if_not_exists = words[2:5] == ["IF", "NOT", "EXISTS"]
+    at = 5 if if_not_exists else 2
+    name = _name_at(text, tokens[at : at + 1])[0]
+    comment = None
+    if words[at + 1 : at + 2] == ["COMMENT"]:
+        comment, at = tokens[at + 2].text, at + 2
+    if words[at + 1 : at + 3] != ["WITH", "("] or words[-1] != ")":
+        place = tokens[at + 1].start if at + 1 < len(tokens) else len(text)
+        raise SqlError.at(text, place, "the catalog has no options", expected="WITH ('type' = ...)")
+    options = _pairs(text, tokens[at + 3 : -1])
+    return CreateCatalog(name=name, options=options, comment=comment, if_not_exists=if_not_exists)
 
 
 def _as_query(tokens: Sequence[Token]) -> int | None:

@@ -11,6 +11,7 @@ from connectors_core.table.catalog_table import CatalogTable, CatalogView
 
 __all__ = [
     "AlterTable",
+    "CreateCatalog",
     "CreateDatabase",
     "CreateTable",
     "CreateView",
@@ -71,6 +72,23 @@ class CreateView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CreateCatalog:
+    """`CREATE CATALOG`.
+
+    Attributes:
+        name: The catalog.
+        options: Its options.
+        comment: Its comment.
+        if_not_exists: Whether an existing catalog stays.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    comment: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreateDatabase:
     """`CREATE DATABASE`.
 
@@ -85,10 +103,10 @@ class CreateDatabase:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """`DROP TABLE`, `DROP VIEW`, and `DROP DATABASE`.
+    """`DROP TABLE`, `DROP VIEW`, `DROP DATABASE`, and `DROP CATALOG`.
 
     Attributes:
-        kind: TABLE, VIEW, or DATABASE.
+        kind: TABLE, VIEW, DATABASE, or CATALOG.
         names: What to drop.
         if_exists: Whether it may be missing.
         cascade: Whether a database may have tables.
@@ -119,21 +137,23 @@ class AlterTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """`USE`.
+    """`USE` and `USE CATALOG`.
 
     Attributes:
-        name: The catalog and the database, or the database alone.
+        name: The catalog and the database, the database alone, or the catalog.
+        is_catalog: Whether the name is that of a catalog.
     """
 
     name: Name
+    is_catalog: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """`SHOW TABLES`, `SHOW VIEWS`, and `SHOW DATABASES`.
+    """`SHOW TABLES`, `SHOW VIEWS`, `SHOW DATABASES`, and `SHOW CATALOGS`.
 
     Attributes:
-        kind: TABLES, VIEWS, or DATABASES.
+        kind: TABLES, VIEWS, DATABASES, or CATALOGS.
         database: The database, or None for the current one.
     """
 
@@ -253,6 +273,7 @@ class SparkStatement:
 Statement: TypeAlias = (
     CreateTable
     | CreateView
+    | CreateCatalog
     | CreateDatabase
     | Drop
     | AlterTable

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Catalogs: the databases and tables of systems, and where their definitions are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from connectors_core._lazy import lazily
+
+if TYPE_CHECKING:
+    from connectors_core.catalog.catalog import Catalog, CatalogTableStatistics, ObjectPath
+    from connectors_core.catalog.errors import (
+        CatalogAlreadyExistError,
+        CatalogError,
+        CatalogNotExistError,
+        CatalogOperationUnsupportedError,
+        DatabaseAlreadyExistError,
+        DatabaseNotEmptyError,
+        DatabaseNotExistError,
+        TableAlreadyExistError,
+        TableNotExistError,
+    )
+    from connectors_core.catalog.factory import CatalogFactory
+    from connectors_core.catalog.memory_catalog import GenericInMemoryCatalog
+    from connectors_core.catalog.modifications import (
+        CatalogModificationEvent,
+        CatalogModificationListener,
+        Modification,
+        ModificationPhase,
+    )
+    from connectors_core.catalog.store import (
+        CatalogDescriptor,
+        CatalogStore,
+        FileCatalogStore,
+        SqliteCatalogStore,
+    )
+else:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "connectors_core.catalog.catalog": ("Catalog", "CatalogTableStatistics", "ObjectPath"),
+            "connectors_core.catalog.errors": (
+                "CatalogAlreadyExistError",
+                "CatalogError",
+                "CatalogNotExistError",
+                "CatalogOperationUnsupportedError",
+                "DatabaseAlreadyExistError",
+                "DatabaseNotEmptyError",
+                "DatabaseNotExistError",
+                "TableAlreadyExistError",
+                "TableNotExistError",
+            ),
+            "connectors_core.catalog.factory": ("CatalogFactory",),
+            "connectors_core.catalog.memory_catalog": ("GenericInMemoryCatalog",),
+            "connectors_core.catalog.modifications": (
+                "CatalogModificationEvent",
+                "CatalogModificationListener",
+                "Modification",
+                "ModificationPhase",
+            ),
+            "connectors_core.catalog.store": (
+                "CatalogDescriptor",
+                "CatalogStore",
+                "FileCatalogStore",
+                "SqliteCatalogStore",
+            ),
+        },
+    )
+
+__all__ = [
+    "Catalog",
+    "CatalogAlreadyExistError",
+    "CatalogDescriptor",
+    "CatalogError",
+    "CatalogFactory",
+    "CatalogModificationEvent",
+    "CatalogModificationListener",
+    "CatalogNotExistError",
+    "CatalogOperationUnsupportedError",
+    "CatalogStore",
+    "CatalogTableStatistics",
+    "DatabaseAlreadyExistError",
+    "DatabaseNotEmptyError",
+    "DatabaseNotExistError",
+    "FileCatalogStore",
+    "GenericInMemoryCatalog",
+    "Modification",
+    "ModificationPhase",
+    "ObjectPath",
+    "SqliteCatalogStore",
+    "TableAlreadyExistError",
+    "TableNotExistError",
+]

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases and tables of one system (Flink's FLIP-30)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from connectors_core.catalog.errors import CatalogOperationUnsupportedError
+from connectors_core.table.catalog_table import CatalogTable, CatalogView
+
+__all__ = ["Catalog", "CatalogTableStatistics", "ObjectPath"]
+
+
+@dataclass(frozen=True)
+class ObjectPath:
+    """The place of a table or view in a catalog.
+
+    Attributes:
+        database: Its database.
+        name: Its name.
+    """
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogTableStatistics:
+    """The size of a table.
+
+    Attributes:
+        row_count: The number of rows, or None if it is unknown.
+        total_size: The size in bytes, or None if it is unknown.
+    """
+
+    row_count: int | None = None
+    total_size: int | None = None
+
+
+class Catalog(ABC):
+    """The databases, tables, views, partitions, functions, and statistics of one system. Driver.
+
+    A catalog implements what its system has. Everything else raises a
+    `CatalogOperationUnsupportedError`. Names are passed as the user writes them, and a catalog
+    decides whether case matters.
+
+    Args:
+        name: The name of the catalog.
+    """
+
+    default_database = "default"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self) -> None:
+        """Connect to the system.
+
+        Raises:
+            ConnectorError: The system does not respond, or refuses the login.
+        """
+
+    def close(self) -> None:
+        """Release connections."""
+
+    # --- databases ---
+
+    @abstractmethod
+    def list_databases(self) -> Sequence[str]:
+        """Return the names of all databases."""
+
+    def database_exists(self, database: str) -> bool:
+        """Return whether there is a database of this name."""
+        return database in self.list_databases()
+
+    def create_database(self, database: str, *, if_not_exists: bool = False) -> None:
+        """Add a database.
+
+        Raises:
+            DatabaseAlreadyExistError: It exists.
+        """
+        raise self.unsupported("create a database")
+
+    def drop_database(
+        self, database: str, *, if_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Remove a database.
+
+        Raises:
+            DatabaseNotExistError: It does not exist.
+            DatabaseNotEmptyError: It has tables.
+        """
+        raise self.unsupported("drop a database")
+
+    # --- tables and views ---
+
+    @abstractmethod
+    def list_tables(self, database: str) -> Sequence[str]:
+        """Return the names of all tables and views of a database.
+
+        Raises:
+            DatabaseNotExistError: The database does not exist.
+        """
+
+    @abstractmethod
+    def get_table(self, path: ObjectPath) -> CatalogTable | CatalogView:
+        """Return the definition of a table or view.
+
+        Raises:
+            TableNotExistError: There is none.
+        """
+
+    @abstractmethod
+    def table_exists(self, path: ObjectPath) -> bool:
+        """Return whether there is a table or view."""
+
+    def create_table(
+        self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
+    ) -> None:
+        """Add a table or view.
+
+        Raises:
+            DatabaseNotExistError: The database does not exist.
+            TableAlreadyExistError: One of this name exists.
+        """
+        kind = "view" if isinstance(table, CatalogView) else "table"
+        raise self.unsupported(f"create a {kind}")
+
+    def alter_table(self, path: ObjectPath, table: CatalogTable | CatalogView) -> None:
+        """Replace the definition of a table or view.
+
+        Raises:
+            TableNotExistError: There is none.
+        """
+        raise self.unsupported("alter a table")
+
+    def rename_table(self, path: ObjectPath, name: str) -> None:
+        """Give a table or view another name in its database.
+
+        Raises:
+            TableNotExistError: There is none.
+            TableAlreadyExistError: The name is taken.
+        """
+        raise self.unsupported("rename a table")
+
+    def drop_table(self, path: ObjectPath) -> None:
+        """Remove a table or view.
+
+        Raises:
+            TableNotExistError: There is none.
+        """
+        raise self.unsupported("drop a table")
+
+    # --- partitions, functions, and statistics ---
+
+    def list_partitions(self, path: ObjectPath) -> Sequence[Mapping[str, str]]:
+        """Return the values of the partition columns of each partition."""
+        raise self.unsupported("list partitions")
+
+    def create_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
+        """Add an empty partition."""
+        raise self.unsupported("create a partition")
+
+    def drop_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
+        """Remove a partition with its data."""
+        raise self.unsupported("drop a partition")
+
+    def list_functions(self, database: str) -> Sequence[str]:
+        """Return the names of the functions of a database."""
+        raise self.unsupported("list functions")
+
+    def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:
+        """Return the size of a table."""
+        raise self.unsupported("count rows")
+
+    def unsupported(self, operation: str) -> CatalogOperationUnsupportedError:
+        """Return the error for an operation that the system lacks."""
+        return CatalogOperationUnsupportedError(self.name, operation)

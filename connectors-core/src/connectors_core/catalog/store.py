@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the definitions of catalogs survive a restart (Flink's FLIP-295)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import orjson
+
+from connectors_core.catalog.errors import CatalogAlreadyExistError, CatalogNotExistError
+from connectors_core.engine.state import StateStore, decode_document, encode_document
+from connectors_core.errors import StateVersionError
+
+__all__ = ["CatalogDescriptor", "CatalogStore", "FileCatalogStore", "SqliteCatalogStore"]
+
+_KIND: Final = "catalog"
+_LAYOUT: Final = 1
+_SUFFIX: Final = ".json"
+_WAIT_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class CatalogDescriptor:
+    """The definition of a catalog.
+
+    Attributes:
+        name: Its name.
+        options: Its options. Secrets are references such as `${env:PASSWORD}`.
+        comment: Its comment.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    comment: str | None = None
+
+
+class CatalogStore(ABC):
+    """Keeps the definitions of catalogs. Driver; several processes can use one location."""
+
+    @abstractmethod
+    def store_catalog(self, descriptor: CatalogDescriptor) -> None:
+        """Add a catalog. Of several concurrent additions of a name, one succeeds.
+
+        Raises:
+            CatalogAlreadyExistError: There is one of this name.
+        """
+
+    @abstractmethod
+    def remove_catalog(self, name: str) -> None:
+        """Remove a catalog.
+
+        Raises:
+            CatalogNotExistError: There is none.
+        """
+
+    @abstractmethod
+    def get_catalog(self, name: str) -> CatalogDescriptor | None:
+        """Return a catalog, or None if there is none."""
+
+    @abstractmethod
+    def list_catalogs(self) -> list[str]:
+        """Return the names of all catalogs, in order."""
+
+
+class FileCatalogStore(CatalogStore):
+    """A file for each catalog, in a folder of a file system that creates files exclusively.
+
+    Args:
+        path: The folder, a path or a URL for fsspec.
+        storage_options: Options for its file system.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._files = StateStore(os.fspath(path), storage_options)
+
+    def store_catalog(self, descriptor: CatalogDescriptor) -> None:
+        """See `CatalogStore`."""
+        data = encode_document(_KIND, _payload(descriptor))
+        if not self._files.create(_file(descriptor.name), data):
+            raise _exists(descriptor.name)
+
+    def remove_catalog(self, name: str) -> None:
+        """See `CatalogStore`."""
+        if not self._files.exists(_file(name)):
+            raise _missing(name)
+        self._files.delete(_file(name))
+
+    def get_catalog(self, name: str) -> CatalogDescriptor | None:
+        """See `CatalogStore`."""
+        data = self._files.read_or_none(_file(name))
+        if data is None:
+            return None
+        return _descriptor(decode_document(_KIND, data, path=_file(name)))
+
+    def list_catalogs(self) -> list[str]:
+        """See `CatalogStore`."""
+        files = [each for each in self._files.list() if each.endswith(_SUFFIX)]
+        return sorted(unquote(each.removesuffix(_SUFFIX)) for each in files)
+
+
+class SqliteCatalogStore(CatalogStore):
+    """A table of an SQLite database.
+
+    Args:
+        path: The file of the database.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+
+    def store_catalog(self, descriptor: CatalogDescriptor) -> None:
+        """See `CatalogStore`."""
+        document = orjson.dumps(_payload(descriptor)).decode()
+        try:
+            with self._database() as database:
+                database.execute(
+                    "INSERT INTO connectors_catalogs VALUES (?, ?)", [descriptor.name, document]
+                )
+        except sqlite3.IntegrityError as error:
+            raise _exists(descriptor.name) from error
+
+    def remove_catalog(self, name: str) -> None:
+        """See `CatalogStore`."""
+        with self._database() as database:
+            done = database.execute("DELETE FROM connectors_catalogs WHERE name = ?", [name])
+            if not done.rowcount:
+                raise _missing(name)
+
+    def get_catalog(self, name: str) -> CatalogDescriptor | None:
+        """See `CatalogStore`."""
+        with self._database() as database:
+            query = "SELECT document FROM connectors_catalogs WHERE name = ?"
+            found = database.execute(query, [name]).fetchone()
+        return None if found is None else _descriptor(orjson.loads(found[0]))
+
+    def list_catalogs(self) -> list[str]:
+        """See `CatalogStore`."""
+        with self._database() as database:
+            found = database.execute("SELECT name FROM connectors_catalogs ORDER BY name")
+            return [name for (name,) in found]
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """Open the database in a transaction, which waits for those of other processes."""
+        with closing(sqlite3.connect(self._path, timeout=_WAIT_SECONDS)) as database, database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS connectors_catalogs "
+                "(name TEXT PRIMARY KEY, document TEXT NOT NULL)"
+            )
+            yield database
+
+
+def _payload(descriptor: CatalogDescriptor) -> dict[str, Any]:
+    return {
+        "layout": _LAYOUT,
+        "name": descriptor.name,
+        "options": dict(descriptor.options),
+        "comment": descriptor.comment,
+    }
+
+
+def _descriptor(payload: Mapping[str, Any]) -> CatalogDescriptor:
+    if payload.get("layout") != _LAYOUT:
+        raise StateVersionError(
+            "the catalog is stored in another layout",
+            expected=f"layout {_LAYOUT}",
+            found=payload.get("layout"),
+        )
+    return CatalogDescriptor(payload["name"], payload["options"], payload["comment"])
+
+
+def _file(name: str) -> str:
+    return quote(name, safe="") + _SUFFIX
+
+
+def _exists(name: str) -> CatalogAlreadyExistError:
+    return CatalogAlreadyExistError(f"the catalog {name} exists", hint="use IF NOT EXISTS")
+
+
+def _missing(name: str) -> CatalogNotExistError:
+    return CatalogNotExistError(f"there is no catalog {name}")

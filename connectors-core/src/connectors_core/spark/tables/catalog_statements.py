@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements that define and show tables, databases, and catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame
+
+from connectors_core.catalog import CatalogDescriptor
+from connectors_core.catalog.catalog_manager import CatalogManager
+from connectors_core.errors import UnsupportedError
+from connectors_core.spark.tables.definitions import create_statement, described
+from connectors_core.spark.tables.results import TableResult
+from connectors_core.spark.tables.text_edits import tables_of
+from connectors_core.table import CatalogView, DynamicTableContext
+from connectors_core.table.factory import factory_named
+from connectors_core.table.sql import parse_query
+from connectors_core.table.sql import statements as sql
+from connectors_core.table.sql.statements import Name, Statement
+
+__all__ = ["DONE", "define"]
+
+DONE = TableResult(columns=("result",), rows=(("OK",),))
+"""The result of a statement that shows nothing."""
+
+
+def define(
+    catalog: CatalogManager, statement: Statement, rows_of: Callable[[Name], DataFrame]
+) -> TableResult:
+    """Run a statement that changes or shows definitions.
+
+    Args:
+        catalog: The catalogs.
+        statement: The statement.
+        rows_of: Returns the rows of a table or view by its name.
+    """
+    match statement:
+        case sql.CreateView():
+            _refuse_cycle(catalog, statement.name, statement.view.query)
+            catalog.put(
+                statement.name,
+                statement.view,
+                if_not_exists=statement.if_not_exists,
+                replace=statement.replace,
+            )
+        case sql.CreateCatalog():
+            catalog.create_catalog(
+                CatalogDescriptor(statement.name, statement.options, statement.comment),
+                if_not_exists=statement.if_not_exists,
+            )
+        case sql.CreateDatabase():
+            catalog.create_database(statement.name, if_not_exists=statement.if_not_exists)
+        case sql.Drop(kind="CATALOG"):
+            for (single,) in statement.names:
+                catalog.drop_catalog(single, if_exists=statement.if_exists)
+        case sql.Drop(kind="DATABASE"):
+            for name in statement.names:
+                catalog.drop_database(
+                    name, if_exists=statement.if_exists, cascade=statement.cascade
+                )
+        case sql.Drop():
+            for name in statement.names:
+                catalog.drop(name, view=statement.kind == "VIEW", if_exists=statement.if_exists)
+        case sql.AlterTable():
+            _alter(catalog, statement)
+        case sql.Use(is_catalog=True):
+            catalog.use_catalog(statement.name[0])
+        case sql.Use():
+            catalog.use(statement.name)
+        case sql.Show(kind="CATALOGS"):
+            return _names("catalog", catalog.catalogs())
+        case sql.Show(kind="DATABASES"):
+            return _names("database", catalog.databases())
+        case sql.Show():
+            names = catalog.names(statement.database)
+            database = statement.database or (
+                catalog.current_catalog,
+                catalog.current_database,
+            )
+            views = statement.kind == "VIEWS"
+            shown = [
+                name
+                for name in names
+                if not views or isinstance(catalog.get((*database, name)), CatalogView)
+            ]
+            return _names("table", shown)
+        case sql.ShowCreate():
+            full = catalog.full_name(statement.name)
+            text = create_statement(full, catalog.get(statement.name))
+            return TableResult(columns=("statement",), rows=((text,),))
+        case sql.Describe():
+            found = catalog.get(statement.name)
+            if isinstance(found, CatalogView):
+                frame = rows_of(statement.name)
+                fields = [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
+                return TableResult(columns=("name", "type"), rows=fields)
+            return described(found)
+    return DONE
+
+
+def _alter(catalog: CatalogManager, statement: sql.AlterTable) -> None:
+    if statement.new_name is not None:
+        catalog.rename(statement.name, statement.new_name)
+        return
+    table = catalog.get(statement.name)
+    if isinstance(table, CatalogView):
+        raise UnsupportedError(f"{'.'.join(statement.name)} is a view, not a table")
+    options = {k: v for k, v in table.options.items() if k not in statement.reset_options}
+    changed = table.copy({**options, **statement.set_options})
+    name = str(catalog.full_name(statement.name))
+    factory_named(changed, name).validate(DynamicTableContext.of(name, changed))
+    catalog.alter(statement.name, changed)
+
+
+def _refuse_cycle(catalog: CatalogManager, name: Name, query: str) -> None:
+    for each in tables_of(parse_query(query)):
+        part: Name = tuple(part.name for part in each.parts)
+        found = catalog.find(part)
+        if catalog.full_name(part) == catalog.full_name(name):
+            raise UnsupportedError(f"the view {'.'.join(name)} would contain itself")
+        if isinstance(found, CatalogView):
+            _refuse_cycle(catalog, name, found.query)
+
+
+def _names(column: str, names: Sequence[str]) -> TableResult:
+    return TableResult(columns=(column,), rows=[(name,) for name in names])

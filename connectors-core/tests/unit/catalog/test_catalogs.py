@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests catalogs in memory, their names, their listeners, and the stores of their definitions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connectors_core.catalog import (
+    Catalog,
+    CatalogAlreadyExistError,
+    CatalogDescriptor,
+    CatalogError,
+    CatalogModificationListener,
+    CatalogNotExistError,
+    CatalogOperationUnsupportedError,
+    CatalogStore,
+    DatabaseAlreadyExistError,
+    DatabaseNotEmptyError,
+    DatabaseNotExistError,
+    FileCatalogStore,
+    GenericInMemoryCatalog,
+    ObjectPath,
+    SqliteCatalogStore,
+    TableAlreadyExistError,
+    TableNotExistError,
+)
+from connectors_core.catalog.catalog_manager import CatalogManager
+from connectors_core.errors import InvalidOptionError, StateVersionError, UnsupportedError
+from connectors_core.table import CatalogTable, CatalogView, TableSchema
+
+TABLE = CatalogTable(schema=TableSchema(), options={"connector": "x", "password": "canary-1"})
+VIEW = CatalogView(query="SELECT 1")
+
+
+class Told(CatalogModificationListener):
+    def __init__(self):
+        self.events = []
+
+    def on_event(self, event):
+        self.events.append(f"{event.phase} {event.modification} {event.database}.{event.name}")
+
+
+class Failing(CatalogModificationListener):
+    def on_event(self, event):
+        raise RuntimeError("the backend is away")
+
+
+def test_names_are_found_in_any_case_and_relative_to_the_current_database():
+    manager = CatalogManager()
+    manager.create_database(("Shop",))
+    manager.put(("shop", "Orders"), TABLE)
+    assert manager.find(("orders",)) is None
+    manager.use(("SHOP",))
+    for name in (("ORDERS",), ("Shop", "orders"), ("default_catalog", "shop", "orders")):
+        assert manager.get(name) is TABLE
+        assert str(manager.full_name(name)) == "shop.orders"
+    assert manager.find(("other", "shop", "orders")) is None
+    assert manager.names() == ["orders"]
+
+
+def test_each_wrong_change_has_its_error():
+    manager = CatalogManager()
+    manager.put(("t",), TABLE)
+    assert not manager.put(("t",), VIEW, if_not_exists=True)
+    for error, act in (
+        (TableAlreadyExistError, lambda: manager.put(("T",), TABLE)),
+        (TableNotExistError, lambda: manager.get(("u",))),
+        (TableNotExistError, lambda: manager.drop(("t",), view=True)),
+        (DatabaseAlreadyExistError, lambda: manager.create_database(("default",))),
+        (DatabaseNotExistError, lambda: manager.put(("a", "t"), TABLE)),
+        (DatabaseNotExistError, lambda: manager.use(("a",))),
+        (CatalogNotExistError, lambda: manager.get(("a", "b", "c"))),
+        (CatalogError, lambda: manager.drop_database(("default",))),
+        (CatalogError, lambda: manager.drop_catalog("default_catalog")),
+        (CatalogError, lambda: manager.get(("a", "b", "c", "d"))),
+    ):
+        with pytest.raises(error):
+            act()
+    manager.create_database(("d",))
+    manager.put(("d", "t"), VIEW)
+    with pytest.raises(DatabaseNotEmptyError):
+        manager.drop_database(("d",))
+    with pytest.raises(CatalogError, match="cannot move"):
+        manager.rename(("d", "t"), ("default", "u"))
+    manager.rename(("d", "t"), ("u",))
+    manager.use(("d",))
+    manager.drop_database(("d",), cascade=True)
+    assert (manager.current_database, manager.databases()) == ("default", ["default"])
+
+
+def test_listeners_learn_of_changes_before_and_after_and_cannot_stop_them(caplog):
+    told = Told()
+    manager = CatalogManager(listeners=[Failing(), told])
+    manager.put(("t",), TABLE)
+    manager.rename(("t",), ("u",))
+    with pytest.raises(TableNotExistError):
+        manager.alter(("t",), TABLE)
+    manager.drop(("u",), view=False)
+    manager.drop(("u",), view=False, if_exists=True)
+    assert told.events == [
+        "before create table default.t",
+        "after create table default.t",
+        "before alter table default.t",
+        "after alter table default.t",
+        "before alter table default.t",
+        "failed alter table default.t",
+        "before drop table default.u",
+        "after drop table default.u",
+    ]
+    assert "the backend is away" in caplog.text
+    assert "canary-1" not in caplog.text + repr(TABLE)
+
+
+def test_what_a_system_lacks_raises_one_typed_error():
+    class Empty(Catalog):
+        def list_databases(self):
+            return ["default"]
+
+        def list_tables(self, database):
+            return []
+
+        def get_table(self, path):
+            raise TableNotExistError(f"there is no table {path}")
+
+        def table_exists(self, path):
+            return False
+
+    catalog, path = Empty("empty"), ObjectPath("default", "t")
+    for act in (
+        lambda: catalog.create_database("d"),
+        lambda: catalog.drop_database("d"),
+        lambda: catalog.create_table(path, TABLE),
+        lambda: catalog.create_table(path, VIEW),
+        lambda: catalog.alter_table(path, TABLE),
+        lambda: catalog.rename_table(path, "u"),
+        lambda: catalog.drop_table(path),
+        lambda: catalog.list_partitions(path),
+        lambda: catalog.create_partition(path, {}),
+        lambda: catalog.drop_partition(path, {}),
+        lambda: catalog.list_functions("default"),
+        lambda: catalog.get_table_statistics(path),
+    ):
+        with pytest.raises(CatalogOperationUnsupportedError, match="the catalog empty cannot") as e:
+            act()
+        assert isinstance(e.value, UnsupportedError)
+        assert isinstance(e.value, CatalogError)
+
+
+# --- Stores ---
+
+
+@pytest.fixture(params=["file", "sqlite"])
+def new_store(request, tmp_path):
+    def new() -> CatalogStore:
+        if request.param == "file":
+            return FileCatalogStore(tmp_path / "catalogs")
+        return SqliteCatalogStore(tmp_path / "catalogs.db")
+
+    return new
+
+
+def test_definitions_survive_in_any_name(new_store):
+    first = CatalogDescriptor("a/b ü.json", {"type": "x", "k": "${env:K}"}, "shared")
+    new_store().store_catalog(first)
+    new_store().store_catalog(CatalogDescriptor("b"))
+    assert new_store().get_catalog("a/b ü.json") == first
+    assert new_store().list_catalogs() == ["a/b ü.json", "b"]
+    with pytest.raises(CatalogAlreadyExistError):
+        new_store().store_catalog(CatalogDescriptor("b", {"type": "other"}))
+    assert new_store().get_catalog("b") == CatalogDescriptor("b")
+    new_store().remove_catalog("b")
+    with pytest.raises(CatalogNotExistError):
+        new_store().remove_catalog("b")
+    assert new_store().get_catalog("b") is None
+
+
+WRITER = """
+import sys
+from connectors_core.catalog import *
+kind, path, own = sys.argv[1:]
+store = (FileCatalogStore if kind == "file" else SqliteCatalogStore)(path)
+won = 0
+for number in range(40):
+    try:
+        store.store_catalog(CatalogDescriptor(f"c{number:02}", {"writer": own}))
+        won += 1
+    except CatalogAlreadyExistError:
+        pass
+print(won)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_of_two_concurrent_writers_one_wins_each_name(kind, tmp_path):
+    path = str(tmp_path / "store")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, kind, path, own],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        for own in ("a", "b")
+    ]
+    won = {}
+    for own, each in zip("ab", writers, strict=True):
+        out, _ = each.communicate(timeout=60)
+        assert each.returncode == 0
+        won[own] = int(out)
+    store = FileCatalogStore(path) if kind == "file" else SqliteCatalogStore(path)
+    found = [store.get_catalog(name).options["writer"] for name in store.list_catalogs()]
+    assert len(found) == 40
+    assert {own: found.count(own) for own in "ab"} == won
+
+
+def test_a_layout_of_a_newer_release_is_refused(tmp_path):
+    store = SqliteCatalogStore(tmp_path / "catalogs.db")
+    store.store_catalog(CatalogDescriptor("a"))
+    with store._database() as database:
+        database.execute("UPDATE connectors_catalogs SET document = '{\"layout\": 2}'")
+    with pytest.raises(StateVersionError):
+        store.get_catalog("a")
+
+
+def test_a_stored_catalog_is_opened_at_its_first_use(tmp_path: Path):
+    store = FileCatalogStore(tmp_path)
+    CatalogManager(store).create_catalog(CatalogDescriptor("mem", {"type": "generic_in_memory"}))
+    manager = CatalogManager(store)
+    assert manager.catalogs() == ["default_catalog", "mem"]
+    manager.use_catalog("mem")
+    manager.put(("t",), TABLE)
+    assert str(manager.full_name(("t",))) == "mem.default.t"
+    with pytest.raises(CatalogError, match="in use"):
+        manager.drop_catalog("mem")
+    manager.use_catalog("default_catalog")
+    manager.drop_catalog("mem")
+    manager.drop_catalog("mem", if_exists=True)
+    assert CatalogManager(store).catalogs() == ["default_catalog"]
+    manager.register(GenericInMemoryCatalog("own"))
+    with pytest.raises(CatalogAlreadyExistError):
+        manager.register(GenericInMemoryCatalog("own"))
+    with pytest.raises(InvalidOptionError, match="unknown type"):
+        manager.create_catalog(CatalogDescriptor("x", {"type": "generic"}))
