@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:
-    (code,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    code, *_ = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     return str(code)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connectors_core import ConfigurationError, TableEnvironment, UnsupportedError
+from connectors_core.catalog import CatalogOperationUnsupportedError, FileCatalogStore
 from connectors_core.table import SqlError
 
 FLIGHTS = """
@@ -235,11 +237,53 @@ def test_definitions_can_be_shown_changed_and_used_again(tables: Tables) -> None
 
 def test_secrets_are_not_shown(tables: Tables) -> None:
     password = "canary-77"  # pragma: allowlist secret
-    tables.env.execute_sql(
+    tables.env.execute_script(
         "CREATE TABLE secret (id BIGINT) WITH ('connector' = 'elasticsearch', 'index' = 'a', "
-        f"'hosts' = 'http://127.0.0.1:1', 'username' = 'u', 'password' = '{password}')"
+        f"'hosts' = 'http://127.0.0.1:1', 'username' = 'u', 'password' = '{password}');"
+        "CREATE TABLE stored WITH ('connector' = 'filesystem', 'path' = 's3://a/b', "
+        f"'storage-options.any' = '{password}', 'storage-options.secret' = '${{env:S3_SECRET}}')"
     )
-    assert password not in str(tables.rows("SHOW CREATE TABLE secret"))
+    shown = str([tables.rows(f"SHOW CREATE TABLE {name}") for name in ("secret", "stored")])
+    assert password not in shown
+    assert "${env:S3_SECRET}" in shown
+
+
+def test_tables_of_catalogs_need_no_columns(
+    tables: Tables, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A later environment finds the stored catalogs again."""
+    (tmp_path / "lake" / "shop" / "flights").mkdir(parents=True)
+    shutil.copy(tmp_path / "in" / "1.csv", tmp_path / "lake" / "shop" / "flights" / "1.csv")
+    store = FileCatalogStore(tmp_path / "catalogs")
+    properties = {"id": {"type": "long"}, "carrier": {"type": "keyword"}}
+    with ElasticsearchServer() as server:
+        for name in ("flights", "flights-2024.01", ".hidden"):
+            server.request("PUT", f"/{name}", {"mappings": {"properties": properties}})
+
+        def new() -> TableEnvironment:
+            return TableEnvironment(spark, checkpoint_location=tmp_path / "c", catalog_store=store)
+
+        new().execute_script(
+            f"""
+            CREATE CATALOG es WITH ('type' = 'elasticsearch', 'hosts' = '{server.url}');
+            CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path}/lake');
+            INSERT INTO es.default.flights SELECT id, carrier FROM lake.shop.flights;
+            """
+        )
+        server.request("POST", "/_refresh")
+        later = new()
+        assert later.execute_sql("SHOW CATALOGS").collect() == [
+            ("default_catalog",),
+            ("es",),
+            ("lake",),
+        ]
+        later.execute_sql("USE CATALOG es")
+        assert later.execute_sql("SHOW TABLES").collect() == [("flights",), ("flights-2024.01",)]
+        found = later.execute_sql("SELECT carrier, id FROM flights ORDER BY id").collect()
+        assert found == [("AA", 1), ("UA", 2), ("AA", 3)]
+        assert later.from_path("es.default.`flights-2024.01`").count() == 0
+        with pytest.raises(CatalogOperationUnsupportedError, match="es cannot drop a table"):
+            later.execute_sql("DROP TABLE flights")
 
 
 def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:

@@ -34,9 +34,9 @@ class ElasticsearchTableFactory(DynamicTableFactory):
 
     identifier = "elasticsearch"
 
-    def secret_keys(self) -> frozenset[str]:
+    def is_secret(self, key: str) -> bool:
         """See `DynamicTableFactory`."""
-        return frozenset().union(*(each.OPTIONS.secret_keys for each in _PARTS))
+        return any(each.OPTIONS.is_secret(key) for each in _PARTS)
 
     def validate(self, context: DynamicTableContext) -> None:
         """See `DynamicTableFactory`."""

@@ -46,9 +46,9 @@ class KafkaTableFactory(DynamicTableFactory):
 
     identifier = "kafka"
 
-    def secret_keys(self) -> frozenset[str]:
+    def is_secret(self, key: str) -> bool:
         """See `DynamicTableFactory`."""
-        return frozenset().union(*(each.OPTIONS.secret_keys for each in _PARTS))
+        return any(each.OPTIONS.is_secret(key) for each in _PARTS)
 
     def validate(self, context: DynamicTableContext) -> None:
         """See `DynamicTableFactory`."""

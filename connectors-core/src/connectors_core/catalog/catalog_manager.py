@@ -343,9 +343,9 @@ def _opened(descriptor: CatalogDescriptor) -> Catalog:
 
 
 def _refuse_clear_secrets(descriptor: CatalogDescriptor) -> None:
-    secret = catalog_factory(descriptor.name, descriptor.options).secret_keys()
+    factory = catalog_factory(descriptor.name, descriptor.options)
     for key, value in descriptor.options.items():
-        if key.lower() in secret and not is_reference(value):
+        if factory.is_secret(key) and not is_reference(value):
             raise InvalidOptionError(
                 f"the secret of the catalog {descriptor.name} would be stored in clear text",
                 expected="a reference, such as ${env:PASSWORD} or ${file:/run/secrets/password}",

@@ -32,9 +32,9 @@ class CatalogFactory(ABC):
 
     identifier: ClassVar[str]
 
-    def secret_keys(self) -> frozenset[str]:
-        """Return the keys of options with secrets."""
-        return frozenset()
+    def is_secret(self, key: str) -> bool:
+        """Return whether an option has a secret."""
+        return False
 
     @abstractmethod
     def create_catalog(self, name: str, options: Mapping[str, str]) -> Catalog:

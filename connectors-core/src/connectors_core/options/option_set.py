@@ -75,6 +75,11 @@ class OptionSet:
         """Keys with masked values."""
         return frozenset(option.key for option in self if option.secret)
 
+    def is_secret(self, key: str) -> bool:
+        """Return whether a key is that of an option with a secret, or begins with its prefix."""
+        found = self._find(key)
+        return found is not None and found[0].secret
+
     def extended(self, *options: Option[Any], scope: str | None = None) -> OptionSet:
         """Return a new set with more options after these."""
         return OptionSet(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from typing import ClassVar, Final
@@ -40,8 +40,7 @@ class DynamicTableContext:
     Attributes:
         name: The full name of the table.
         table: Its definition.
-        options: Its options, with the values of references, without the one that names the
-            connector.
+        options: Its options, without the one that names the connector.
     """
 
     name: str
@@ -49,10 +48,16 @@ class DynamicTableContext:
     options: Mapping[str, str] = field(repr=False)
 
     @staticmethod
-    def of(name: str, table: CatalogTable) -> DynamicTableContext:
-        """Return the context of a table."""
+    def declared(name: str, table: CatalogTable) -> DynamicTableContext:
+        """Return the context of a table that is not used yet, with references as values."""
         options = {key: value for key, value in table.options.items() if key != CONNECTOR}
-        return DynamicTableContext(name=name, table=table, options=resolved(options))
+        return DynamicTableContext(name=name, table=table, options=options)
+
+    @staticmethod
+    def of(name: str, table: CatalogTable) -> DynamicTableContext:
+        """Return the context of a table, with the values of references."""
+        found = DynamicTableContext.declared(name, table)
+        return replace(found, options=resolved(found.options))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +101,8 @@ class DynamicTableFactory(ABC):
     identifier: ClassVar[str]
 
     @abstractmethod
-    def secret_keys(self) -> frozenset[str]:
-        """Return the keys of options with secrets."""
+    def is_secret(self, key: str) -> bool:
+        """Return whether an option has a secret."""
 
     @abstractmethod
     def validate(self, context: DynamicTableContext) -> None:

@@ -109,7 +109,7 @@ def _alter(catalog: CatalogManager, statement: sql.AlterTable) -> None:
     options = {k: v for k, v in table.options.items() if k not in statement.reset_options}
     changed = table.copy({**options, **statement.set_options})
     name = str(catalog.full_name(statement.name))
-    factory_named(changed, name).validate(DynamicTableContext.of(name, changed))
+    factory_named(changed, name).validate(DynamicTableContext.declared(name, changed))
     catalog.alter(statement.name, changed)
 
 

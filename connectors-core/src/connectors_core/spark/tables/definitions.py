@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from connectors_core.catalog.catalog_manager import FullName
-from connectors_core.secrets import mask_text
+from connectors_core.secrets import masked
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.results import TableResult
 from connectors_core.table import (
@@ -15,6 +15,7 @@ from connectors_core.table import (
     WatermarkSpec,
 )
 from connectors_core.table.factory import factory_named
+from connectors_core.table.references import is_reference
 from connectors_core.table.table_schema import Column
 
 __all__ = ["create_statement", "described"]
@@ -44,12 +45,11 @@ def create_statement(name: FullName, table: CatalogTable | CatalogView) -> str:
 
 
 def shown_options(name: str, table: CatalogTable) -> dict[str, str]:
-    """Return the options of a table with masked secrets."""
-    secret = factory_named(table, name).secret_keys()
-    return {
-        key: "******" if key.lower() in secret else mask_text(value)
-        for key, value in table.options.items()
-    }
+    """Return the options of a table with masked secrets; references are none."""
+    factory = factory_named(table, name)
+    references = {key: value for key, value in table.options.items() if is_reference(value)}
+    secret = [key for key in table.options if factory.is_secret(key)]
+    return masked(table.options, secret) | references
 
 
 def described(table: CatalogTable) -> TableResult:

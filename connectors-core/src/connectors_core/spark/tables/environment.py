@@ -219,7 +219,7 @@ class TableEnvironment:
                 comment=table.comment,
             )
         name = str(self._catalog.full_name(statement.name))
-        factory_named(table, name).validate(DynamicTableContext.of(name, table))
+        factory_named(table, name).validate(DynamicTableContext.declared(name, table))
         created = self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
         if statement.query is None or not created:
             return DONE

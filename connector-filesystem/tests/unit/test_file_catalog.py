@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests a folder as a catalog, on a local disk and on a file system of fsspec."""
+
+from __future__ import annotations
+
+import uuid
+
+import fsspec
+import pytest
+
+from connector_filesystem.catalog import FileCatalog, FileCatalogFactory
+from connectors_core.catalog import (
+    CatalogOperationUnsupportedError,
+    CatalogTableStatistics,
+    DatabaseAlreadyExistError,
+    DatabaseNotEmptyError,
+    DatabaseNotExistError,
+    ObjectPath,
+    TableNotExistError,
+)
+from connectors_core.errors import InvalidOptionError, MissingOptionError
+
+TRIPS = ObjectPath("shop", "trips")
+
+
+@pytest.fixture(params=["file", "memory"])
+def root(request, tmp_path):
+    return str(tmp_path) if request.param == "file" else f"memory://{uuid.uuid4().hex}"
+
+
+def put(root, *paths, data=b"x"):
+    for path in paths:
+        with fsspec.open(f"{root}/{path}", "wb", auto_mkdir=True) as file:
+            file.write(data)
+
+
+@pytest.fixture
+def catalog(root):
+    put(
+        root,
+        "shop/trips/day=2024-01-01/kind=a%2Fb/1.csv.gz",
+        "shop/trips/day=2024-01-02/kind=__HIVE_DEFAULT_PARTITION__/2.csv.gz",
+        "shop/trips/_staging/3.parquet",
+        "shop/sums/1.parquet",
+        "shop/notes/readme.txt",
+        "shop/.hidden/1.csv",
+        "default/t/1.jsonl",
+    )
+    found = FileCatalogFactory().create_catalog("files", {"path": root, "batch-size": "7"})
+    found.open()
+    return found
+
+
+def test_folders_with_files_of_a_known_format_are_tables(catalog, root):
+    assert catalog.list_databases() == ["default", "shop"]
+    assert catalog.list_tables("shop") == ["sums", "trips"]
+    assert not catalog.table_exists(ObjectPath("shop", "notes"))
+    table = catalog.get_table(TRIPS)
+    assert table.partition_keys == ("day", "kind")
+    assert table.options["path"].endswith("/shop/trips")
+    rest = {key: value for key, value in table.options.items() if key != "path"}
+    assert rest == {"connector": "filesystem", "format": "csv", "batch-size": "7"}
+    for missing in (ObjectPath("shop", "notes"), ObjectPath("none", "trips")):
+        with pytest.raises(TableNotExistError):
+            catalog.get_table(missing)
+    with pytest.raises(DatabaseNotExistError):
+        catalog.list_tables("none")
+
+
+def test_partitions_are_discovered_added_and_removed(catalog):
+    first = {"day": "2024-01-01", "kind": "a/b"}
+    assert catalog.list_partitions(TRIPS) == [first, {"day": "2024-01-02", "kind": ""}]
+    catalog.drop_partition(TRIPS, first)
+    catalog.create_partition(TRIPS, {"kind": "c=d", "day": "2024-01-03"})
+    assert {"day": "2024-01-03", "kind": "c=d"} in catalog.list_partitions(TRIPS)
+    assert first not in catalog.list_partitions(TRIPS)
+    with pytest.raises(InvalidOptionError, match="does not fit"):
+        catalog.create_partition(TRIPS, {"day": "2024-01-03"})
+    assert catalog.list_partitions(ObjectPath("shop", "sums")) == [{}]
+
+
+def test_databases_are_folders(catalog):
+    catalog.create_database("new")
+    catalog.create_database("new", if_not_exists=True)
+    with pytest.raises(DatabaseAlreadyExistError):
+        catalog.create_database("new")
+    with pytest.raises(DatabaseNotEmptyError):
+        catalog.drop_database("shop", cascade=True)
+    catalog.drop_database("new")
+    catalog.drop_database("new", if_exists=True)
+    with pytest.raises(DatabaseNotExistError):
+        catalog.drop_database("new")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../../etc"])
+def test_a_name_never_leaves_the_folder(catalog, name):
+    for act in (
+        lambda: catalog.table_exists(ObjectPath("shop", name)),
+        lambda: catalog.table_exists(ObjectPath(name, "trips")),
+        lambda: catalog.create_database(name),
+    ):
+        with pytest.raises(InvalidOptionError, match="not the name of a folder"):
+            act()
+
+
+def test_the_size_is_that_of_all_files(catalog):
+    assert catalog.get_table_statistics(TRIPS) == CatalogTableStatistics(total_size=2)
+    with pytest.raises(CatalogOperationUnsupportedError):
+        catalog.drop_table(TRIPS)
+
+
+def test_a_catalog_needs_a_folder(root):
+    with pytest.raises(MissingOptionError):
+        FileCatalog("files", {})
+    assert FileCatalogFactory().is_secret("storage-options.key")
+    assert FileCatalog("files", {"path": f"{root}/none"}).list_databases() == ["default"]
