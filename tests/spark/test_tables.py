@@ -154,11 +154,76 @@ def test_a_lookup_join_finds_rows_by_key(tables: Tables) -> None:
         (3, "American", "AA"): 2,
         (4, None, None): 1,
     }
-    with pytest.raises(UnsupportedError, match="needs equal columns"):
-        tables.env.execute_sql(
-            "INSERT INTO named (id) SELECT f.id FROM flights AS f JOIN carriers "
-            "FOR SYSTEM_TIME AS OF f.now AS c ON f.carrier > c.code"
-        )
+
+
+def test_lookup_joins_keep_the_other_clauses_and_can_follow_each_other(tables: Tables) -> None:
+    tables.create("countries", "label STRING, country STRING", "countries", "csv")
+    (tables.folder / "countries").mkdir()
+    (tables.folder / "countries" / "1.csv").write_text("label,country\nAmerican,US\n")
+    tables.create("sums", "name STRING, country STRING, n BIGINT", "sums", "parquet")
+    tables.env.execute_sql(
+        """
+        INSERT INTO sums SELECT c.name, country, count(*) AS n FROM flights f
+        LEFT JOIN carriers FOR SYSTEM_TIME AS OF f.now AS c ON f.carrier = c.code
+        LEFT JOIN countries FOR SYSTEM_TIME AS OF f.now AS d ON c.name = d.label
+        GROUP BY c.name, country HAVING count(*) > 0 ORDER BY n DESC LIMIT 5
+        """
+    )
+    found = sorted(tables.rows("SELECT * FROM sums"))
+    assert found == [("American", "US", 2), ("United", None, 1)]
+
+
+LOOKUP = "JOIN carriers FOR SYSTEM_TIME AS OF f.now AS c ON"
+
+
+@pytest.mark.line("4.3")  # before Spark does anything
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        (f"SELECT f.id FROM flights f {LOOKUP} f.carrier > c.code", "equal columns"),
+        (
+            f"SELECT f.id FROM flights f {LOOKUP} f.carrier = c.code AND f.carrier = c.name",
+            "equal columns",
+        ),
+        (f"SELECT f.* FROM flights f {LOOKUP} f.carrier = c.code", "must be named"),
+        (f"SELECT c.* FROM flights f {LOOKUP} f.carrier = c.code", "must be named"),
+        (f"SELECT f.id FROM flights f RIGHT {LOOKUP} f.carrier = c.code", "keeps all rows"),
+        (f"WITH f AS (SELECT * FROM flights) SELECT id FROM f {LOOKUP} f.carrier = code", "WITH"),
+        ("SELECT id FROM flights VERSION AS OF 3", "no versions"),
+        ("SELECT id FROM flights TABLESAMPLE (10 ROWS)", "needs an alias"),
+    ],
+)
+def test_what_a_query_cannot_do_is_refused(tables: Tables, query: str, shown: str) -> None:
+    with pytest.raises(UnsupportedError, match=shown):
+        tables.env.execute_sql(f"INSERT INTO late (id) {query}")
+
+
+def test_a_view_finds_names_where_it_was_created(tables: Tables) -> None:
+    tables.env.execute_script(
+        "CREATE VIEW v AS SELECT max(id) AS top FROM flights; CREATE DATABASE d; USE d"
+    )
+    assert tables.rows("SELECT v.top FROM default.v AS v") == [(3,)]
+    assert tables.rows("SELECT default.flights.id FROM default.flights LIMIT 1") == [(1,)]
+    tables.env.execute_script(
+        "CREATE VIEW a AS SELECT * FROM b; CREATE VIEW c AS SELECT * FROM a; "
+        "ALTER TABLE c RENAME TO b"
+    )
+    with pytest.raises(UnsupportedError, match="contains itself"):
+        tables.rows("SELECT * FROM a")
+
+
+def test_each_insert_has_a_pipeline_of_its_own(tables: Tables) -> None:
+    tables.create("again", "a BIGINT, b BIGINT, d STRING", "again", "parquet")
+    for statement in (
+        "INSERT INTO again (a, b) SELECT id, delay FROM flights",
+        "INSERT INTO again (b, a) SELECT id, delay FROM flights",
+        "INSERT INTO again PARTITION (d = '1') SELECT id, delay FROM flights",
+        "INSERT INTO again PARTITION (d = '2') SELECT id, delay FROM flights",
+        "insert into again partition (d='2') select id, delay  from flights -- the same",
+    ):
+        tables.env.execute_sql(statement)
+    assert len(tables.env.pipelines) == 4
+    assert len(tables.rows("SELECT * FROM again")) == 15
 
 
 def test_partitions_are_folders_and_columns(tables: Tables) -> None:
@@ -183,6 +248,7 @@ def test_partitions_are_folders_and_columns(tables: Tables) -> None:
     assert tables.rows(query) == [(1, 7, "XX"), (2, 2, "UA")]
 
 
+@pytest.mark.line("4.3")  # before Spark does anything
 @pytest.mark.parametrize(
     ("statement", "kind", "shown"),
     [
@@ -203,9 +269,13 @@ def test_partitions_are_folders_and_columns(tables: Tables) -> None:
             "'topic'",
         ),
         ("ALTER TABLE late SET ('pth' = 'x')", ConfigurationError, "'path'"),
+        (
+            "CREATE TABLE x WITH ('connector' = 'kafka', 'scan.startup.mode' = 'soon')",
+            ConfigurationError,
+            "scan.startup.mode",
+        ),
         ("SET 'execution.runtime-mod' = 'batch'", ConfigurationError, "execution.runtime-mode"),
-        ("CREATE VIEW v AS SELECT * FROM w JOIN v", UnsupportedError, "contain itself"),
-        ("DESCRIBE nothing", ConfigurationError, "there is no table nothing"),
+        ("DESCRIBE nothing", ConfigurationError, "there is no table default.nothing"),
         ("INSERT INTO late", SqlError, "no query"),
     ],
 )
@@ -235,15 +305,33 @@ def test_definitions_can_be_shown_changed_and_used_again(tables: Tables) -> None
     ]
 
 
+def test_tables_of_spark_stay_in_reach(tables: Tables, spark: SparkSession) -> None:
+    spark.sql("DROP TABLE IF EXISTS of_spark")
+    tables.env.execute_script(
+        "CREATE TABLE of_spark (x INT) USING parquet; INSERT INTO of_spark VALUES (1)"
+    )
+    assert tables.rows("DESCRIBE of_spark")[0][:2] == ("x", "int")
+    assert tables.rows("SELECT x FROM of_spark JOIN flights ON x = id") == [(1,)]
+    with pytest.raises(UnsupportedError, match="table of Spark"):
+        tables.env.execute_sql("INSERT INTO of_spark SELECT CAST(id AS INT) FROM flights")
+    tables.env.execute_sql("DROP TABLE IF EXISTS of_spark")
+    assert not spark.catalog.tableExists("of_spark")
+
+
 def test_secrets_are_not_shown(tables: Tables) -> None:
     password = "canary-77"  # pragma: allowlist secret
     tables.env.execute_script(
         "CREATE TABLE secret (id BIGINT) WITH ('connector' = 'elasticsearch', 'index' = 'a', "
         f"'hosts' = 'http://127.0.0.1:1', 'username' = 'u', 'password' = '{password}');"
         "CREATE TABLE stored WITH ('connector' = 'filesystem', 'path' = 's3://a/b', "
-        f"'storage-options.any' = '{password}', 'storage-options.secret' = '${{env:S3_SECRET}}')"
+        f"'storage-options.any' = '{password}', 'storage-options.secret' = '${{env:S3_SECRET}}');"
+        "CREATE TABLE topic WITH ('connector' = 'kafka', 'topic' = 'a', "
+        f"'properties.sasl.jaas.config' = 'x password={password}', "
+        f"'properties.ssl.key.password' = '{password}', "
+        f"'properties.ssl.keystore.key' = '{password}')"
     )
-    shown = str([tables.rows(f"SHOW CREATE TABLE {name}") for name in ("secret", "stored")])
+    names = ("secret", "stored", "topic")
+    shown = str([tables.rows(f"SHOW CREATE TABLE {name}") for name in names])
     assert password not in shown
     assert "${env:S3_SECRET}" in shown
 
@@ -343,7 +431,19 @@ def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:
         server.request("POST", "/copies/_refresh")
         hits = server.request("GET", "/copies/_search")["hits"]["hits"]
         assert [hit["_id"] for hit in hits] == ["1"]
-        for query in ("SELECT count(*) FROM changes", "SELECT DISTINCT id FROM changes"):
+        starred = tables.rows("SELECT c.*, 'from' AS word FROM changes c WHERE delay > 80")
+        assert [(row[0], row[-2], row[-1]) for row in starred] == [
+            (2, "+I", "from"),
+            (2, "-D", "from"),
+        ]
+        for query in (
+            "SELECT count(*) FROM changes",
+            "SELECT DISTINCT id FROM changes",
+            "SELECT * EXCEPT (_row_kind) FROM changes",
+            "SELECT id FROM changes CLUSTER BY id",
+            "SELECT id FROM changes TABLESAMPLE (10 PERCENT) AS c",
+            "SELECT 1 FROM flights WHERE EXISTS (SELECT 1 FROM changes)",
+        ):
             with pytest.raises(UnsupportedError, match="changelog"):
                 tables.rows(query)
         with pytest.raises(UnsupportedError, match="updates and deletions"):

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -179,6 +179,17 @@ class CatalogManager:
                 expected=", ".join(self.catalog(catalog).list_databases()),
             )
         self.current_catalog, self.current_database = catalog, database
+
+    @contextmanager
+    def within(self, catalog: str | None, database: str | None) -> Iterator[None]:
+        """Find names in another catalog and database for a while; None for the current ones."""
+        before = (self.current_catalog, self.current_database)
+        self.current_catalog = catalog or self.current_catalog
+        self.current_database = database or self.current_database
+        try:
+            yield
+        finally:
+            self.current_catalog, self.current_database = before
 
     def databases(self) -> list[str]:
         """Return the databases of the current catalog."""

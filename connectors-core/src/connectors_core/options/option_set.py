@@ -75,6 +75,16 @@ class OptionSet:
         """Keys with masked values."""
         return frozenset(option.key for option in self if option.secret)
 
+    def check(self, key: str, value: Any) -> None:
+        """Check the value of one option.
+
+        Raises:
+            InvalidOptionError: It is not valid.
+        """
+        found = self._find(key)
+        if found is not None and not found[0].is_prefix:
+            found[0].parse(value)
+
     def is_secret(self, key: str) -> bool:
         """Return whether a key is that of an option with a secret, or begins with its prefix."""
         found = self._find(key)

@@ -48,8 +48,12 @@ class CatalogView:
         query: Its query.
         columns: The names of its columns, or none for those of the query.
         comment: Its comment.
+        catalog: The catalog in which its query finds names; None for the current one.
+        database: The database in which its query finds names; None for the current one.
     """
 
     query: str
     columns: tuple[str, ...] = ()
     comment: str | None = None
+    catalog: str | None = None
+    database: str | None = None

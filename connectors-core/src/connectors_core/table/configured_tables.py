@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnknownOptionError
-from connectors_core.options import Configured
+from connectors_core.options import Configured, OptionSet
 from connectors_core.options.suggestions import suggested
 from connectors_core.table.factory import DynamicTableContext
+from connectors_core.table.references import is_reference
 from connectors_core.table.table_schema import MetadataColumn
 
 __all__ = ["check_known", "given_options", "metadata_option", "refuse_metadata", "schema_option"]
@@ -49,7 +50,7 @@ def given_options(
 def check_known(
     context: DynamicTableContext, parts: Iterable[type[Configured]], others: Iterable[str] = ()
 ) -> None:
-    """Check that some part of a connector knows each option.
+    """Check that some part of a connector knows each option and accepts its value.
 
     Args:
         context: The table.
@@ -58,16 +59,32 @@ def check_known(
 
     Raises:
         UnknownOptionError: No part knows an option.
+        InvalidOptionError: No part accepts a value.
     """
     parts, known = tuple(parts), set(others)
-    for key in context.options:
-        if key not in known and not any(key in each.OPTIONS for each in parts):
+    for key, value in context.options.items():
+        knowing = [each.OPTIONS for each in parts if key in each.OPTIONS]
+        if not knowing and key not in known:
             keys = {option.key for each in parts for option in each.OPTIONS} | known
             raise UnknownOptionError(
                 key,
                 scope=f"table {context.name}",
                 suggestions=suggested(key, {each: each for each in sorted(keys)}),
             )
+        if not is_reference(value):
+            _check_value(knowing, key, value)
+
+
+def _check_value(parts: Sequence[OptionSet], key: str, value: str) -> None:
+    """Check a value for the parts of a connector, of which one must accept it."""
+    errors = []
+    for each in parts:
+        try:
+            each.check(key, value)
+        except InvalidOptionError as error:
+            errors.append(error)
+    if errors and len(errors) == len(parts):
+        raise errors[0]
 
 
 def schema_option(context: DynamicTableContext) -> Any:

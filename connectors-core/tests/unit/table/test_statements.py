@@ -19,7 +19,7 @@ from connectors_core.table import (
     WatermarkSpec,
 )
 from connectors_core.table.references import resolved
-from connectors_core.table.sql import SqlError, parse_script, parse_statement
+from connectors_core.table.sql import SqlError, parse_query, parse_script, parse_statement
 from connectors_core.table.sql import statements as sql
 
 UTC = pa.timestamp("us", tz="UTC")
@@ -190,6 +190,120 @@ def test_a_table_and_a_view_can_have_a_query():
     assert view.replace
 
 
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("a ROW<x INT, y BYTES>", pa.struct([("x", pa.int32()), ("y", pa.binary())])),
+        ("a TIMESTAMP_LTZ(3)", UTC),
+        ("a TIMESTAMP_NTZ", pa.timestamp("us")),
+        ("a ARRAY<ARRAY<INT>>", pa.list_(pa.list_(pa.int32()))),
+        ("a MAP<STRING, DECIMAL(10, 2)> NOT NULL", pa.map_(pa.string(), pa.decimal128(10, 2))),
+        ("watermark STRING", pa.string()),
+        ("`primary` INT COMMENT 'like (x)'", pa.int32()),
+    ],
+)
+def test_types_are_those_of_spark_and_some_of_flink(column, kind):
+    options = "WITH ('connector' = 'x')"
+    statement = parse_statement(f"CREATE TABLE t ({column}, b DECIMAL(9, 3)) {options}")
+    assert isinstance(statement, sql.CreateTable)
+    found = [(each.name, each.type) for each in statement.table.schema.columns]
+    assert found == [(column.split()[0].strip("`"), kind), ("b", pa.decimal128(9, 3))]
+
+
+@pytest.mark.parametrize(
+    ("expression", "comment"),
+    [
+        ("',' || a", None),
+        ("a || ')' || 'comment'", None),
+        ("comment || 'x'", None),
+        ("coalesce(a, ',') LIKE ('x%')", "the text, as it is"),
+        ("CASE WHEN a > 1 THEN 'x' END", None),
+    ],
+)
+def test_a_computed_column_has_the_text_of_its_expression(expression, comment):
+    told = f" COMMENT '{comment}'" if comment else ""
+    statement = parse_statement(
+        f"CREATE TABLE t (comment STRING, w AS {expression}{told}) WITH ('connector' = 'x')"
+    )
+    assert isinstance(statement, sql.CreateTable)
+    assert statement.table.schema.columns[1] == ComputedColumn("w", expression, comment)
+
+
+def test_a_quote_in_an_option_is_written_twice():
+    statement = parse_statement("ALTER TABLE t SET ('it''s' = 'a''b', 'c' = 'true')")
+    assert statement == sql.AlterTable(name=("t",), set_options={"it's": "a'b", "c": "true"})
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "query"),
+    [
+        ("INSERT INTO db.`table` SELECT 1", ("db", "table"), "SELECT 1"),
+        ("INSERT INTO t (`select`, b) SELECT 1, 2", ("t",), "SELECT 1, 2"),
+        ("INSERT INTO t SELECT a AS insert FROM s", ("t",), "SELECT a AS insert FROM s"),
+        ("INSERT INTO t TABLE s", ("t",), "SELECT * FROM s"),
+        ("INSERT INTO t FROM s SELECT a", ("t",), "FROM s SELECT a"),
+    ],
+)
+def test_names_can_be_those_of_keywords(text, target, query):
+    statement = parse_statement(text)
+    assert isinstance(statement, sql.Insert)
+    assert (statement.target, statement.query) == (target, query)
+
+
+@pytest.mark.parametrize("query", ["SELECT `end` FROM s", "SELECT 'case'", "SELECT s.end FROM s"])
+@pytest.mark.parametrize("explain", ["", "EXPLAIN ", "EXPLAIN PLAN FOR "])
+def test_a_statement_set_ends_with_the_keyword(query, explain):
+    inserts = f"BEGIN INSERT INTO t {query}; INSERT INTO u SELECT 1; END"
+    first, second = parse_script(f"{explain}EXECUTE STATEMENT SET {inserts}; SELECT 2")
+    found = first.statement if isinstance(first, sql.Explain) else first
+    assert isinstance(found, sql.StatementSet)
+    assert [each.query for each in found.inserts] == [query, "SELECT 1"]
+    assert isinstance(first, sql.Explain) == bool(explain)
+    assert second == sql.Query(text="SELECT 2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET TIME ZONE 'America/New_York'",
+        "SET -v",
+        "DESCRIBE FUNCTION abs",
+        "SHOW TABLES LIKE 'x'",
+        "SHOW TABLES IN d LIKE 'x'",
+        "CREATE TEMPORARY VIEW v USING parquet",
+        "CREATE TABLE t USING parquet AS SELECT 'a' LIKE 'b'",
+        "MERGE INTO t USING s ON a = b WHEN NOT MATCHED THEN INSERT *",
+        "DROP TABLE t PURGE",
+        "EXPLAIN CACHE TABLE t",
+    ],
+)
+def test_other_statements_are_those_of_spark(text):
+    assert parse_statement(text) == sql.SparkStatement(text=text)
+    assert text not in repr(parse_statement(text))
+
+
+def test_reset_is_the_opposite_of_set():
+    for key in ("'execution.runtime-mode'", "pipeline.name"):
+        plain = key.strip("'")
+        assert parse_statement(f"SET {key} = batch") == sql.SetOption(key=plain, value="batch")
+        assert parse_statement(f"RESET {key}") == sql.Reset(key=plain)
+    assert parse_statement("RESET 'spark.x'") == sql.SparkStatement(text="RESET spark.x")
+
+
+def test_hints_with_options_are_refused():
+    with pytest.raises(SqlError, match="hint"):
+        parse_query("SELECT * FROM s /*+ OPTIONS('scan.startup.mode'='earliest-offset') */")
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [("SELECT 1 FROM", "line 1"), ("SELECT\n a b c", "line 2"), ("SELECT 1; SELECT 2", "")],
+)
+def test_a_wrong_query_has_a_place(query, where):
+    with pytest.raises(SqlError, match=where):
+        parse_query(query)
+
+
 def test_values_of_options_can_be_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("p w\n")
     monkeypatch.setenv("USER_OF_TEST", "u")
@@ -225,14 +339,25 @@ def test_an_error_shows_no_value_of_an_option(text):
         ("CREATE TABLE t (\n  a BIGINT,\n  b FOO) WITH ('connector' = 'x')", "line 3", SqlError),
         (
             "CREATE TABLE t (a INT,\n WATERMARK FOR a AS a + 1) WITH ('connector' = 'x')",
-            "line 2, column 16",
+            "line 2, column 21",
             SqlError,
         ),
         ("BEGIN STATEMENT SET; SELECT 1; END", "line 1, column 22", SqlError),
         ("BEGIN STATEMENT SET; INSERT INTO a SELECT 1", "line 1, column 44", SqlError),
-        ("SHOW CREATE TABLE a b", "line 1, column 19", SqlError),
-        ("CREATE TABLE t LIKE s (EXCLUDING OPTIONS)", "EXCLUDING OPTIONS", UnsupportedError),
-        ("CREATE TABLE t (\n a JSON) WITH ('connector' = 'x')", "JSON in line 2", SqlError),
+        ("CREATE TABLE t LIKE s (EXCLUDING OPTIONS)", "line 1, column 23", SqlError),
+        ("CREATE TABLE t (\n a JSON) WITH ('connector' = 'x')", "JSON' in line 2", SqlError),
+        ("CREATE TABLE t (a INT, A INT) WITH ('connector' = 'x')", "column 24", SqlError),
+        ("CREATE TABLE t (a INT) PARTITIONED BY (b) WITH ('c' = 'x')", "column 39", SqlError),
+        ("CREATE TABLE t (a INT) CLUSTERED BY (a) WITH ('c' = 'x')", "column 24", SqlError),
+        ("CREATE TABLE t (a TIME(3)) WITH ('connector' = 'x')", "'TIME'", SqlError),
+        ("CREATE TABLE t (a INT DEFAULT 1) WITH ('connector' = 'x')", "'DEFAULT'", SqlError),
+        ("CREATE OR REPLACE TABLE t WITH ('connector' = 'x')", "", UnsupportedError),
+        ("ALTER TABLE t SET ('a' = 5)", "'5' in line 1", SqlError),
+        ("ALTER TABLE t SET ('a')", "')' in line 1", SqlError),
+        ("CREATE CATALOG c WITH ('a' = 'b', 'a' = 'c')", "line 1, column 35", SqlError),
+        ("INSERT INTO t BY NAME SELECT 1", "'BY' in line 1", SqlError),
+        ("INSERT INTO t (a, A) SELECT 1, 2", "line 1", SqlError),
+        ("INSERT OVERWRITE LOCAL DIRECTORY '/tmp/x' SELECT 1", "'LOCAL' in line 1", SqlError),
     ],
 )
 def test_an_error_names_the_place(text, where, kind):

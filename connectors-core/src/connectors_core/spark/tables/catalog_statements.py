@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -12,7 +13,6 @@ from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import UnsupportedError
 from connectors_core.spark.tables.definitions import create_statement, described
 from connectors_core.spark.tables.results import TableResult
-from connectors_core.spark.tables.text_edits import tables_of
 from connectors_core.table import CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql import parse_query
@@ -37,10 +37,15 @@ def define(
     """
     match statement:
         case sql.CreateView():
-            _refuse_cycle(catalog, statement.name, statement.view.query)
+            parse_query(statement.view.query)
+            view = replace(
+                statement.view,
+                catalog=catalog.current_catalog,
+                database=catalog.current_database,
+            )
             catalog.put(
                 statement.name,
-                statement.view,
+                view,
                 if_not_exists=statement.if_not_exists,
                 replace=statement.replace,
             )
@@ -111,16 +116,6 @@ def _alter(catalog: CatalogManager, statement: sql.AlterTable) -> None:
     name = str(catalog.full_name(statement.name))
     factory_named(changed, name).validate(DynamicTableContext.declared(name, changed))
     catalog.alter(statement.name, changed)
-
-
-def _refuse_cycle(catalog: CatalogManager, name: Name, query: str) -> None:
-    for each in tables_of(parse_query(query)):
-        part: Name = tuple(part.name for part in each.parts)
-        found = catalog.find(part)
-        if catalog.full_name(part) == catalog.full_name(name):
-            raise UnsupportedError(f"the view {'.'.join(name)} would contain itself")
-        if isinstance(found, CatalogView):
-            _refuse_cycle(catalog, name, found.query)
 
 
 def _names(column: str, names: Sequence[str]) -> TableResult:

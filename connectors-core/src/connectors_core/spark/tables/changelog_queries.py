@@ -10,67 +10,51 @@ from sqlglot import exp
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.spark.tables.text_edits import Edits
-from connectors_core.table.sql.errors import SqlError
+from connectors_core.table.sql.dialect import words_of
 
 __all__ = ["keep_row_kinds"]
 
-# The parts of a SELECT that look at several rows, by the names that users know.
-_OVER_ROWS: Final = {
-    "distinct": "DISTINCT",
-    "group": "GROUP BY",
-    "having": "HAVING",
-    "joins": "a join",
-    "laterals": "LATERAL VIEW",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "order": "ORDER BY",
-    "qualify": "QUALIFY",
-    "sort": "SORT BY",
-    "windows": "WINDOW",
-}
+_ALLOWED: Final = frozenset({"expressions", "from_", "where"})
+_OF_TABLE: Final = frozenset({"this", "db", "catalog", "alias"})
 
 
-def keep_row_kinds(query: exp.Expr, text: str, edits: Edits, table: str) -> None:
+def keep_row_kinds(query: exp.Expr, edits: Edits, table: str) -> None:
     """Add the column of the kinds of changes to a query on a changelog.
 
     Args:
         query: The query.
-        text: Its text.
-        edits: The replacements in the text.
+        edits: The replacements in its text.
         table: The name of the changelog, for errors.
 
     Raises:
         UnsupportedError: The query is more than filters and projections.
     """
-    if not isinstance(query, exp.Select):
-        raise _refused(
-            table, "a set operation" if isinstance(query, exp.SetOperation) else "VALUES"
-        )
-    if query.args.get("with_") is not None:
-        raise _refused(table, "WITH")
-    for part, shown in _OVER_ROWS.items():
-        if query.args.get(part):
-            raise _refused(table, shown)
-    for each in query.expressions:
-        if each.find(exp.AggFunc, exp.Window) is not None:
-            raise _refused(table, each.sql("spark"))
-    if query.find(exp.Subquery) is not None:
+    words = words_of(edits.text)
+    if not isinstance(query, exp.Select) or words[0].upper != "SELECT":
+        raise _refused(table, query.key.upper())
+    origin = query.args["from_"].this
+    other = {part for part, value in query.args.items() if value} - _ALLOWED
+    if isinstance(origin, exp.Table):
+        other |= {part for part, value in origin.args.items() if value} - _OF_TABLE
+    if other:
+        raise _refused(table, ", ".join(sorted(other)))
+    if len([*query.find_all(exp.Select)]) > 1:
         raise _refused(table, "a subquery")
-    if not any(isinstance(each, exp.Star) for each in query.expressions):
-        at = _end_of_selected(text)
-        edits.replace(at, at, f", {ROW_KIND_COLUMN} ")
-
-
-def _end_of_selected(text: str) -> int:
-    """Return the place of the FROM that follows the selected columns."""
-    from connectors_core.table.sql.dialect import TableSql
-
+    stars = [each for each in query.expressions if each.is_star]
+    for each in query.expressions:
+        star = each.this if isinstance(each, exp.Column) else each
+        if isinstance(star, exp.Star) and any(star.args.values()):
+            raise _refused(table, each.sql("spark"))
+        if each.find(exp.AggFunc, exp.Window, exp.Explode) is not None:
+            raise _refused(table, each.sql("spark"))
+    if stars:
+        return
     depth = 0
-    for token in TableSql().tokenize(text):
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.text.upper() == "FROM":
-            return int(token.start)
-    raise SqlError("the query of a changelog has no FROM")
+    for word in words:
+        depth += (word.upper == "(") - (word.upper == ")")
+        if depth == 0 and word.upper == "FROM":
+            edits.replace(word.start, word.start, f", {ROW_KIND_COLUMN} ")
+            return
 
 
 def _refused(table: str, found: str) -> UnsupportedError:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlglot import TokenType, exp
 
 from connectors_core.catalog import (
     CatalogModificationListener,
@@ -20,6 +20,7 @@ from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
+from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
@@ -39,10 +40,12 @@ from connectors_core.table import (
     TableSchema,
 )
 from connectors_core.table.factory import factory_named
-from connectors_core.table.sql import parse_query, parse_script, parse_statement
+from connectors_core.table.sql import parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
-from connectors_core.table.sql.dialect import TableSql
+from connectors_core.table.sql.dialect import Kind, words_of
+from connectors_core.table.sql.parsing import parse_with_texts
 from connectors_core.table.sql.statements import Insert, Name, Statement
+from connectors_core.table.sql.word_reader import WordReader
 
 __all__ = ["TableEnvironment"]
 
@@ -92,7 +95,7 @@ class TableEnvironment:
         self._listeners = tuple(listeners)
         self._catalog = CatalogManager(catalog_store, tuple(catalog_listeners))
         self._options: dict[str, str] = {}
-        self._queries = 0
+        self._pipelines: dict[str, Pipeline] = {}
 
     # --- statements -----------------------------------------------------------------------------
 
@@ -103,18 +106,19 @@ class TableEnvironment:
             SqlError: The statement is wrong.
             ConnectorError: It failed.
         """
-        return self._execute(parse_statement(text))
+        return self._execute(parse_statement(text), text)
 
     def execute_script(self, text: str) -> list[TableResult]:
         """Run statements that semicolons separate, one after another.
 
-        An INSERT without an end does not hold up the statements after it.
+        An INSERT without an end does not hold up the statements after it. If a later statement
+        fails, it continues; see :attr:`pipelines`.
 
         Raises:
             SqlError: A statement is wrong; none has run.
             ConnectorError: A statement failed; those after it have not run.
         """
-        return [self._execute(each) for each in parse_script(text)]
+        return [self._execute(each, own) for each, own in parse_with_texts(text)]
 
     def sql_query(self, text: str) -> DataFrame:
         """Return the rows of a query in batch.
@@ -127,18 +131,36 @@ class TableEnvironment:
         if not isinstance(statement, sql.Query):
             raise ConfigurationError("the statement is no query", hint="use execute_sql")
         self._refuse_endless(statement.text)
-        if any(is_temporal(each) for each in tables_of(parse_query(statement.text))):
+        if any(
+            is_temporal(each, statement.text) for each in tables_of(parse_query(statement.text))
+        ):
             raise UnsupportedError(
                 "a lookup join belongs to an INSERT: a pipeline pins the versions of its tables",
                 hint="INSERT INTO another table SELECT ..., or join without FOR SYSTEM_TIME AS OF",
             )
-        pipeline = self._pipeline(f"query-{self._queries}", streaming=None)
-        self._queries += 1
+        pipeline = self._pipeline(f"query-{uuid.uuid4().hex}", streaming=None)
         planner = QueryPlanner(self._spark, self._catalog, pipeline)
         try:
             return planner.frame(statement.text)
         finally:
             planner.close()
+
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]:
+        """The pipelines of the INSERTs of this environment, by name, also those that have ended."""
+        return dict(self._pipelines)
+
+    def close(self) -> None:
+        """Stop all INSERTs that still run, and close the catalogs."""
+        for each in self._pipelines.values():
+            each.stop()
+        self._catalog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def explain_sql(self, text: str) -> str:
         """Return what an INSERT or a query reads, and the plan of Spark.
@@ -157,7 +179,7 @@ class TableEnvironment:
         """
         self._create_table(
             sql.CreateTable(
-                name=tuple(part.name for part in exp.to_table(name, TableSql).parts),
+                name=_name(name),
                 table=table,
                 if_not_exists=if_not_exists,
             )
@@ -170,11 +192,13 @@ class TableEnvironment:
             name: The name, with the catalog and the database if they are not the current ones. Put
                 a part with a dot between backticks.
         """
-        return self._rows_of(tuple(part.name for part in exp.to_table(name, TableSql).parts))
+        return self._rows_of(_name(name))
 
     # --- one statement --------------------------------------------------------------------------
 
-    def _execute(self, statement: Statement) -> TableResult:
+    def _execute(self, statement: Statement, text: str) -> TableResult:
+        if self._is_of_spark(statement):
+            return TableResult(frame=self._spark.sql(text))
         match statement:
             case sql.Query():
                 return TableResult(frame=self.sql_query(statement.text))
@@ -187,7 +211,7 @@ class TableEnvironment:
                     columns=("plan",), rows=((self._explained(statement.statement),),)
                 )
             case sql.CreateTable():
-                return self._create_table(statement)
+                return self._create_table(statement, text)
             case sql.SetOption() | sql.Reset():
                 return self._set(statement)
             case sql.SparkStatement():
@@ -195,14 +219,49 @@ class TableEnvironment:
             case _:
                 return define(self._catalog, statement, self._rows_of)
 
+    def _is_of_spark(self, statement: Statement) -> bool:
+        """Return whether a statement names a table of Spark, and none of this environment.
+
+        Raises:
+            UnsupportedError: It would insert rows of this environment into a table of Spark.
+        """
+        match statement:
+            case sql.Drop(kind="TABLE" | "VIEW", names=names):
+                pass
+            case sql.AlterTable(name=name) | sql.Describe(name=name) | sql.ShowCreate(name=name):
+                names = (name,)
+            case Insert(target=target):
+                names = (target,)
+            case _:
+                return False
+        if any(self._catalog.find(each) is not None for each in names):
+            return False
+        paths = [".".join(f"`{part}`" for part in each) for each in names]
+        if not any(self._spark.catalog.tableExists(each) for each in paths):
+            return False
+        if isinstance(statement, Insert) and any(
+            self._catalog.find(tuple(part.name for part in each.parts)) is not None
+            for each in tables_of(parse_query(statement.query))
+        ):
+            raise UnsupportedError(
+                f"{paths[0]} is a table of Spark, into which no pipeline inserts",
+                hint="use sql_query(...).write, or Pipeline.for_each_batch",
+            )
+        return True
+
     def _rows_of(self, name: Name) -> DataFrame:
         path = ".".join("`" + part.replace("`", "``") + "`" for part in name)
         return self.sql_query(f"SELECT * FROM {path}")  # noqa: S608
 
-    def _create_table(self, statement: sql.CreateTable) -> TableResult:
+    def _create_table(self, statement: sql.CreateTable, text: str = "") -> TableResult:
         table = statement.table
+        if statement.if_not_exists and self._catalog.find(statement.name) is not None:
+            return DONE
         if statement.like is not None:
-            like = self._catalog.get(statement.like)
+            like = self._catalog.find(statement.like)
+            if like is None and not table.options:
+                return TableResult(frame=self._spark.sql(text))
+            like = like or self._catalog.get(statement.like)
             if isinstance(like, CatalogView):
                 raise UnsupportedError(f"{'.'.join(statement.like)} is a view, not a table")
             table = CatalogTable(
@@ -211,28 +270,37 @@ class TableEnvironment:
                 partition_keys=table.partition_keys or like.partition_keys,
                 comment=table.comment or like.comment,
             )
-        if statement.query is not None and not table.schema.columns:
-            table = CatalogTable(
-                schema=self._schema_of(statement.query),
-                options=table.options,
-                partition_keys=table.partition_keys,
-                comment=table.comment,
-            )
         name = str(self._catalog.full_name(statement.name))
         factory_named(table, name).validate(DynamicTableContext.declared(name, table))
-        created = self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
-        if statement.query is None or not created:
+        if statement.query is None:
+            self._catalog.put(statement.name, table)
             return DONE
-        return self._insert((Insert(target=statement.name, query=statement.query),))
+        table = CatalogTable(
+            schema=self._schema_of(statement.query),
+            options=table.options,
+            partition_keys=table.partition_keys,
+            comment=table.comment,
+        )
+        self._catalog.put(statement.name, table)
+        try:
+            return self._insert((Insert(target=statement.name, query=statement.query),))
+        except BaseException:
+            self._catalog.drop(statement.name, view=False)
+            raise
 
     def _schema_of(self, query: str) -> TableSchema:
-        planner = QueryPlanner(self._spark, self._catalog, self._pipeline("schema", streaming=True))
+        pipeline = self._pipeline(f"schema-{uuid.uuid4().hex}", streaming=True)
+        planner = QueryPlanner(self._spark, self._catalog, pipeline)
         try:
             fields = planner.frame(query).schema.fields
         finally:
             planner.close()
         return TableSchema(
-            tuple(PhysicalColumn(each.name, arrow_type(each.dataType)) for each in fields)
+            tuple(
+                PhysicalColumn(each.name, arrow_type(each.dataType))
+                for each in fields
+                if each.name != ROW_KIND_COLUMN
+            )
         )
 
     def _set(self, statement: sql.SetOption | sql.Reset) -> TableResult:
@@ -268,6 +336,7 @@ class TableEnvironment:
         if mode is RuntimeMode.BATCH and endless:
             raise _no_end(endless[0])
         pipeline = self._planned(inserts, streaming=mode is RuntimeMode.STREAMING)
+        self._pipelines[self._name_of(inserts)] = pipeline
         if endless and not session.available_now:
             pipeline.start()
         else:
@@ -315,23 +384,23 @@ class TableEnvironment:
         )
 
     def _name_of(self, inserts: Sequence[Insert]) -> str:
-        """Return the name in the session, or one of the tables and the text without its format."""
+        """Return the name in the session, or one of the statements without their format."""
         if self._session.pipeline_name is not None:
             return self._session.pipeline_name
         tables = [str(self._catalog.full_name(each.target)) for each in inserts]
-        words = [
-            token.text if token.token_type is TokenType.STRING else token.text.lower()
+        here = (self._catalog.current_catalog, self._catalog.current_database)
+        meaning = [
+            (each.columns, sorted(each.partition.items()), _without_format(each.query))
             for each in inserts
-            for token in TableSql().tokenize(each.query)
         ]
-        digest = hashlib.sha256(repr((tables, words)).encode()).hexdigest()[:10]
+        digest = hashlib.sha256(repr((tables, here, meaning)).encode()).hexdigest()[:10]
         return f"insert-{'-'.join(tables)}-{digest}"
 
     def _explained(self, statement: Statement) -> str:
         match statement:
             case sql.Query():
                 self._refuse_endless(statement.text)
-                pipeline = self._pipeline("explain", streaming=None)
+                pipeline = self._pipeline(f"explain-{uuid.uuid4().hex}", streaming=None)
                 planner = QueryPlanner(self._spark, self._catalog, pipeline)
                 try:
                     text = planner.rewritten(statement.text)
@@ -345,19 +414,21 @@ class TableEnvironment:
             case _:
                 raise ConfigurationError("only a query or an INSERT can be explained")
 
-    def _endless(self, query: str) -> list[str]:
+    def _endless(self, query: str, inside: tuple[str, ...] = ()) -> list[str]:
         """Return the tables of a query that have no end."""
         found = []
         for each in tables_of(parse_query(query)):
             name: Name = tuple(part.name for part in each.parts)
             table = self._catalog.find(name)
-            if table is None or each.args.get("version") is not None:
-                continue
-            if isinstance(table, CatalogView):
-                found += self._endless(table.query)
+            if table is None or is_temporal(each, query):
                 continue
             shown = str(self._catalog.full_name(name))
-            if scan_source(shown, table).source.boundedness() is not Boundedness.BOUNDED:
+            if isinstance(table, CatalogView):
+                if shown in inside:
+                    raise UnsupportedError(f"the view {shown} contains itself")
+                with self._catalog.within(table.catalog, table.database):
+                    found += self._endless(table.query, (*inside, shown))
+            elif scan_source(shown, table).source.boundedness() is not Boundedness.BOUNDED:
                 found.append(shown)
         return found
 
@@ -373,3 +444,19 @@ def _no_end(name: str) -> UnsupportedError:
         hint="insert its rows into a table, or give it an end: "
         "CREATE TABLE ... WITH ('scan.bounded.mode' = 'latest-offset') LIKE " + name,
     )
+
+
+def _name(text: str) -> Name:
+    """Return the parts of a name, of which each can be in backticks."""
+    reader = WordReader(text, words_of(text))
+    found = reader.name()
+    reader.end()
+    return found
+
+
+def _without_format(query: str) -> list[tuple[str, str]]:
+    """Return the words of a query, without spaces, comments, and the case of plain words."""
+    return [
+        (each.kind.value, each.value.lower() if each.kind is Kind.WORD else each.value)
+        for each in words_of(query)
+    ]

@@ -7,6 +7,7 @@ import itertools
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from connectors_core.catalog.catalog_manager import CatalogManager, FullName
 from connectors_core.errors import UnsupportedError
@@ -39,6 +40,7 @@ class QueryPlanner:
         self.pipeline = pipeline
         self._views: dict[FullName, tuple[str, DataFrame]] = {}
         self._temporary: list[str] = []
+        self._expanding: list[str] = []
 
     def frame(self, text: str) -> DataFrame:
         """Return the rows of a query.
@@ -65,20 +67,23 @@ class QueryPlanner:
         for table in tables_of(query):
             name = tuple(part.name for part in table.parts)
             found = self.catalog.find(name)
-            if is_temporal(table):
+            if is_temporal(table, text):
                 joins.add(table, name, found)
                 continue
             if found is None:
                 continue  # a table or view of Spark
+            _check_place(table, ".".join(name))
             view, rows = self._view_of(name)
             if ROW_KIND_COLUMN in rows.columns:
                 changelog = ".".join(name)
             start, end = span(table)
-            alias = "" if table.alias else f" AS `{name[-1]}`"
-            edits.replace(start, end, f"`{view}`{alias}")
+            alias = "" if table.alias else f" AS {_quoted(name[-1])}"
+            edits.replace(start, end, f"{_quoted(view)}{alias}")
+            if not table.alias and len(name) > 1:
+                _shorten(query, edits, name)
         joins.plan(query)
         if changelog is not None:
-            keep_row_kinds(query, text, edits, changelog)
+            keep_row_kinds(query, edits, changelog)
         return edits.result()
 
     def close(self) -> None:
@@ -100,7 +105,7 @@ class QueryPlanner:
             found = self.catalog.get(name)
             shown = str(full)
             if isinstance(found, CatalogView):
-                rows = self.frame(found.query)
+                rows = self._rows_of_view(shown, found)
                 if found.columns:
                     if ROW_KIND_COLUMN in rows.columns:
                         raise UnsupportedError(
@@ -112,3 +117,37 @@ class QueryPlanner:
                 rows = scan(self.pipeline, shown, found)
             self._views[full] = (self.register(rows), rows)
         return self._views[full]
+
+    def _rows_of_view(self, name: str, view: CatalogView) -> DataFrame:
+        if name in self._expanding:
+            raise UnsupportedError(f"the view {name} contains itself")
+        self._expanding.append(name)
+        try:
+            with self.catalog.within(view.catalog, view.database):
+                return self.frame(view.query)
+        finally:
+            self._expanding.pop()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _check_place(table: exp.Table, name: str) -> None:
+    """Refuse what Spark cannot do with the view of a table."""
+    if table.args.get("version") is not None:
+        raise UnsupportedError(f"the table {name} has no versions to travel to")
+    is_sample = isinstance(table.parent, exp.TableSample) or table.args.get("sample") is not None
+    if is_sample and not table.alias:
+        raise UnsupportedError(
+            f"TABLESAMPLE of {name} needs an alias", expected=f"{name} TABLESAMPLE (...) AS t"
+        )
+
+
+def _shorten(query: exp.Expr, edits: Edits, name: tuple[str, ...]) -> None:
+    """Replace `database.table.column` by `table.column`, because the view has one name."""
+    for column in query.find_all(exp.Column):
+        before = column.parts[:-1]
+        if tuple(part.name.lower() for part in before) == tuple(map(str.lower, name)):
+            start, end = before[0].meta["start"], before[-1].meta["end"] + 1
+            edits.replace(start, end, _quoted(name[-1]))

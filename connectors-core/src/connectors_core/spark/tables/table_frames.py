@@ -16,6 +16,7 @@ from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.table import (
     CatalogTable,
+    ChangelogMode,
     ComputedColumn,
     DynamicTableContext,
     MetadataColumn,
@@ -53,6 +54,12 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable) -> DataFrame:
         arguments["watermark_strategy"] = strategy.with_timestamp_assigner(watermark.column)
     rows = pipeline.from_source(source.source, uid=name, **arguments)
     rows = rows.withColumns({key: sf.expr(value) for key, value in source.computed.items()})
+    if source.changelog_mode != ChangelogMode.insert_only() and ROW_KIND_COLUMN not in rows.columns:
+        raise ConfigurationError(
+            f"the table {name} is a changelog, and its source has no kinds of changes",
+            expected=f"the column {ROW_KIND_COLUMN}",
+            found=", ".join(rows.columns),
+        )
     if not schema.columns:
         return rows
     rows = rows.select(*_columns(rows, name, table))

@@ -17,17 +17,20 @@ from connectors_core.table import (
     ComputedColumn,
     DynamicTableContext,
     DynamicTableSink,
+    PhysicalColumn,
 )
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql.statements import Insert
 
 __all__ = ["rows_for", "sink_of"]
 
-_WIDTHS: Final = {
-    kind: place
-    for place, kind in enumerate(
-        [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()]
-    )
+_DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+# The types that hold all values of another one, besides decimals.
+_WIDER: Final = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    pa.int16(): (pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    pa.int32(): (pa.int64(), pa.float64()),
+    pa.float32(): (pa.float64(),),
 }
 
 
@@ -58,6 +61,12 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
     """
     declared = _declared(table)
     if not declared:
+        if insert.columns or insert.partition:
+            raise UnsupportedError(
+                f"the table {name} declares no columns",
+                expected="INSERT INTO table SELECT ..., with the names of the columns",
+                found=", ".join([*insert.columns, *insert.partition]),
+            )
         return rows
     changes = [each for each in rows.columns if each == ROW_KIND_COLUMN]
     given = [each for each in rows.schema.fields if each.name != ROW_KIND_COLUMN]
@@ -71,6 +80,11 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
             expected=f"{len(wanted)} columns: {', '.join(wanted)}",
             found=", ".join(sorted(unknown)) or f"{len(given)} columns: {names}",
         )
+    required = {
+        each.name
+        for each in table.schema.columns
+        if isinstance(each, PhysicalColumn) and not each.nullable
+    }
     numbered = rows.toDF(*(f"_{number}" for number in range(len(given))), *changes)
     columns = []
     for column, kind in declared.items():
@@ -80,6 +94,10 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
             place = wanted.index(column.lower())
             _check(name, column, arrow_type(given[place].dataType), kind)
             value = sf.col(f"_{place}")
+        elif column in required:
+            raise ConfigurationError(
+                f"the table {name} needs a value for the column {column!r}, which is NOT NULL"
+            )
         else:
             value = sf.lit(None)
         columns.append(value.cast(spark_type(kind)).alias(column))
@@ -99,14 +117,13 @@ def _check(table: str, column: str, found: pa.DataType, wanted: pa.DataType) -> 
     """Refuse a conversion that can lose a value; the query can do it with CAST."""
     if found == wanted or pa.types.is_null(found):
         return
-    if found in _WIDTHS and wanted in _WIDTHS and _WIDTHS[found] <= _WIDTHS[wanted]:
+    if wanted in _WIDER.get(found, ()):
         return
-    if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
-        digits = wanted.precision - wanted.scale >= found.precision - found.scale
-        if digits and wanted.scale >= found.scale:
+    if pa.types.is_decimal(wanted) and (found in _DIGITS or pa.types.is_decimal(found)):
+        scale = found.scale if pa.types.is_decimal(found) else 0
+        digits = _DIGITS.get(found) or found.precision - scale
+        if wanted.scale >= scale and wanted.precision - wanted.scale >= digits:
             return
-    if pa.types.is_decimal(found) and wanted == pa.float64():
-        return
     if pa.types.is_date(found) and pa.types.is_timestamp(wanted):
         return
     expected, actual = (spark_type(each).simpleString() for each in (wanted, found))

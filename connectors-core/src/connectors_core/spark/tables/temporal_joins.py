@@ -15,31 +15,29 @@ from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.spark.tables.text_edits import Edits, span
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
-from connectors_core.table.sql.dialect import TableSql
+from connectors_core.table.sql.dialect import words_of
 from connectors_core.table.sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from sqlglot import Token
-
     from connectors_core.spark.tables.query_planner import QueryPlanner
 
 __all__ = ["TemporalJoins", "is_temporal"]
 
-_BEFORE_JOIN: Final = frozenset({"LEFT", "INNER", "OUTER"})
+_BEFORE_JOIN: Final = frozenset(
+    {"LEFT", "INNER", "OUTER", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"}
+)
 _AFTER_JOINS: Final = frozenset(
     {"WHERE", "GROUP", "HAVING", "ORDER", "SORT", "LIMIT", "WINDOW", "UNION", "EXCEPT", "INTERSECT"}
-    | {"LATERAL", "CLUSTER", "DISTRIBUTE", "QUALIFY", "OFFSET", "MINUS"}
+    | {"LATERAL", "CLUSTER", "DISTRIBUTE", "QUALIFY", "OFFSET", "MINUS", "PIVOT", "UNPIVOT"}
 )
 
 
-def is_temporal(table: exp.Table) -> bool:
-    """Return whether a table is looked up at the time of a row."""
-    version = table.args.get("version")
-    return (
-        version is not None
-        and version.name.upper() == "TIMESTAMP"
-        and bool(table.find_ancestor(exp.Join))
-    )
+def is_temporal(table: exp.Table, text: str) -> bool:
+    """Return whether a query looks a table up: `JOIN t FOR SYSTEM_TIME AS OF ...`."""
+    if table.args.get("version") is None or not isinstance(table.parent, exp.Join):
+        return False
+    after = text[span(table)[1] :].split(maxsplit=2)
+    return [each.upper() for each in after[:2]] == ["FOR", "SYSTEM_TIME"]
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,25 @@ class _Lookup:
 
 @dataclass(frozen=True)
 class _Left:
-    """The rows before the joins, with the columns by their names in lower case."""
+    """The rows before the joins.
+
+    Attributes:
+        alias: The name of the rows in the query.
+        columns: Their columns by the names in lower case.
+        looked_up: The columns of earlier lookups, as they are in the rows, by their aliases.
+    """
 
     alias: str
     columns: dict[str, str]
+    looked_up: dict[str, dict[str, str]]
+
+    def column(self, column: exp.Column) -> str | None:
+        """Return the column of the rows that a name means, or None if there is none."""
+        *before, name = (part.name for part in column.parts)
+        if before and before[0].lower() != self.alias.lower():
+            found = self.looked_up.get(before[0].lower(), {})
+            return {key.lower(): value for key, value in found.items()}.get(name.lower())
+        return self.columns.get(name.lower())
 
 
 class TemporalJoins:
@@ -114,12 +127,25 @@ class TemporalJoins:
                 "a lookup join cannot be mixed with other joins of the same SELECT",
                 hint="put the other joins into a subquery: FROM (SELECT ...) AS a JOIN ...",
             )
+        for join in joins:
+            if join.side.upper() not in {"", "LEFT"} or join.kind.upper() not in {"", "INNER"}:
+                found = f"{join.side} {join.kind} JOIN".strip()
+                raise UnsupportedError(
+                    "a lookup join keeps all rows or those that are found",
+                    expected="LEFT JOIN or INNER JOIN",
+                    found=found.upper(),
+                )
+        origin = select.args["from_"].this
+        names = {each.alias.lower() for each in select.root().find_all(exp.CTE)}
+        if isinstance(origin, exp.Table) and origin.name.lower() in names:
+            raise UnsupportedError(
+                f"a lookup join cannot begin with the WITH query {origin.name}",
+                hint="put its text into a subquery, or create a view",
+            )
         first, start, end = self._range(lookups)
         left_text = self._edits.text[start:first]
         rows = self._planner.frame(f"SELECT * FROM {left_text}")  # noqa: S608
-        left = _Left(
-            select.args["from_"].this.alias_or_name, {name.lower(): name for name in rows.columns}
-        )
+        left = _Left(origin.alias_or_name, {name.lower(): name for name in rows.columns}, {})
         for join, lookup in zip(joins, lookups, strict=True):
             rows = self._joined(select, rows, left, join, lookup)
         self._edits.replace(start, end, f"`{self._planner.register(rows)}` AS `{left.alias}` ")
@@ -134,31 +160,57 @@ class TemporalJoins:
     ) -> DataFrame:
         keys = self._keys(join, lookup, left)
         wanted: dict[str, str] = {}
+        taken = {each.lower() for each in rows.columns}
+
+        def out(name: str) -> str:
+            is_taken = name.lower() in taken
+            return wanted.setdefault(name, f"{lookup.alias}__{name}" if is_taken else name)
+
         for column in select.find_all(exp.Column):
-            if column.find_ancestor(exp.Join) is join or column.find_ancestor(exp.Version):
-                continue
             found = self._column_of(lookup, left, column)
-            if found is None:
+            if found is None or column.find_ancestor(exp.Version):
                 continue
             name, parts = found
-            is_taken = name.lower() in {each.lower() for each in rows.columns}
-            out = wanted.setdefault(name, f"{lookup.alias}__{name}" if is_taken else name)
+            if column.find_ancestor(exp.Join) is not None:
+                if column.find_ancestor(exp.Join) is not join:
+                    out(name)  # the key of a later lookup
+                continue
+            if column.find_ancestor(exp.Select) is not select:
+                if len(parts) == 1:
+                    continue  # a column of the subquery
+                raise UnsupportedError(
+                    f"a subquery cannot name the column {name!r} of the lookup {lookup.alias}",
+                    hint="insert the joined rows into a table first",
+                )
+            self._check_star(column)
             renamed = (
-                parts == column.parts and out != name and isinstance(column.parent, exp.Select)
+                parts == column.parts
+                and out(name) != name
+                and isinstance(column.parent, exp.Select)
             )
-            text = f"`{left.alias}`.`{out}`" + (f" AS `{name}`" if renamed else "")
+            text = f"`{left.alias}`.`{out(name)}`" + (f" AS `{name}`" if renamed else "")
             self._edits.replace(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
-        if any(isinstance(each, exp.Star) for each in select.expressions):
-            free = [name for key, name in lookup.columns.items() if key not in left.columns]
-            wanted |= {name: name for name in free if name not in wanted}
+        for each in select.expressions:
+            self._check_star(each)
+            if isinstance(each, exp.Star):
+                for name in lookup.columns.values():
+                    if out(name) != name:
+                        raise _name_columns(f"{lookup.alias}.{name} has the name of another column")
+        left.looked_up[lookup.alias.lower()] = wanted
         return self._planner.pipeline.lookup_join(
             rows,
             lookup.table,
             on=keys,
-            how="left" if str(join.side).upper() == "LEFT" else "inner",
+            how="left" if join.side.upper() == "LEFT" else "inner",
             columns=wanted or {next(iter(keys.values())): f"{lookup.alias}__key"},
             uid=f"{lookup.name}.{lookup.alias}",
         )
+
+    def _check_star(self, column: exp.Expr) -> None:
+        if isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
+            raise _name_columns(f"{column.sql('spark')} in a lookup join")
+        if isinstance(column, exp.Star) and any(column.args.values()):
+            raise _name_columns(f"{column.sql('spark')} in a lookup join")
 
     def _column_of(
         self, lookup: _Lookup, left: _Left, column: exp.Column
@@ -167,6 +219,7 @@ class TemporalJoins:
         parts = column.parts
         first = parts[0].name.lower()
         if len(parts) > 1 and first == lookup.alias.lower():
+            self._check_star(column)
             name = lookup.columns.get(parts[1].name.lower())
             if name is None:
                 raise SqlError.at(
@@ -176,50 +229,58 @@ class TemporalJoins:
                     expected=f"one of {', '.join(lookup.columns.values())}",
                 )
             return name, parts[:2]
-        is_left = first in left.columns or (len(parts) > 1 and first == left.alias.lower())
-        if is_left or first not in lookup.columns:
+        if len(parts) > 1 and first in {left.alias.lower(), *left.looked_up}:
+            return None
+        earlier = any(first in map(str.lower, names) for names in left.looked_up.values())
+        if first in left.columns or earlier or first not in lookup.columns:
             return None
         return lookup.columns[first], parts[:1]
 
     def _keys(self, join: exp.Join, lookup: _Lookup, left: _Left) -> dict[str, str]:
         """Return the columns of the table by those of the rows."""
-        found: dict[str, str] = {}
+        keys: dict[str, str] = {}
         condition = join.args.get("on")
         for each in condition.flatten() if isinstance(condition, exp.And) else [condition]:
             sides = [each.left, each.right] if isinstance(each, exp.EQ) else []
             columns = [side for side in sides if isinstance(side, exp.Column)]
-            ours = [(c, self._column_of(lookup, left, c)) for c in columns]
-            names = [match[0] for _, match in ours if match is not None]
-            others = [left.columns.get(c.name.lower()) for c, match in ours if match is None]
-            if len(names) != 1 or len(others) != 1 or others[0] is None:
+            ours = [(column, self._column_of(lookup, left, column)) for column in columns]
+            names = [found[0] for _, found in ours if found is not None]
+            others = [left.column(column) for column, found in ours if found is None]
+            if len(names) != 1 or len(others) != 1 or others[0] is None or others[0] in keys:
                 raise UnsupportedError(
                     f"the lookup of {lookup.name} needs equal columns",
                     expected=f"ON {left.alias}.key = {lookup.alias}.key, with AND between several",
                     found="no ON" if each is None else each.sql("spark"),
                     hint="put other conditions into WHERE, and expressions into a subquery",
                 )
-            found[others[0]] = names[0]
-        return found
+            keys[others[0]] = names[0]
+        return keys
 
     def _range(self, lookups: list[_Lookup]) -> tuple[int, int, int]:
         """Return where the first join begins, where the joined rows begin, and where all end."""
-        tokens: list[Token] = list(TableSql().tokenize(self._text))
+        words = words_of(self._text)
         places = [span(each.node)[0] for each in lookups]
-        at = next(n for n, token in enumerate(tokens) if token.start == min(places))
-        while tokens[at].text.upper() != "JOIN":
+        at = next(n for n, word in enumerate(words) if word.start == min(places))
+        while words[at].upper != "JOIN":
             at -= 1
-        while tokens[at - 1].text.upper() in _BEFORE_JOIN:
+        while words[at - 1].upper in _BEFORE_JOIN:
             at -= 1
         begin, depth = at - 1, 0
-        while depth or tokens[begin].text.upper() != "FROM":
-            depth += (tokens[begin].text == ")") - (tokens[begin].text == "(")
+        while depth or words[begin].upper != "FROM":
+            depth += (words[begin].upper == ")") - (words[begin].upper == "(")
             begin -= 1
-        last = next(n for n, token in enumerate(tokens) if token.start == max(places))
+        last = next(n for n, word in enumerate(words) if word.start == max(places))
         depth = 0
-        while last < len(tokens):
-            depth += (tokens[last].text == "(") - (tokens[last].text == ")")
-            if depth < 0 or (depth == 0 and tokens[last].text.upper() in _AFTER_JOINS):
+        while last < len(words):
+            depth += (words[last].upper == "(") - (words[last].upper == ")")
+            if depth < 0 or (depth == 0 and words[last].upper in _AFTER_JOINS):
                 break
             last += 1
-        end = tokens[last].start if last < len(tokens) else len(self._text)
-        return tokens[at].start, tokens[begin + 1].start, end
+        end = words[last].start if last < len(words) else len(self._text)
+        return words[at].start, words[begin + 1].start, end
+
+
+def _name_columns(found: str) -> UnsupportedError:
+    return UnsupportedError(
+        "the columns of a lookup join must be named", found=found, hint="SELECT a.x, b.y FROM ..."
+    )

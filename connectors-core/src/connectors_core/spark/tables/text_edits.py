@@ -48,6 +48,8 @@ def span(node: exp.Expr) -> tuple[int, int]:
 
 def tables_of(query: exp.Expr) -> Iterator[exp.Table]:
     """Yield the tables that a query names, without those that it defines itself by WITH."""
+    if not isinstance(query, exp.Query):
+        return  # VALUES
     seen: set[int] = set()
     for scope in traverse_scope(query):
         for source in scope.sources.values():

@@ -1,53 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's SQL with what the definitions of Flink's tables add to it."""
+"""Tokens and trees of statements. sqlglot makes both, in Spark's dialect."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Final
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.parsers.spark import SparkParser
+from sqlglot.errors import ParseError, TokenError
 
-__all__ = ["MetadataColumnConstraint", "TableSql"]
+from connectors_core.table.sql.errors import SqlError
 
-
-class MetadataColumnConstraint(exp.Expression, exp.ColumnConstraintKind):
-    """`METADATA [FROM 'key'] [VIRTUAL]` after the type of a column (Flink's FLIP-107)."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": False, "virtual": False}
+__all__ = ["Kind", "Word", "parse_query", "words_of"]
 
 
-def _metadata(parser: Any) -> MetadataColumnConstraint:
-    key = parser._parse_string() if parser._match_text_seq("FROM") else None
-    virtual = bool(parser._match_text_seq("VIRTUAL"))
-    return MetadataColumnConstraint(this=key, virtual=virtual)
+_OPTIONS_HINT: Final = re.compile(r"/\*\+\s*OPTIONS\s*\(", re.IGNORECASE)
 
 
-def _watermark(parser: Any) -> exp.Expr:
-    parser._match_text_seq("FOR")
-    column = parser._parse_column()
-    parser._match_text_seq("AS")
-    return exp.WatermarkColumnConstraint(this=column, expression=parser._parse_disjunction())
-
-
-class TableSql(Spark):
-    """Spark's dialect with metadata columns and watermarks."""
+class _Words(Spark):
+    """Spark's dialect with a token for each word, so that keywords have no other meaning."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Also splits the statements that Spark's dialect does not parse, such as `EXPLAIN`."""
+        """Knows symbols and no keywords."""
 
+        KEYWORDS: ClassVar = {
+            key: kind
+            for key, kind in Spark.Tokenizer.KEYWORDS.items()
+            if not key[0].isalpha() and not key[0].isdigit()
+        }
         COMMANDS: ClassVar = set()
 
-    class Parser(SparkParser):
-        """Parses the constraints that Spark lacks."""
 
-        CONSTRAINT_PARSERS: ClassVar = {
-            **SparkParser.CONSTRAINT_PARSERS,
-            "METADATA": _metadata,
-            "WATERMARK": _watermark,
-        }
-        SCHEMA_UNNAMED_CONSTRAINTS: ClassVar = {
-            *SparkParser.SCHEMA_UNNAMED_CONSTRAINTS,
-            "WATERMARK",
-        }
+class Kind(Enum):
+    """The kind of a part of a statement."""
+
+    WORD = "word"
+    NAME = "name in backticks"
+    TEXT = "text"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+
+
+_KINDS = {
+    TokenType.IDENTIFIER: Kind.NAME,
+    TokenType.NUMBER: Kind.NUMBER,
+    TokenType.VAR: Kind.WORD,
+}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A part of a statement.
+
+    Attributes:
+        kind: Its kind.
+        value: Its text without quotes.
+        start: The number of its first character.
+        end: The number of the character after it.
+    """
+
+    kind: Kind
+    value: str
+    start: int
+    end: int
+
+    @property
+    def upper(self) -> str:
+        """A keyword or a symbol in upper case; nothing for texts and quoted names."""
+        return self.value.upper() if self.kind in {Kind.WORD, Kind.SYMBOL} else ""
+
+
+def words_of(text: str) -> list[Word]:
+    """Split statements into their parts, without comments.
+
+    Raises:
+        SqlError: A quoted text or a comment does not end.
+    """
+    try:
+        tokens = _Words().tokenize(text)
+    except TokenError:  # its text is a part of the statement, which can have secrets
+        message = "a quoted text or a comment does not end"
+        raise SqlError.at(text, len(text), message) from None
+    words: list[Word] = []
+    for token in tokens:
+        kind = _KINDS.get(token.token_type, Kind.SYMBOL)
+        if text[token.start] in "'\"" or token.token_type.name.endswith("STRING"):
+            kind = Kind.TEXT
+        found = Word(kind, token.text, token.start, token.end + 1)
+        before = words[-1] if words else None
+        if before is not None and before.kind is kind is Kind.TEXT and before.end == found.start:
+            quote = text[found.start]  # 'it''s', as in the standard
+            found = Word(kind, before.value + quote + found.value, before.start, found.end)
+            words.pop()
+        words.append(found)
+    return words
+
+
+def parse_query(text: str) -> exp.Expr:
+    """Parse a query, whose identifiers then know their places in the text.
+
+    Raises:
+        SqlError: The query is wrong.
+    """
+    _refuse_hints(text, words_of(text))
+    try:
+        found = Spark().parse(text)
+    except ParseError as error:  # its text is the statement, which can have secrets
+        first = error.errors[0]
+        line, column = int(first["line"]), int(first["col"])
+        shown = str(first["highlight"])
+        start = sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column - len(shown)
+        raise SqlError.at(text, max(start, 0), "the query is wrong") from None
+    except TokenError:
+        raise SqlError.at(text, len(text), "a quoted text or a comment does not end") from None
+    if len(found) != 1 or not isinstance(found[0], exp.Query | exp.Values):
+        raise SqlError("the text is not one query", expected="SELECT ... FROM ...")
+    return found[0]
+
+
+def _refuse_hints(text: str, words: Sequence[Word]) -> None:
+    texts = [word for word in words if word.kind is Kind.TEXT]
+    for hint in _OPTIONS_HINT.finditer(text):
+        if not any(each.start <= hint.start() < each.end for each in texts):
+            raise SqlError.at(
+                text,
+                hint.start(),
+                "a hint cannot change the options of a table",
+                expected="CREATE TABLE other WITH (...) LIKE table",
+            )

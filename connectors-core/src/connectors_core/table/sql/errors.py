@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Self
+import re
+from typing import Final, Self
 
 from connectors_core.errors import ConfigurationError
 
 __all__ = ["SqlError"]
+
+_PART: Final = re.compile(r"\w+|\S")
+_QUOTES: Final = ("'", '"')
 
 
 class SqlError(ConfigurationError):
@@ -17,18 +21,30 @@ class SqlError(ConfigurationError):
 
     @classmethod
     def at(
-        cls, text: str, at: int, message: str, *, expected: object = None, found: object = None
+        cls,
+        text: str,
+        at: int,
+        message: str,
+        *,
+        expected: object = None,
+        hint: str | None = None,
     ) -> Self:
         """Return an error with the line and column of a place in the text.
+
+        It shows only the word at the place, and no quoted text, which can be a secret.
 
         Args:
             text: The whole text.
             at: The number of the character.
             message: One sentence that states the problem.
             expected: The valid text.
-            found: The actual text; by default the text at the place.
+            hint: An instruction that fixes the problem.
         """
         line = text.count("\n", 0, at) + 1
         column = at - (text.rfind("\n", 0, at) + 1) + 1
-        shown = found if found is not None else repr(text[at : at + 20] or "the end")
-        return cls(message, expected=expected, found=f"{shown} in line {line}, column {column}")
+        part = _PART.match(text, at)
+        shown = "the end"
+        if part is not None:
+            shown = "a text" if part[0] in _QUOTES else repr(part[0])
+        found = f"{shown} in line {line}, column {column}"
+        return cls(message, expected=expected, found=found, hint=hint)

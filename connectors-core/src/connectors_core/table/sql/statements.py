@@ -44,7 +44,7 @@ class CreateTable:
         table: Its definition.
         if_not_exists: Whether an existing table stays.
         like: The table whose definition it extends.
-        query: The query whose rows it receives, and whose columns it has if it declares none.
+        query: The query whose columns it has and whose rows it receives.
     """
 
     name: Name
@@ -264,10 +264,10 @@ class SparkStatement:
     """A statement of Spark.
 
     Attributes:
-        text: Its text.
+        text: Its text, which can have secrets.
     """
 
-    text: str
+    text: str = field(repr=False)
 
 
 Statement: TypeAlias = (
