@@ -22,7 +22,7 @@ from connectors_core.testing import (
 STATE = Path(__file__).parents[1] / "unit" / "state"
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestElasticsearchSource(ElasticsearchSourceSuite):
     pass
 
@@ -31,17 +31,17 @@ class TestElasticsearchSourceOnSpark(ElasticsearchSourceSuite):
     on_spark = True
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestElasticsearchReader(OfSource, SourceReaderTestSuite):
     pass
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestElasticsearchEnumerator(OfSource, SplitEnumeratorTestSuite):
     pass
 
 
-@pytest.mark.line("4.3")
+@pytest.mark.line("3.5")
 class TestElasticsearchSourceSerializers(OfSource, SerializerTestSuite):
     state_folder = STATE
 
