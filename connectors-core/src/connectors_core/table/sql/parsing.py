@@ -211,7 +211,6 @@ def _partition_value(reader: WordReader) -> tuple[str, str | None]:
 
 
 def _statement_set(reader: WordReader) -> StatementSet:
-    reader.at = reader.words.index(next(w for w in reader.words if w.upper in {"BEGIN"}))
     reader.at = 4 if reader.words[0].upper in {"EXECUTE", "BEGIN"} else 3
     last = reader.words[-1]
     if last.upper != "END":
