@@ -37,10 +37,14 @@ class Result:
 def alternating(runs: int, contestants: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     """Return the medians.
 
-    Contestants alternate, so that a busy moment hits all; round one warms up.
+    Contestants alternate, so that a busy moment hits all. Each round starts with another one, so
+    that what one leaves behind, such as segments to merge, hits others too. Round one warms up.
     """
-    rounds = [{name: run() for name, run in contestants.items()} for _ in range(runs + 1)][1:]
-    return {name: statistics.median(each[name] for each in rounds) for name in contestants}
+    names, rounds = list(contestants), []
+    for number in range(runs + 1):
+        first = number % len(names)
+        rounds.append({name: contestants[name]() for name in names[first:] + names[:first]})
+    return {name: statistics.median(each[name] for each in rounds[1:]) for name in names}
 
 
 def compared(

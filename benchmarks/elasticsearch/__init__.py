@@ -23,6 +23,7 @@ from benchmarks.session import new_session
 from connector_elasticsearch.testing import ElasticsearchServer
 
 MEMORY_COPIES = (1, 4)
+_WARM_UPS = 5
 
 
 def measure(runs: int, copies: int) -> Iterator[Result]:
@@ -65,9 +66,11 @@ def _on_spark(
     has_peer: bool,
 ) -> Iterator[Result]:
     aims = {"elasticsearch-hadoop, tuned": "at least 1.5"}
-    say("warming up")  # otherwise the first row measures a cold server and a cold JVM
-    for write in writing.contestants(spark, server, documents, ids=False, has_peer=False).values():
-        write()
+    say("warming up")  # a new server takes several minutes of writes to reach its speed
+    warming = writing.contestants(spark, server, documents, ids=False, has_peer=False)
+    for _ in range(_WARM_UPS):
+        for name in ("ours", "requests made before"):
+            warming[name]()
     for ids in (True, False):
         what = "with ids" if ids else "without ids"
         say(f"writing {what}")

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from itertools import islice
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import orjson
 from elasticsearch import Elasticsearch, helpers
 
+from benchmarks.elasticsearch import smile
 from benchmarks.elasticsearch.documents import Documents, seconds_to_write
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.sink.options import BULK_FLUSH
@@ -26,7 +28,6 @@ from connectors_core.testing.servers import HOST
 
 THREADS = 2
 CHUNK = 2000
-_LINES = {"content-type": "application/x-ndjson"}
 # Version 8 of the protocol, for any version of the client.
 _HEADERS = {
     "accept": "application/vnd.elasticsearch+json; compatible-with=8",
@@ -79,29 +80,59 @@ def parallel_bulk(
         deque(done, maxlen=0)
 
 
-def ready_bulks(rows: Sequence[Mapping[str, Any]], *, ids: bool) -> list[bytes]:
-    """Return the bodies of all requests, with our default size."""
+@dataclass(frozen=True)
+class Bulks:
+    """Prepared requests.
+
+    Attributes:
+        kind: The content type.
+        bodies: Their bodies.
+    """
+
+    kind: str
+    bodies: Sequence[bytes]
+
+
+def json_bulks(rows: Sequence[Mapping[str, Any]], *, ids: bool) -> Bulks:
+    """Return all requests in JSON, with our default size."""
+    return _bulks("application/x-ndjson", rows, orjson.dumps, b"\n", ids=ids)
+
+
+def smile_bulks(rows: Sequence[Mapping[str, Any]], *, ids: bool) -> Bulks:
+    """Return the same requests in SMILE."""
+    plain = [orjson.loads(orjson.dumps(row)) for row in rows]  # times as texts
+    return _bulks("application/smile", plain, smile.document, smile.SEPARATOR, ids=ids)
+
+
+def _bulks(
+    kind: str,
+    rows: Sequence[Mapping[str, Any]],
+    encode: Callable[[Mapping[str, Any]], bytes],
+    separator: bytes,
+    *,
+    ids: bool,
+) -> Bulks:
     lines = [
-        orjson.dumps({"index": {"_id": str(row["id"])} if ids else {}})
-        + b"\n"
-        + orjson.dumps(row)
-        + b"\n"
+        encode({"index": {"_id": str(row["id"])} if ids else {}})
+        + separator
+        + encode(row)
+        + separator
         for row in rows
     ]
-    return [
-        b"".join(lines[start : start + BULK_FLUSH.max_batch_size])
-        for start in range(0, len(lines), BULK_FLUSH.max_batch_size)
-    ]
+    size = BULK_FLUSH.max_batch_size
+    return Bulks(kind, [b"".join(lines[at : at + size]) for at in range(0, len(lines), size)])
 
 
-def send(server: ElasticsearchServer, index: str, bulks: Sequence[bytes]) -> None:
+def send(server: ElasticsearchServer, index: str, bulks: Bulks) -> None:
     """Send prepared requests, to measure the server without the costs of a client."""
-    waiting = iter(bulks)
+    waiting = iter(bulks.bodies)
+    # The answer has the type of the request, unless it names another.
+    headers = {"content-type": bulks.kind, "accept": "application/json"}
 
     def take(body: bytes | None) -> None:
         with closing(HTTPConnection(HOST, server.port)) as connection:
             while body is not None:
-                connection.request("POST", f"/{index}/_bulk?filter_path=errors", body, _LINES)
+                connection.request("POST", f"/{index}/_bulk?filter_path=errors", body, headers)
                 answer = connection.getresponse().read()
                 assert answer == b'{"errors":false}', answer[:200]
                 body = next(waiting, None)

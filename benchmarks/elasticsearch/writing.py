@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
 from benchmarks.elasticsearch import peer
-from benchmarks.elasticsearch.clients import helpers_bulk, parallel_bulk, ready_bulks, send
+from benchmarks.elasticsearch.clients import (
+    Bulks,
+    helpers_bulk,
+    json_bulks,
+    parallel_bulk,
+    send,
+    smile_bulks,
+)
 from benchmarks.elasticsearch.documents import Documents, seconds_to_write
 from benchmarks.session import write_files
 from connector_elasticsearch import ElasticsearchSink
@@ -60,11 +68,15 @@ def contestants(
     if has_peer:
         found["elasticsearch-hadoop"] = lambda: timed(lambda index: theirs(index, {}))
         found["elasticsearch-hadoop, tuned"] = lambda: timed(lambda index: theirs(index, TUNED))
+
+    def sending(bulks: Bulks) -> Callable[[str], None]:
+        return lambda index: send(server, index, bulks)
+
     rows = documents.table().to_pylist()
     found["helpers.bulk"] = lambda: timed(lambda index: helpers_bulk(server, index, rows, ids=ids))
     found["helpers.parallel_bulk"] = lambda: timed(
         lambda index: parallel_bulk(server, index, rows, ids=ids)
     )
-    bulks = ready_bulks(rows, ids=ids)
-    found["requests made before"] = lambda: timed(lambda index: send(server, index, bulks))
+    for name, bulks in (("", json_bulks(rows, ids=ids)), (" in SMILE", smile_bulks(rows, ids=ids))):
+        found[f"requests made before{name}"] = functools.partial(timed, sending(bulks))
     return found
