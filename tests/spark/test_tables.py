@@ -351,27 +351,31 @@ def test_tables_of_catalogs_need_no_columns(
         def new() -> TableEnvironment:
             return TableEnvironment(spark, checkpoint_location=tmp_path / "c", catalog_store=store)
 
-        new().execute_script(
-            f"""
-            CREATE CATALOG es WITH ('type' = 'elasticsearch', 'hosts' = '{server.url}');
-            CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path}/lake');
-            INSERT INTO es.default.flights SELECT id, carrier FROM lake.shop.flights;
-            """
-        )
+        with new() as env:
+            env.execute_script(
+                f"""
+                CREATE CATALOG es WITH ('type' = 'elasticsearch', 'hosts' = '{server.url}');
+                CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path}/lake');
+                INSERT INTO es.default.flights SELECT id, carrier FROM lake.shop.flights;
+                """
+            )
         server.request("POST", "/_refresh")
-        later = new()
-        assert later.execute_sql("SHOW CATALOGS").collect() == [
-            ("default_catalog",),
-            ("es",),
-            ("lake",),
-        ]
-        later.execute_sql("USE CATALOG es")
-        assert later.execute_sql("SHOW TABLES").collect() == [("flights",), ("flights-2024.01",)]
-        found = later.execute_sql("SELECT carrier, id FROM flights ORDER BY id").collect()
-        assert found == [("AA", 1), ("UA", 2), ("AA", 3)]
-        assert later.from_path("es.default.`flights-2024.01`").count() == 0
-        with pytest.raises(CatalogOperationUnsupportedError, match="es cannot drop a table"):
-            later.execute_sql("DROP TABLE flights")
+        with new() as later:
+            assert later.execute_sql("SHOW CATALOGS").collect() == [
+                ("default_catalog",),
+                ("es",),
+                ("lake",),
+            ]
+            later.execute_sql("USE CATALOG es")
+            assert later.execute_sql("SHOW TABLES").collect() == [
+                ("flights",),
+                ("flights-2024.01",),
+            ]
+            found = later.execute_sql("SELECT carrier, id FROM flights ORDER BY id").collect()
+            assert found == [("AA", 1), ("UA", 2), ("AA", 3)]
+            assert later.from_path("es.default.`flights-2024.01`").count() == 0
+            with pytest.raises(CatalogOperationUnsupportedError, match="es cannot drop a table"):
+                later.execute_sql("DROP TABLE flights")
 
 
 def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:
