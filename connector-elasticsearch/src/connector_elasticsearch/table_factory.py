@@ -11,12 +11,11 @@ from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.options import Configured
 from connectors_core.table import (
     ChangelogMode,
+    ConfiguredTableFactory,
     DynamicTableContext,
-    DynamicTableFactory,
     DynamicTableSink,
     LookupTableSource,
     ScanTableSource,
-    check_known,
     given_options,
     metadata_option,
     refuse_metadata,
@@ -26,21 +25,13 @@ from connectors_core.table import (
 __all__ = ["ElasticsearchTableFactory"]
 
 _ID: Final = "document-id.columns"
-_PARTS: Final = (ElasticsearchSource, ElasticsearchSink, ElasticsearchTable)
 
 
-class ElasticsearchTableFactory(DynamicTableFactory):
+class ElasticsearchTableFactory(ConfiguredTableFactory):
     """Tables of indices. The primary key is the id of a document."""
 
     identifier = "elasticsearch"
-
-    def is_secret(self, key: str) -> bool:
-        """See `DynamicTableFactory`."""
-        return any(each.OPTIONS.is_secret(key) for each in _PARTS)
-
-    def validate(self, context: DynamicTableContext) -> None:
-        """See `DynamicTableFactory`."""
-        check_known(context, _PARTS)
+    parts = (ElasticsearchSource, ElasticsearchSink, ElasticsearchTable)
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
@@ -54,7 +45,7 @@ class ElasticsearchTableFactory(DynamicTableFactory):
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """See `DynamicTableFactory`."""
         schema = context.table.schema
-        refuse_metadata(context, (each for each in schema.metadata if not each.virtual))
+        refuse_metadata(context, schema.written_metadata)
         key = {_ID: schema.primary_key} if schema.primary_key else {}
         sink = ElasticsearchSink.from_options(given_options(ElasticsearchSink, context, key))
         mode = ChangelogMode.upsert() if sink.id_columns else ChangelogMode.insert_only()

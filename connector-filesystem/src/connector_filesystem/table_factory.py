@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from connector_filesystem.sink import FileSink
 from connector_filesystem.source import FileSource
 from connector_filesystem.table import FileTable
 from connectors_core.table import (
+    ConfiguredTableFactory,
     DynamicTableContext,
-    DynamicTableFactory,
     DynamicTableSink,
     LookupTableSource,
     ScanTableSource,
-    check_known,
     given_options,
     metadata_option,
     refuse_metadata,
@@ -22,21 +19,13 @@ from connectors_core.table import (
 )
 
 __all__ = ["FileTableFactory"]
-_PARTS: Final = (FileSource, FileSink, FileTable)
 
 
-class FileTableFactory(DynamicTableFactory):
+class FileTableFactory(ConfiguredTableFactory):
     """Tables of files. `PARTITIONED BY` names the columns whose values are folders."""
 
     identifier = "filesystem"
-
-    def is_secret(self, key: str) -> bool:
-        """See `DynamicTableFactory`."""
-        return any(each.OPTIONS.is_secret(key) for each in _PARTS)
-
-    def validate(self, context: DynamicTableContext) -> None:
-        """See `DynamicTableFactory`."""
-        check_known(context, _PARTS)
+    parts = (FileSource, FileSink, FileTable)
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
@@ -48,8 +37,7 @@ class FileTableFactory(DynamicTableFactory):
 
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """See `DynamicTableFactory`."""
-        written = [each for each in context.table.schema.metadata if not each.virtual]
-        refuse_metadata(context, written)
+        refuse_metadata(context, context.table.schema.written_metadata)
         keys = context.table.partition_keys
         columns = {"partition.columns": ",".join(keys) or None}
         return DynamicTableSink(

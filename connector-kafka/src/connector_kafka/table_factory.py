@@ -15,11 +15,10 @@ from connectors_core.formats import FormatName
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.table import (
     ChangelogMode,
+    ConfiguredTableFactory,
     DynamicTableContext,
-    DynamicTableFactory,
     DynamicTableSink,
     ScanTableSource,
-    check_known,
     given_options,
     metadata_option,
     refuse_metadata,
@@ -38,21 +37,13 @@ _WRITABLE: Final = {
 }
 _VALUE_FIELDS: Final = "value.fields-include"
 _VALUE: Final = "_connectors_value"
-_PARTS: Final = (KafkaSource, KafkaSink)
 
 
-class KafkaTableFactory(DynamicTableFactory):
+class KafkaTableFactory(ConfiguredTableFactory):
     """Tables of topics. A format of changelogs makes a table a changelog."""
 
     identifier = "kafka"
-
-    def is_secret(self, key: str) -> bool:
-        """See `DynamicTableFactory`."""
-        return any(each.OPTIONS.is_secret(key) for each in _PARTS)
-
-    def validate(self, context: DynamicTableContext) -> None:
-        """See `DynamicTableFactory`."""
-        check_known(context, _PARTS)
+    parts = (KafkaSource, KafkaSink)
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
@@ -66,7 +57,7 @@ class KafkaTableFactory(DynamicTableFactory):
 
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """See `DynamicTableFactory`."""
-        written = [each for each in context.table.schema.metadata if not each.virtual]
+        written = context.table.schema.written_metadata
         refuse_metadata(context, (each for each in written if each.key not in _WRITABLE))
         columns = {_WRITABLE[each.key]: each.name for each in written}
         sink = KafkaSink.from_options(given_options(KafkaSink, context, columns))
@@ -122,12 +113,8 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """See `DynamicTableFactory`."""
         upserts = {"sink.upsert": "every-row", **context.options}
-        given = replace(context, options={**upserts, "key.fields": _list_of_keys(context)})
-        return super().create_sink(given)
-
-
-def _list_of_keys(context: DynamicTableContext) -> str:
-    return ";".join(context.table.schema.primary_key)
+        keys = ";".join(context.table.schema.primary_key)
+        return super().create_sink(replace(context, options={**upserts, "key.fields": keys}))
 
 
 def _is_changelog(context: DynamicTableContext) -> bool:

@@ -58,6 +58,10 @@ class Catalog(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def normalized(self, name: str) -> str:
+        """Return the form of a name that equal names share."""
+        return name
+
     def open(self) -> None:
         """Connect to the system.
 

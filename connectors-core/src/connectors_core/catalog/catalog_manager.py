@@ -215,8 +215,7 @@ class CatalogManager:
         """Return the place that a name means."""
         *before, own = name
         catalog, database = self._database(tuple(before))
-        in_memory = isinstance(self._open.get(catalog), GenericInMemoryCatalog)
-        return FullName(catalog, ObjectPath(database, own.lower() if in_memory else own))
+        return FullName(catalog, ObjectPath(database, self._normalized(catalog, own)))
 
     def names(self, database: Name | None = None) -> list[str]:
         """Return the tables and views of a database, or of the current one."""
@@ -228,10 +227,10 @@ class CatalogManager:
         if len(name) > _FULL:
             return None
         place = self.full_name(name)
-        if place.catalog not in self.catalogs():
+        try:
+            return self.catalog(place.catalog).get_table(place.path)
+        except (CatalogNotExistError, DatabaseNotExistError, TableNotExistError):
             return None
-        catalog = self.catalog(place.catalog)
-        return catalog.get_table(place.path) if catalog.table_exists(place.path) else None
 
     def get(self, name: Name) -> CatalogTable | CatalogView:
         """Return a table or view.
@@ -336,8 +335,11 @@ class CatalogManager:
                     f"the name {'.'.join(name)} has too many parts",
                     expected="at most catalog.database.table",
                 )
-        in_memory = isinstance(self._open.get(catalog), GenericInMemoryCatalog)
-        return catalog, database.lower() if in_memory else database
+        return catalog, self._normalized(catalog, database)
+
+    def _normalized(self, catalog: str, name: str) -> str:
+        opened = self._open.get(catalog)
+        return name if opened is None else opened.normalized(name)
 
     def _no_catalog(self, name: str) -> CatalogNotExistError:
         return CatalogNotExistError(

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cache
-from importlib import metadata
 from typing import ClassVar, Final
 
 from connectors_core.catalog.catalog import Catalog
 from connectors_core.catalog.memory_catalog import GenericInMemoryCatalog
-from connectors_core.errors import InvalidOptionError, MissingOptionError, UnknownOptionError
-from connectors_core.options.suggestions import suggested
+from connectors_core.errors import UnknownOptionError
+from connectors_core.table.registry import registered
 
 __all__ = ["CatalogFactory", "catalog_factory"]
 
@@ -59,11 +57,6 @@ class _MemoryCatalogFactory(CatalogFactory):
         return GenericInMemoryCatalog(name)
 
 
-@cache
-def _registered() -> Mapping[str, metadata.EntryPoint]:
-    return {each.name: each for each in metadata.entry_points(group=ENTRY_POINTS)}
-
-
 def catalog_factory(name: str, options: Mapping[str, str]) -> CatalogFactory:
     """Return the factory of a catalog.
 
@@ -71,21 +64,8 @@ def catalog_factory(name: str, options: Mapping[str, str]) -> CatalogFactory:
         MissingOptionError: The options name no type.
         InvalidOptionError: No installed package has this type.
     """
-    identifier = options.get(TYPE)
-    if identifier is None:
-        raise MissingOptionError(TYPE, doc="Type of the catalog.", scope=f"catalog {name}")
-    if identifier == _MemoryCatalogFactory.identifier:
-        return _MemoryCatalogFactory()
-    found = _registered().get(identifier)
-    if found is None:
-        known = [_MemoryCatalogFactory.identifier, *_registered()]
-        similar = suggested(identifier, {each: each for each in known})
-        raise InvalidOptionError(
-            f"the catalog {name} has an unknown type",
-            expected=", ".join(sorted(known)),
-            found=identifier,
-            option=TYPE,
-            hint=f"did you mean {similar[0]}?" if similar else "install the package of this type",
-        )
-    factory: CatalogFactory = found.load()()
-    return factory
+    own = {_MemoryCatalogFactory.identifier: _MemoryCatalogFactory}
+    found: CatalogFactory = registered(
+        ENTRY_POINTS, options, TYPE, owner=f"catalog {name}", own=own
+    )
+    return found

@@ -30,6 +30,10 @@ class GenericInMemoryCatalog(Catalog):
             self.default_database: {}
         }
 
+    def normalized(self, name: str) -> str:
+        """See `Catalog`."""
+        return name.lower()
+
     def list_databases(self) -> list[str]:
         """See `Catalog`."""
         return sorted(self._databases)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from connectors_core.table.catalog_table import CatalogTable, CatalogView
     from connectors_core.table.changelog_mode import ChangelogMode
     from connectors_core.table.configured_tables import (
-        check_known,
+        ConfiguredTableFactory,
         given_options,
         metadata_option,
         refuse_metadata,
@@ -51,7 +51,7 @@ else:
             ),
             "connectors_core.table.changelog_mode": ("ChangelogMode",),
             "connectors_core.table.configured_tables": (
-                "check_known",
+                "ConfiguredTableFactory",
                 "given_options",
                 "metadata_option",
                 "refuse_metadata",
@@ -79,6 +79,7 @@ __all__ = [
     "CatalogView",
     "ChangelogMode",
     "ComputedColumn",
+    "ConfiguredTableFactory",
     "DynamicTableContext",
     "DynamicTableFactory",
     "DynamicTableSink",
@@ -91,7 +92,6 @@ __all__ = [
     "SqlError",
     "TableSchema",
     "WatermarkSpec",
-    "check_known",
     "given_options",
     "metadata_option",
     "refuse_metadata",

@@ -30,15 +30,6 @@ class CatalogTable:
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
 
-    def copy(self, options: Mapping[str, str]) -> CatalogTable:
-        """Return the table with other options."""
-        return CatalogTable(
-            schema=self.schema,
-            options=dict(options),
-            partition_keys=self.partition_keys,
-            comment=self.comment,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogView:

@@ -4,19 +4,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnknownOptionError
 from connectors_core.options import Configured, OptionSet
 from connectors_core.options.suggestions import suggested
-from connectors_core.table.factory import DynamicTableContext
+from connectors_core.table.factory import DynamicTableContext, DynamicTableFactory
 from connectors_core.table.references import is_reference
 from connectors_core.table.table_schema import MetadataColumn
 
-__all__ = ["check_known", "given_options", "metadata_option", "refuse_metadata", "schema_option"]
+__all__ = [
+    "ConfiguredTableFactory",
+    "given_options",
+    "metadata_option",
+    "refuse_metadata",
+    "schema_option",
+]
 
-SCHEMA: Final = "schema"
-METADATA_COLUMNS: Final = "metadata.columns"
+
+class ConfiguredTableFactory(DynamicTableFactory):
+    """A factory of tables whose parts are `Configured`.
+
+    Attributes:
+        parts: The classes of the source, the sink, and the lookup.
+    """
+
+    parts: ClassVar[tuple[type[Configured], ...]]
+
+    def is_secret(self, key: str) -> bool:
+        """Return whether an option of a part has a secret."""
+        return any(each.OPTIONS.is_secret(key) for each in self.parts)
+
+    def validate(self, context: DynamicTableContext) -> None:
+        """Check that some part knows each option and accepts its value.
+
+        Raises:
+            UnknownOptionError: No part knows an option.
+            InvalidOptionError: No part accepts a value.
+        """
+        for key, value in context.options.items():
+            knowing = [each.OPTIONS for each in self.parts if key in each.OPTIONS]
+            if not knowing:
+                keys = sorted({option.key for each in self.parts for option in each.OPTIONS})
+                raise UnknownOptionError(
+                    key,
+                    scope=f"table {context.name}",
+                    suggestions=suggested(key, {each: each for each in keys}),
+                )
+            if not is_reference(value):
+                _check_value(knowing, key, value)
+
+
+def _check_value(parts: Sequence[OptionSet], key: str, value: str) -> None:
+    """Check a value for the parts of a connector, of which one must accept it."""
+    errors = []
+    for each in parts:
+        try:
+            each.check(key, value)
+        except InvalidOptionError as error:
+            errors.append(error)
+    if len(errors) == len(parts):
+        raise errors[0]
 
 
 def given_options(
@@ -45,46 +93,6 @@ def given_options(
                 hint="remove the option",
             )
     return {**given, **{key: value for key, value in columns.items() if value is not None}}
-
-
-def check_known(
-    context: DynamicTableContext, parts: Iterable[type[Configured]], others: Iterable[str] = ()
-) -> None:
-    """Check that some part of a connector knows each option and accepts its value.
-
-    Args:
-        context: The table.
-        parts: The classes of the parts.
-        others: Keys that the factory itself uses.
-
-    Raises:
-        UnknownOptionError: No part knows an option.
-        InvalidOptionError: No part accepts a value.
-    """
-    parts, known = tuple(parts), set(others)
-    for key, value in context.options.items():
-        knowing = [each.OPTIONS for each in parts if key in each.OPTIONS]
-        if not knowing and key not in known:
-            keys = {option.key for each in parts for option in each.OPTIONS} | known
-            raise UnknownOptionError(
-                key,
-                scope=f"table {context.name}",
-                suggestions=suggested(key, {each: each for each in sorted(keys)}),
-            )
-        if not is_reference(value):
-            _check_value(knowing, key, value)
-
-
-def _check_value(parts: Sequence[OptionSet], key: str, value: str) -> None:
-    """Check a value for the parts of a connector, of which one must accept it."""
-    errors = []
-    for each in parts:
-        try:
-            each.check(key, value)
-        except InvalidOptionError as error:
-            errors.append(error)
-    if errors and len(errors) == len(parts):
-        raise errors[0]
 
 
 def schema_option(context: DynamicTableContext) -> Any:

@@ -6,18 +6,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import metadata
 from typing import ClassVar, Final
 
-from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
+from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
-from connectors_core.options.suggestions import suggested
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable
 from connectors_core.table.changelog_mode import ChangelogMode
 from connectors_core.table.references import resolved
+from connectors_core.table.registry import registered
 
 __all__ = [
     "DynamicTableContext",
@@ -145,11 +143,6 @@ class DynamicTableFactory(ABC):
         )
 
 
-@cache
-def _registered() -> Mapping[str, metadata.EntryPoint]:
-    return {each.name: each for each in metadata.entry_points(group=ENTRY_POINTS)}
-
-
 def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:
     """Return the factory of a table.
 
@@ -161,21 +154,7 @@ def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:
         MissingOptionError: The table names no connector.
         InvalidOptionError: No installed package has this connector.
     """
-    identifier = table.options.get(CONNECTOR)
-    if identifier is None:
-        raise MissingOptionError(
-            CONNECTOR, doc="Identifier of the connector.", scope=f"table {name}"
-        )
-    known = _registered()
-    found = known.get(identifier)
-    if found is None:
-        similar = suggested(identifier, {each: each for each in known})
-        raise InvalidOptionError(
-            f"the table {name} has an unknown connector",
-            expected=", ".join(sorted(known)) or "the package of a connector",
-            found=identifier,
-            option=CONNECTOR,
-            hint=f"did you mean {similar[0]}?" if similar else "install the connector's package",
-        )
-    factory: DynamicTableFactory = found.load()()
-    return factory
+    found: DynamicTableFactory = registered(
+        ENTRY_POINTS, table.options, CONNECTOR, owner=f"table {name}"
+    )
+    return found

@@ -117,11 +117,16 @@ class TableSchema:
         return tuple(each for each in self.columns if isinstance(each, MetadataColumn))
 
     @property
+    def written_metadata(self) -> tuple[MetadataColumn, ...]:
+        """The metadata columns that a sink writes."""
+        return tuple(each for each in self.metadata if not each.virtual)
+
+    @property
     def written(self) -> tuple[str, ...]:
         """The columns that an `INSERT` gives, in order."""
+        written = self.written_metadata
         return tuple(
             each.name
             for each in self.columns
-            if isinstance(each, PhysicalColumn)
-            or (isinstance(each, MetadataColumn) and not each.virtual)
+            if isinstance(each, PhysicalColumn) or each in written
         )

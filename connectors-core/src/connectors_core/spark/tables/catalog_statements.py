@@ -112,7 +112,7 @@ def _alter(catalog: CatalogManager, statement: sql.AlterTable) -> None:
     if isinstance(table, CatalogView):
         raise UnsupportedError(f"{'.'.join(statement.name)} is a view, not a table")
     options = {k: v for k, v in table.options.items() if k not in statement.reset_options}
-    changed = table.copy({**options, **statement.set_options})
+    changed = replace(table, options={**options, **statement.set_options})
     name = str(catalog.full_name(statement.name))
     factory_named(changed, name).validate(DynamicTableContext.declared(name, changed))
     catalog.alter(statement.name, changed)

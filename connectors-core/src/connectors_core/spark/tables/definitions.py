@@ -7,6 +7,7 @@ from connectors_core.catalog.catalog_manager import FullName
 from connectors_core.secrets import masked
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.results import TableResult
+from connectors_core.spark.tables.text_edits import quoted
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -24,21 +25,21 @@ __all__ = ["create_statement", "described"]
 def create_statement(name: FullName, table: CatalogTable | CatalogView) -> str:
     """Return the statement that creates a table or view, without its secrets."""
     if isinstance(table, CatalogView):
-        columns = f" ({', '.join(map(_quoted, table.columns))})" if table.columns else ""
+        columns = f" ({', '.join(map(quoted, table.columns))})" if table.columns else ""
         return f"CREATE VIEW {_path(name)}{columns} AS {table.query}"
     schema = table.schema
-    parts = [f"{_quoted(each.name)} {_type(each)}{_commented(each)}" for each in schema.columns]
+    parts = [f"{quoted(each.name)} {_type(each)}{_commented(each)}" for each in schema.columns]
     if schema.watermark is not None:
         parts.append(f"WATERMARK FOR {_watermark(schema.watermark)}")
     if schema.primary_key:
-        parts.append(f"PRIMARY KEY ({', '.join(map(_quoted, schema.primary_key))}) NOT ENFORCED")
+        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, schema.primary_key))}) NOT ENFORCED")
     lines = [f"CREATE TABLE {_path(name)}" + (" (" if parts else "")]
     if parts:
         lines += [",\n".join(f"  {part}" for part in parts), ")"]
     if table.comment:
         lines.append(f"COMMENT {_text(table.comment)}")
     if table.partition_keys:
-        lines.append(f"PARTITIONED BY ({', '.join(map(_quoted, table.partition_keys))})")
+        lines.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})")
     options = [f"  {_text(k)} = {_text(v)}" for k, v in shown_options(str(name), table).items()]
     lines += ["WITH (", ",\n".join(options), ")"]
     return "\n".join(lines)
@@ -88,17 +89,13 @@ def _commented(column: Column) -> str:
 
 def _watermark(spec: WatermarkSpec) -> str:
     seconds = spec.out_of_orderness.total_seconds()
-    column = _quoted(spec.column)
+    column = quoted(spec.column)
     late = f" - INTERVAL '{seconds:f}' SECOND" if seconds else ""
     return f"{column} AS {column}{late}"
 
 
 def _path(name: FullName) -> str:
-    return ".".join(map(_quoted, name.parts))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return ".".join(map(quoted, name.parts))
 
 
 def _text(value: str) -> str:

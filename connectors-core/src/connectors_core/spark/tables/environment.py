@@ -8,6 +8,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +32,7 @@ from connectors_core.spark.tables.session_options import RuntimeMode, SessionOpt
 from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
-from connectors_core.spark.tables.text_edits import tables_of
+from connectors_core.spark.tables.text_edits import name_of, quoted, tables_of
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -138,12 +139,8 @@ class TableEnvironment:
                 "a lookup join belongs to an INSERT: a pipeline pins the versions of its tables",
                 hint="INSERT INTO another table SELECT ..., or join without FOR SYSTEM_TIME AS OF",
             )
-        pipeline = self._pipeline(f"query-{uuid.uuid4().hex}", streaming=None)
-        planner = QueryPlanner(self._spark, self._catalog, pipeline)
-        try:
+        with self._planner("query") as planner:
             return planner.frame(statement.text)
-        finally:
-            planner.close()
 
     @property
     def pipelines(self) -> Mapping[str, Pipeline]:
@@ -236,11 +233,11 @@ class TableEnvironment:
                 return False
         if any(self._catalog.find(each) is not None for each in names):
             return False
-        paths = [".".join(f"`{part}`" for part in each) for each in names]
+        paths = [".".join(map(quoted, each)) for each in names]
         if not any(self._spark.catalog.tableExists(each) for each in paths):
             return False
         if isinstance(statement, Insert) and any(
-            self._catalog.find(tuple(part.name for part in each.parts)) is not None
+            self._catalog.find(name_of(each)) is not None
             for each in tables_of(parse_query(statement.query))
         ):
             raise UnsupportedError(
@@ -250,7 +247,7 @@ class TableEnvironment:
         return True
 
     def _rows_of(self, name: Name) -> DataFrame:
-        path = ".".join("`" + part.replace("`", "``") + "`" for part in name)
+        path = ".".join(map(quoted, name))
         return self.sql_query(f"SELECT * FROM {path}")  # noqa: S608
 
     def _create_table(self, statement: sql.CreateTable, text: str = "") -> TableResult:
@@ -275,12 +272,7 @@ class TableEnvironment:
         if statement.query is None:
             self._catalog.put(statement.name, table)
             return DONE
-        table = CatalogTable(
-            schema=self._schema_of(statement.query),
-            options=table.options,
-            partition_keys=table.partition_keys,
-            comment=table.comment,
-        )
+        table = replace(table, schema=self._schema_of(statement.query))
         self._catalog.put(statement.name, table)
         try:
             return self._insert((Insert(target=statement.name, query=statement.query),))
@@ -289,12 +281,8 @@ class TableEnvironment:
             raise
 
     def _schema_of(self, query: str) -> TableSchema:
-        pipeline = self._pipeline(f"schema-{uuid.uuid4().hex}", streaming=True)
-        planner = QueryPlanner(self._spark, self._catalog, pipeline)
-        try:
+        with self._planner("schema", streaming=True) as planner:
             fields = planner.frame(query).schema.fields
-        finally:
-            planner.close()
         return TableSchema(
             tuple(
                 PhysicalColumn(each.name, arrow_type(each.dataType))
@@ -317,9 +305,6 @@ class TableEnvironment:
             case sql.Reset(key=None):
                 self._options.clear()
             case sql.Reset(key=str(key)):
-                SessionOptions.from_options(
-                    {key: self._options[key]} if key in self._options else {}
-                )
                 self._options.pop(key, None)
         return DONE
 
@@ -347,9 +332,8 @@ class TableEnvironment:
 
     def _planned(self, inserts: Sequence[Insert], *, streaming: bool) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
-        planner = QueryPlanner(self._spark, self._catalog, pipeline)
         taken: set[str] = set()
-        try:
+        with QueryPlanner(self._spark, self._catalog, pipeline) as planner:
             for each in inserts:
                 name = str(self._catalog.full_name(each.target))
                 table = self._catalog.get(each.target)
@@ -365,9 +349,12 @@ class TableEnvironment:
                     uid, number = f"{name}.{number}", number + 1
                 taken.add(uid)
                 pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
-        finally:
-            planner.close()
         return pipeline
+
+    def _planner(self, kind: str, *, streaming: bool | None = None) -> QueryPlanner:
+        """Return the planner of a query that no statement runs again."""
+        pipeline = self._pipeline(f"{kind}-{uuid.uuid4().hex}", streaming=streaming)
+        return QueryPlanner(self._spark, self._catalog, pipeline)
 
     def _pipeline(self, name: str, *, streaming: bool | None) -> Pipeline:
         session, folder = self._session, _UNSAFE.sub("-", name.lower())
@@ -400,13 +387,9 @@ class TableEnvironment:
         match statement:
             case sql.Query():
                 self._refuse_endless(statement.text)
-                pipeline = self._pipeline(f"explain-{uuid.uuid4().hex}", streaming=None)
-                planner = QueryPlanner(self._spark, self._catalog, pipeline)
-                try:
+                with self._planner("explain") as planner:
                     text = planner.rewritten(statement.text)
                     return str(self._spark.sql(f"EXPLAIN {text}").collect()[0][0])
-                finally:
-                    planner.close()
             case Insert():
                 return self._planned((statement,), streaming=False).explain()
             case sql.StatementSet():
@@ -418,7 +401,7 @@ class TableEnvironment:
         """Return the tables of a query that have no end."""
         found = []
         for each in tables_of(parse_query(query)):
-            name: Name = tuple(part.name for part in each.parts)
+            name = name_of(each)
             table = self._catalog.find(name)
             if table is None or is_temporal(each, query):
                 continue

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Final
+from typing import Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
@@ -16,9 +16,10 @@ from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
 from connectors_core.spark.tables.table_frames import scan
 from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
-from connectors_core.spark.tables.text_edits import Edits, span, tables_of
-from connectors_core.table import CatalogView
+from connectors_core.spark.tables.text_edits import Edits, name_of, quoted, span, tables_of
+from connectors_core.table import CatalogTable, CatalogView
 from connectors_core.table.sql import parse_query
+from connectors_core.table.sql.statements import Name
 
 __all__ = ["QueryPlanner"]
 
@@ -65,7 +66,7 @@ class QueryPlanner:
         joins = TemporalJoins(self, text, edits)
         changelog: str | None = None
         for table in tables_of(query):
-            name = tuple(part.name for part in table.parts)
+            name = name_of(table)
             found = self.catalog.find(name)
             if is_temporal(table, text):
                 joins.add(table, name, found)
@@ -73,12 +74,12 @@ class QueryPlanner:
             if found is None:
                 continue  # a table or view of Spark
             _check_place(table, ".".join(name))
-            view, rows = self._view_of(name)
+            view, rows = self._view_of(name, found)
             if ROW_KIND_COLUMN in rows.columns:
                 changelog = ".".join(name)
             start, end = span(table)
-            alias = "" if table.alias else f" AS {_quoted(name[-1])}"
-            edits.replace(start, end, f"{_quoted(view)}{alias}")
+            alias = "" if table.alias else f" AS {quoted(name[-1])}"
+            edits.replace(start, end, f"{quoted(view)}{alias}")
             if not table.alias and len(name) > 1:
                 _shorten(query, edits, name)
         joins.plan(query)
@@ -86,7 +87,10 @@ class QueryPlanner:
             keep_row_kinds(query, edits, changelog)
         return edits.result()
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Forget the views of this planner. DataFrames made from them stay usable."""
         for name in self._temporary:
             self.spark.catalog.dropTempView(name)
@@ -99,10 +103,9 @@ class QueryPlanner:
         self._temporary.append(name)
         return name
 
-    def _view_of(self, name: tuple[str, ...]) -> tuple[str, DataFrame]:
+    def _view_of(self, name: Name, found: CatalogTable | CatalogView) -> tuple[str, DataFrame]:
         full = self.catalog.full_name(name)
         if full not in self._views:
-            found = self.catalog.get(name)
             shown = str(full)
             if isinstance(found, CatalogView):
                 rows = self._rows_of_view(shown, found)
@@ -129,10 +132,6 @@ class QueryPlanner:
             self._expanding.pop()
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _check_place(table: exp.Table, name: str) -> None:
     """Refuse what Spark cannot do with the view of a table."""
     if table.args.get("version") is not None:
@@ -144,10 +143,10 @@ def _check_place(table: exp.Table, name: str) -> None:
         )
 
 
-def _shorten(query: exp.Expr, edits: Edits, name: tuple[str, ...]) -> None:
+def _shorten(query: exp.Expr, edits: Edits, name: Name) -> None:
     """Replace `database.table.column` by `table.column`, because the view has one name."""
     for column in query.find_all(exp.Column):
         before = column.parts[:-1]
         if tuple(part.name.lower() for part in before) == tuple(map(str.lower, name)):
             start, end = before[0].meta["start"], before[-1].meta["end"] + 1
-            edits.replace(start, end, _quoted(name[-1]))
+            edits.replace(start, end, quoted(name[-1]))

@@ -113,12 +113,10 @@ class TemporalJoins:
 
     def plan(self, query: exp.Expr) -> None:
         """Replace the joins by their rows."""
-        selects = {id(each.node.find_ancestor(exp.Select)): each for each in self._lookups}
-        for each in selects.values():
-            select = each.node.find_ancestor(exp.Select)
-            assert isinstance(select, exp.Select)
-            own = [one for one in self._lookups if one.node.find_ancestor(exp.Select) is select]
-            self._plan(select, own)
+        for select in query.find_all(exp.Select):
+            own = [each for each in self._lookups if each.node.find_ancestor(exp.Select) is select]
+            if own:
+                self._plan(select, own)
 
     def _plan(self, select: exp.Select, lookups: list[_Lookup]) -> None:
         joins = select.args.get("joins") or []
@@ -182,7 +180,6 @@ class TemporalJoins:
                     f"a subquery cannot name the column {name!r} of the lookup {lookup.alias}",
                     hint="insert the joined rows into a table first",
                 )
-            self._check_star(column)
             renamed = (
                 parts == column.parts
                 and out(name) != name
@@ -191,7 +188,7 @@ class TemporalJoins:
             text = f"`{left.alias}`.`{out(name)}`" + (f" AS `{name}`" if renamed else "")
             self._edits.replace(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
         for each in select.expressions:
-            self._check_star(each)
+            _check_star(each)
             if isinstance(each, exp.Star):
                 for name in lookup.columns.values():
                     if out(name) != name:
@@ -206,12 +203,6 @@ class TemporalJoins:
             uid=f"{lookup.name}.{lookup.alias}",
         )
 
-    def _check_star(self, column: exp.Expr) -> None:
-        if isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
-            raise _name_columns(f"{column.sql('spark')} in a lookup join")
-        if isinstance(column, exp.Star) and any(column.args.values()):
-            raise _name_columns(f"{column.sql('spark')} in a lookup join")
-
     def _column_of(
         self, lookup: _Lookup, left: _Left, column: exp.Column
     ) -> tuple[str, list[exp.Expr]] | None:
@@ -219,7 +210,7 @@ class TemporalJoins:
         parts = column.parts
         first = parts[0].name.lower()
         if len(parts) > 1 and first == lookup.alias.lower():
-            self._check_star(column)
+            _check_star(column)
             name = lookup.columns.get(parts[1].name.lower())
             if name is None:
                 raise SqlError.at(
@@ -278,6 +269,13 @@ class TemporalJoins:
             last += 1
         end = words[last].start if last < len(words) else len(self._text)
         return words[at].start, words[begin + 1].start, end
+
+
+def _check_star(column: exp.Expr) -> None:
+    """Refuse `a.*`, and `*` without some columns."""
+    is_of_table = isinstance(column, exp.Column) and isinstance(column.this, exp.Star)
+    if is_of_table or (isinstance(column, exp.Star) and any(column.args.values())):
+        raise _name_columns(f"{column.sql('spark')} in a lookup join")
 
 
 def _name_columns(found: str) -> UnsupportedError:

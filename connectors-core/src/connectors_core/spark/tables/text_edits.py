@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
-__all__ = ["Edits", "span", "tables_of"]
+from connectors_core.table.sql.statements import Name
+
+__all__ = ["Edits", "name_of", "quoted", "span", "tables_of"]
 
 
 @dataclass
@@ -44,6 +46,16 @@ def span(node: exp.Expr) -> tuple[int, int]:
     parts = node.parts if isinstance(node, exp.Table | exp.Column) else [node]
     places = [part.meta for part in parts if "start" in part.meta]
     return places[0]["start"], places[-1]["end"] + 1
+
+
+def name_of(table: exp.Table) -> Name:
+    """Return the name of a table as the query writes it."""
+    return tuple(part.name for part in table.parts)
+
+
+def quoted(name: str) -> str:
+    """Return a part of a name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def tables_of(query: exp.Expr) -> Iterator[exp.Table]:

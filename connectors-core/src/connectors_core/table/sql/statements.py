@@ -107,7 +107,7 @@ class Drop:
 
     Attributes:
         kind: TABLE, VIEW, DATABASE, or CATALOG.
-        names: What to drop.
+        names: The names of the tables, views, databases, or catalogs.
         if_exists: Whether it may be missing.
         cascade: Whether a database may have tables.
     """
@@ -253,7 +253,7 @@ class Explain:
     """`EXPLAIN`.
 
     Attributes:
-        statement: What to explain.
+        statement: The query or the INSERTs to explain.
     """
 
     statement: Query | Insert | StatementSet

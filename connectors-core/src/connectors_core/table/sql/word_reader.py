@@ -183,7 +183,7 @@ class WordReader:
         while not self.is_done:
             if depth == 0 and (self.peek() == ")" or stops()):
                 break
-            depth += {"(": 1, "<": 0, ")": -1}.get(self.peek(), 0)
+            depth += (self.peek() == "(") - (self.peek() == ")")
             self.at += 1
         if self.at == first:
             raise self.wrong("an expression is missing")
