@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the core's suite for lookup tables against a real server."""
+"""Runs the core's suites for tables, changelogs, and catalogs against a real server."""
 
 from __future__ import annotations
 
 import pytest
-from table_suites import ElasticsearchTableSuite
+from elasticsearch_table_suites import (
+    ElasticsearchCatalogSuite,
+    ElasticsearchChangelogSuite,
+    ElasticsearchTableSuite,
+    OnElasticsearch,
+)
+
+
+class TestElasticsearchTablesOnSpark(OnElasticsearch, ElasticsearchTableSuite):
+    on_spark = True
 
 
 @pytest.mark.line("3.5")  # without Spark
-class TestElasticsearchTable(ElasticsearchTableSuite):
+class TestElasticsearchChangelogs(ElasticsearchChangelogSuite):
     pass
 
 
-class TestElasticsearchTableOnSpark(ElasticsearchTableSuite):
-    on_spark = True
+@pytest.mark.line("3.5")  # without Spark
+class TestElasticsearchCatalog(ElasticsearchCatalogSuite):
+    pass

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from connectors_core.testing.async_sink_suite import AsyncSinkWriterTestSuite
     from connectors_core.testing.capabilities import Capabilities, Capability
     from connectors_core.testing.cases import SUITE_VERSION, ConnectorSuite, case
+    from connectors_core.testing.catalog_suite import CatalogExternalContext, CatalogTestSuite
+    from connectors_core.testing.changelog_suite import (
+        CHANGES,
+        ChangelogExternalContext,
+        ChangelogTestSuite,
+    )
     from connectors_core.testing.cluster import SPECULATION, Cluster, running_cluster
     from connectors_core.testing.committer_suite import CommitterTestSuite
     from connectors_core.testing.context import (
@@ -59,6 +65,12 @@ if TYPE_CHECKING:
     from connectors_core.testing.source_suite import SourceTestSuite
     from connectors_core.testing.spark_session import new_session
     from connectors_core.testing.system import TestSystem
+    from connectors_core.testing.table_suite import (
+        TABLE_ROWS,
+        TableExternalContext,
+        TableTestSuite,
+        table_schema,
+    )
     from connectors_core.testing.traces import assert_unseen, error_texts
 else:
     _load, __dir__ = lazily(
@@ -75,6 +87,15 @@ else:
                 "SUITE_VERSION",
                 "ConnectorSuite",
                 "case",
+            ),
+            "connectors_core.testing.catalog_suite": (
+                "CatalogExternalContext",
+                "CatalogTestSuite",
+            ),
+            "connectors_core.testing.changelog_suite": (
+                "CHANGES",
+                "ChangelogExternalContext",
+                "ChangelogTestSuite",
             ),
             "connectors_core.testing.cluster": (
                 "Cluster",
@@ -141,6 +162,12 @@ else:
             "connectors_core.testing.source_suite": ("SourceTestSuite",),
             "connectors_core.testing.spark_session": ("new_session",),
             "connectors_core.testing.system": ("TestSystem",),
+            "connectors_core.testing.table_suite": (
+                "TABLE_ROWS",
+                "TableExternalContext",
+                "TableTestSuite",
+                "table_schema",
+            ),
             "connectors_core.testing.traces": (
                 "assert_unseen",
                 "error_texts",
@@ -150,16 +177,22 @@ else:
     __getattr__ = needs_extra()(_load)
 
 __all__ = [
+    "CHANGES",
     "LOOKUP_ROWS",
     "READING_POINTS",
     "ROWS",
     "SPECULATION",
     "SUITE_VERSION",
+    "TABLE_ROWS",
     "WRITING_POINTS",
     "AsyncSinkExternalContext",
     "AsyncSinkWriterTestSuite",
     "Capabilities",
     "Capability",
+    "CatalogExternalContext",
+    "CatalogTestSuite",
+    "ChangelogExternalContext",
+    "ChangelogTestSuite",
     "Cluster",
     "CommitterTestSuite",
     "ConnectorSuite",
@@ -190,6 +223,8 @@ __all__ = [
     "SplitEnumeratorTestSuite",
     "StandaloneCluster",
     "SuitesOnCluster",
+    "TableExternalContext",
+    "TableTestSuite",
     "TestEnvironment",
     "TestSystem",
     "assert_unseen",
@@ -207,5 +242,6 @@ __all__ = [
     "report_path",
     "run_driver",
     "running_cluster",
+    "table_schema",
     "wait_for_survivors",
 ]

@@ -57,6 +57,33 @@ class Capability(StrEnum):
     """The table supports lookups with an asynchronous client."""
     FULL_CACHE = "full cache"
     """The table can be cached as a whole."""
+    # --- Tables ---
+    SCAN = "scan"
+    """Queries can read the connector's tables."""
+    INSERT = "insert"
+    """INSERTs can write the connector's tables."""
+    LOOKUP = "lookup"
+    """The connector's tables can be looked up in a join."""
+    METADATA_COLUMNS = "metadata columns"
+    """The connector's tables have metadata that a column can read."""
+    # --- Changelogs ---
+    CHANGELOG_SOURCE = "changelog source"
+    """The source emits changes of rows."""
+    CHANGELOG_SINK = "changelog sink"
+    """The sink applies changes of rows by key."""
+    # --- Catalogs ---
+    CREATE_DATABASES = "create databases"
+    """The catalog creates and drops databases."""
+    CREATE_TABLES = "create tables"
+    """The catalog creates, alters, renames, and drops tables."""
+    VIEWS = "views"
+    """The catalog keeps views."""
+    PARTITIONS = "partitions"
+    """The catalog lists, creates, and drops partitions."""
+    STATISTICS = "statistics"
+    """The catalog states the size of a table."""
+    PERSISTENT = "persistent"
+    """Another instance of the catalog finds the same databases and tables."""
     # --- All ---
     OUTAGES = "outages"
     """The tests can make the external system unavailable for a while.
@@ -74,6 +101,8 @@ class Capability(StrEnum):
     """Tasks run in separate processes, which the tests can kill."""
     ONE_PROCESS = "one process"
     """The whole pipeline runs in the process of the tests, which can detect leaks."""
+    STATEMENTS = "statements"
+    """Statements run, which needs a Spark session."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,10 @@ class InProcess(TestEnvironment):
     name = "in process"
     capabilities = Capabilities(
         can=frozenset({Capability.ONE_PROCESS}),
-        cannot={Capability.WORKERS_CAN_DIE: "without Spark, tasks are threads of the tests"},
+        cannot={
+            Capability.WORKERS_CAN_DIE: "without Spark, tasks are threads of the tests",
+            Capability.STATEMENTS: "without Spark, no statement runs",
+        },
     )
 
     def pipeline(
@@ -78,7 +81,7 @@ class LocalSpark(TestEnvironment):
     """A Spark session in this process, with task retries. The tests can kill its Python workers."""
 
     capabilities = Capabilities(
-        can=frozenset({Capability.WORKERS_CAN_DIE}),
+        can=frozenset({Capability.WORKERS_CAN_DIE, Capability.STATEMENTS}),
         cannot={Capability.ONE_PROCESS: "on Spark, tasks are processes of their own"},
     )
     worker_death = FaultAction.KILL

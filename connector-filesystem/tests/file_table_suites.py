@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core's test suites for tables of files and for folders as a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connector_filesystem.catalog import FileCatalog
+from connector_filesystem.table_factory import FileTableFactory
+from connectors_core.table import CatalogTable, MetadataColumn
+from connectors_core.testing import (
+    Capabilities,
+    Capability,
+    CatalogExternalContext,
+    CatalogTestSuite,
+    TableExternalContext,
+    TableTestSuite,
+    table_schema,
+)
+
+SUITES = "1.4"
+PASSWORD = "canary-93f1"  # pragma: allowlist secret
+
+
+class FileTables(TableExternalContext):
+    """A folder of Parquet files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def definition(self) -> CatalogTable:
+        options = {"connector": "filesystem", "path": str(self._folder), "format": "parquet"}
+        return CatalogTable(schema=table_schema(), options=options)
+
+    def metadata(self) -> Sequence[MetadataColumn]:
+        return [
+            MetadataColumn("file", pa.string(), "file.name", virtual=True),
+            MetadataColumn("path", pa.string(), "file.path", virtual=True),
+        ]
+
+    def secret_options(self) -> Mapping[str, str]:
+        return {"storage-options.secret": PASSWORD}
+
+
+class FileTableSuite(TableTestSuite):
+    written_for = SUITES
+    factory = FileTableFactory
+    capabilities = Capabilities(
+        can=frozenset(
+            {
+                Capability.SCAN,
+                Capability.INSERT,
+                Capability.LOOKUP,
+                Capability.METADATA_COLUMNS,
+                Capability.SECRETS,
+            }
+        )
+    )
+
+    def external_context(self, folder: Path) -> FileTables:
+        return FileTables(folder)
+
+
+class Folders(CatalogExternalContext):
+    """A folder whose folders are databases."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def create_catalog(self, name: str) -> FileCatalog:
+        options = {"path": str(self._folder), "storage-options.auto_mkdir": "false"}
+        return FileCatalog(name, options)
+
+    def add_table(self, name: str) -> None:
+        self._put(self._folder / "default" / name)
+
+    def add_partitioned_table(self, name: str) -> Sequence[Mapping[str, str]]:
+        for day in ("2024-01-01", "2024-01-02"):
+            self._put(self._folder / "default" / name / f"day={day}" / "hour=7")
+        return [{"day": day, "hour": "7"} for day in ("2024-01-01", "2024-01-02")]
+
+    @staticmethod
+    def _put(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1, 2], "text": ["a", "b"]}), folder / "1.parquet")
+
+
+class FileCatalogSuite(CatalogTestSuite):
+    written_for = SUITES
+    capabilities = Capabilities(
+        can=frozenset(
+            {
+                Capability.CREATE_DATABASES,
+                Capability.PARTITIONS,
+                Capability.STATISTICS,
+                Capability.PERSISTENT,
+            }
+        ),
+        cannot={
+            Capability.CREATE_TABLES: "a folder is a table as soon as it has files",
+            Capability.VIEWS: "a folder has only data",
+            Capability.SECRETS: "local folders need no login",
+        },
+    )
+
+    def external_context(self, folder: Path) -> Folders:
+        return Folders(folder)

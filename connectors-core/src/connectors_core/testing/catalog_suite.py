@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite for catalogs. Subclass it and supply an external context."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connectors_core.catalog import (
+    Catalog,
+    CatalogError,
+    CatalogOperationUnsupportedError,
+    DatabaseAlreadyExistError,
+    DatabaseNotEmptyError,
+    DatabaseNotExistError,
+    ObjectPath,
+    TableAlreadyExistError,
+    TableNotExistError,
+)
+from connectors_core.errors import ConfigurationError
+from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
+from connectors_core.table.factory import factory_named
+from connectors_core.testing.capabilities import Capability
+from connectors_core.testing.cases import case
+from connectors_core.testing.traces import assert_unseen, error_texts
+from connectors_core.testing.trial import SystemSuite, open_contexts
+
+_SINCE: Final = "1.4"
+_ABSENT: Final = "absent-7f3a9c"
+_VIEW: Final = CatalogView(query="SELECT 1 AS one", columns=("one",), comment="a number")
+# Names that mean something else to a file system, a URL, or a query.
+_STRANGE_NAMES: Final = ("", ".", "..", "../things", "a/b", "*", "%2e%2e", "things?", "_all", "\n")
+_STRANGE_VALUES: Final = ("a/b", "..", "", " ", "ü", "x=1", "100%", "%2F")
+
+
+class CatalogExternalContext(ABC):
+    """The external system of a catalog in one case. It has the default database, without tables."""
+
+    @abstractmethod
+    def create_catalog(self, name: str) -> Catalog:
+        """Return a catalog of the system.
+
+        A catalog that is not `PERSISTENT` is the same object at each call.
+        """
+
+    @abstractmethod
+    def add_table(self, name: str) -> None:
+        """Add a table with two rows to the default database, as users of the system do."""
+
+    def definition(self) -> CatalogTable:
+        """Return the definition of a table that the catalog can create.
+
+        Raises:
+            NotImplementedError: The catalog lacks the capability `CREATE_TABLES`.
+        """
+        raise NotImplementedError
+
+    def add_partitioned_table(self, name: str) -> Sequence[Mapping[str, str]]:
+        """Add a table with partitions to the default database, and return its partitions.
+
+        Raises:
+            NotImplementedError: The catalog lacks the capability `PARTITIONS`.
+        """
+        raise NotImplementedError
+
+    def secrets(self) -> Sequence[str]:
+        """Return the secrets given to all catalogs of this context. No output may show them."""
+        return ()
+
+    def close(self) -> None:
+        """Remove the remaining data of the case from the external system."""
+
+
+@dataclass
+class CatalogTrial:
+    """A case in progress: the external system, and a catalog of it."""
+
+    context: CatalogExternalContext
+    catalog: Catalog
+
+    def path(self, name: str) -> ObjectPath:
+        """Return the path of a table in the default database."""
+        return ObjectPath(self.catalog.default_database, name)
+
+    def added(self, name: str) -> ObjectPath:
+        """Add a table to the system, and return its path."""
+        self.context.add_table(name)
+        return self.path(name)
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables of the default database."""
+        return list(self.catalog.list_tables(self.catalog.default_database))
+
+
+class CatalogTestSuite(SystemSuite):
+    """Cases for a catalog. Derive from this class, declare the capabilities, supply a context."""
+
+    judged_by = frozenset({Capability.CREATE_DATABASES, Capability.STATISTICS})
+
+    @abstractmethod
+    def external_context(self, folder: Path) -> CatalogExternalContext:
+        """Return a new external system for one case. ``folder`` belongs to the case."""
+
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> Iterator[CatalogTrial]:
+        """Return the external system and an open catalog of it."""
+        with open_contexts(self.external_context, tmp_path) as new_context:
+            context = new_context("external")
+            with closing(context.create_catalog("things_catalog")) as catalog:
+                catalog.open()
+                yield CatalogTrial(context, catalog)
+
+    # --- What the system has --------------------------------------------------------------------
+
+    @case(since=_SINCE)
+    def test_the_default_database_is_there(self, trial: CatalogTrial) -> None:
+        database = trial.catalog.default_database
+        assert database in trial.catalog.list_databases()
+        assert trial.catalog.database_exists(database)
+
+    @case(since=_SINCE)
+    def test_a_table_of_the_system_is_found(self, trial: CatalogTrial) -> None:
+        path = trial.added("things")
+        assert trial.tables() == ["things"]
+        assert trial.catalog.table_exists(path)
+        assert isinstance(trial.catalog.get_table(path), CatalogTable)
+
+    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_a_new_table_is_found_at_once(self, trial: CatalogTrial) -> None:
+        """A catalog does not answer from an older listing."""
+        for name in ("b", "a"):
+            path = trial.path(name)
+            assert not trial.catalog.table_exists(path)
+            trial.added(name)
+            assert trial.catalog.table_exists(path)
+        assert trial.tables() == ["a", "b"], "names are sorted"
+
+    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_a_connector_accepts_the_definition_of_a_table(self, trial: CatalogTrial) -> None:
+        path = trial.added("things")
+        table = trial.catalog.get_table(path)
+        assert isinstance(table, CatalogTable)
+        factory = factory_named(table, str(path))
+        context = DynamicTableContext.of(str(path), table)
+        factory.validate(context)
+        source = factory.create_scan_source(context).source
+        assert source.schema().names, "the table has no columns"
+
+    @case(since=_SINCE)
+    def test_absent_tables_and_databases_are_named(self, trial: CatalogTrial) -> None:
+        catalog = trial.catalog
+        absent = trial.path(_ABSENT)
+        assert not catalog.table_exists(absent)
+        assert not catalog.table_exists(ObjectPath(_ABSENT, "things"))
+        assert not catalog.database_exists(_ABSENT)
+        _refused(TableNotExistError, lambda: catalog.get_table(absent))
+        _refused(DatabaseNotExistError, lambda: catalog.list_tables(_ABSENT))
+
+    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_names_are_compared_by_one_rule(self, trial: CatalogTrial) -> None:
+        """`normalized` tells whether case matters, and every method agrees."""
+        trial.added("things")
+        catalog = trial.catalog
+        other = "THINGS"
+        same = catalog.normalized(other) == catalog.normalized("things")
+        assert catalog.normalized(catalog.normalized(other)) == catalog.normalized(other)
+        path = trial.path(other)
+        assert catalog.table_exists(path) is same, "table_exists has another rule"
+        if same:
+            catalog.get_table(path)
+        else:
+            _refused(TableNotExistError, lambda: catalog.get_table(path), name=other)
+
+    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_a_strange_name_is_no_other_table(self, trial: CatalogTrial) -> None:
+        """Names come from statements. None may leave the system or select several tables."""
+        trial.added("things")
+        catalog = trial.catalog
+        for name in _STRANGE_NAMES:
+            for path in (trial.path(name), ObjectPath(name, "things")):
+                try:
+                    found = catalog.table_exists(path)
+                except ConfigurationError:
+                    continue  # a refusal is fine
+                assert not found, f"{path!r} exists"
+                with pytest.raises(ConfigurationError):
+                    catalog.get_table(path)
+
+    @case(Capability.STATISTICS, since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_statistics_count_what_the_table_has(self, trial: CatalogTrial) -> None:
+        path = trial.added("things")
+        found = trial.catalog.get_table_statistics(path)
+        assert found.row_count in (None, 2), "the table has two rows"
+        assert found.total_size is None or found.total_size > 0
+        assert found != type(found)(), "the statistics are empty"
+
+    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_the_system_lacks_what_the_catalog_lacks(self, trial: CatalogTrial) -> None:
+        """Each operation that is not declared raises one typed error with the catalog's name."""
+        path, catalog = trial.added("things"), trial.catalog
+        definition = CatalogTable(schema=catalog_table(catalog, path).schema)
+        operations: dict[Capability, Sequence[Callable[[], Any]]] = {
+            Capability.CREATE_DATABASES: [lambda: catalog.create_database("further")],
+            Capability.CREATE_TABLES: [
+                lambda: catalog.create_table(trial.path("further"), definition),
+                lambda: catalog.alter_table(path, definition),
+                lambda: catalog.rename_table(path, "further"),
+                lambda: catalog.drop_table(path),
+            ],
+            Capability.VIEWS: [lambda: catalog.create_table(trial.path("further"), _VIEW)],
+            Capability.PARTITIONS: [
+                lambda: catalog.list_partitions(path),
+                lambda: catalog.create_partition(path, {"day": "1"}),
+                lambda: catalog.drop_partition(path, {"day": "1"}),
+            ],
+            Capability.STATISTICS: [lambda: catalog.get_table_statistics(path)],
+        }
+        for capability, absent in operations.items():
+            if capability in self.capabilities.can:
+                continue
+            for operation in absent:
+                with pytest.raises(CatalogOperationUnsupportedError, match=catalog.name):
+                    operation()
+        assert trial.tables() == ["things"]
+
+    # --- Databases ------------------------------------------------------------------------------
+
+    @case(Capability.CREATE_DATABASES, since=_SINCE)
+    def test_databases_are_created_and_dropped(self, trial: CatalogTrial) -> None:
+        catalog = trial.catalog
+        catalog.create_database("further")
+        assert catalog.database_exists("further")
+        assert list(catalog.list_tables("further")) == []
+        _refused(
+            DatabaseAlreadyExistError, lambda: catalog.create_database("further"), name="further"
+        )
+        catalog.create_database("further", if_not_exists=True)
+        assert list(catalog.list_databases()) == sorted({catalog.default_database, "further"})
+        catalog.drop_database("further")
+        assert not catalog.database_exists("further")
+        _refused(DatabaseNotExistError, lambda: catalog.drop_database("further"), name="further")
+        catalog.drop_database("further", if_exists=True)
+
+    @case(Capability.CREATE_DATABASES, since=_SINCE, after="test_databases_are_created_and_dropped")
+    def test_a_database_with_tables_is_kept(self, trial: CatalogTrial) -> None:
+        path, catalog = trial.added("things"), trial.catalog
+        with pytest.raises(CatalogError):
+            catalog.drop_database(path.database)
+        assert catalog.table_exists(path)
+
+    @case(
+        Capability.CREATE_DATABASES,
+        Capability.CREATE_TABLES,
+        since=_SINCE,
+        after=("test_databases_are_created_and_dropped", "test_tables_are_created_and_dropped"),
+    )
+    def test_a_table_belongs_to_its_database(self, trial: CatalogTrial) -> None:
+        catalog = trial.catalog
+        catalog.create_database("further")
+        path = ObjectPath("further", "things")
+        catalog.create_table(path, trial.context.definition())
+        assert catalog.table_exists(path)
+        assert not catalog.table_exists(trial.path("things"))
+        _refused(DatabaseNotEmptyError, lambda: catalog.drop_database("further"), name="further")
+        catalog.drop_database("further", cascade=True)
+        assert not catalog.table_exists(path)
+
+    # --- Tables and views -----------------------------------------------------------------------
+
+    @case(Capability.CREATE_TABLES, since=_SINCE)
+    def test_tables_are_created_and_dropped(self, trial: CatalogTrial) -> None:
+        catalog, path = trial.catalog, trial.path("made")
+        given = trial.context.definition()
+        catalog.create_table(path, given)
+        assert trial.tables() == ["made"]
+        _same_definition(catalog_table(catalog, path), given)
+        _refused(TableAlreadyExistError, lambda: catalog.create_table(path, given), name="made")
+        elsewhere = ObjectPath(_ABSENT, "made")
+        _refused(DatabaseNotExistError, lambda: catalog.create_table(elsewhere, given))
+        catalog.drop_table(path)
+        assert not catalog.table_exists(path)
+        _refused(TableNotExistError, lambda: catalog.drop_table(path), name="made")
+
+    @case(Capability.CREATE_TABLES, since=_SINCE, after="test_tables_are_created_and_dropped")
+    def test_tables_are_altered_and_renamed(self, trial: CatalogTrial) -> None:
+        catalog, path, other = trial.catalog, trial.path("made"), trial.path("other")
+        given = trial.context.definition()
+        _refused(TableNotExistError, lambda: catalog.alter_table(path, given), name="made")
+        _refused(TableNotExistError, lambda: catalog.rename_table(path, "other"), name="made")
+        catalog.create_table(path, given)
+        changed = replace(given, comment="changed")
+        catalog.alter_table(path, changed)
+        _same_definition(catalog_table(catalog, path), changed)
+        catalog.rename_table(path, "other")
+        assert trial.tables() == ["other"]
+        _same_definition(catalog_table(catalog, other), changed)
+        catalog.create_table(path, given)
+        _refused(TableAlreadyExistError, lambda: catalog.rename_table(path, "other"), name="other")
+        assert trial.tables() == ["made", "other"]
+        _same_definition(catalog_table(catalog, other), changed)
+        catalog.create_table(other, given, replace=True)
+        _same_definition(catalog_table(catalog, other), given)
+
+    @case(Capability.VIEWS, since=_SINCE)
+    def test_views_are_kept(self, trial: CatalogTrial) -> None:
+        catalog, path = trial.catalog, trial.path("seen")
+        catalog.create_table(path, _VIEW)
+        assert catalog.get_table(path) == _VIEW
+        assert trial.tables() == ["seen"]
+        _refused(TableAlreadyExistError, lambda: catalog.create_table(path, _VIEW), name="seen")
+        catalog.drop_table(path)
+        assert not catalog.table_exists(path)
+
+    # --- Partitions -----------------------------------------------------------------------------
+
+    @case(Capability.PARTITIONS, since=_SINCE)
+    def test_partitions_are_listed_created_and_dropped(self, trial: CatalogTrial) -> None:
+        given = trial.context.add_partitioned_table("parted")
+        assert given, "the context adds a table without partitions"
+        catalog, path = trial.catalog, trial.path("parted")
+        assert _sorted(catalog.list_partitions(path)) == _sorted(given)
+        further = {key: f"{value}0" for key, value in given[0].items()}
+        catalog.create_partition(path, further)
+        assert _sorted(catalog.list_partitions(path)) == _sorted([*given, further])
+        catalog.drop_partition(path, further)
+        assert _sorted(catalog.list_partitions(path)) == _sorted(given)
+
+    @case(
+        Capability.PARTITIONS,
+        since=_SINCE,
+        after="test_partitions_are_listed_created_and_dropped",
+    )
+    def test_a_partition_with_other_columns_is_refused(self, trial: CatalogTrial) -> None:
+        given = trial.context.add_partitioned_table("parted")
+        catalog, path = trial.catalog, trial.path("parted")
+        for wrong in ({}, {**given[0], _ABSENT: "1"}, {_ABSENT: "1"}):
+            for act in (catalog.create_partition, catalog.drop_partition):
+                with pytest.raises(ConfigurationError):
+                    act(path, wrong)
+        assert _sorted(catalog.list_partitions(path)) == _sorted(given)
+
+    @case(
+        Capability.PARTITIONS,
+        since=_SINCE,
+        after="test_partitions_are_listed_created_and_dropped",
+    )
+    def test_partitions_keep_strange_values(self, trial: CatalogTrial) -> None:
+        """A value is data: it cannot name another place, and comes back as it was."""
+        given = trial.context.add_partitioned_table("parted")
+        catalog, path = trial.catalog, trial.path("parted")
+        column = next(iter(given[0]))
+        for value in _STRANGE_VALUES:
+            strange = {**given[0], column: value}
+            try:
+                catalog.create_partition(path, strange)
+            except ConfigurationError:
+                continue  # a refusal is fine
+            assert _sorted(catalog.list_partitions(path)) == _sorted([*given, strange])
+            catalog.drop_partition(path, strange)
+            assert _sorted(catalog.list_partitions(path)) == _sorted(given)
+
+    # --- Instances and secrets ------------------------------------------------------------------
+
+    @case(Capability.PERSISTENT, since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_another_instance_finds_the_same(self, trial: CatalogTrial) -> None:
+        path = trial.added("things")
+        able = self.capabilities.can
+        if Capability.CREATE_TABLES in able:
+            trial.catalog.create_table(trial.path("made"), trial.context.definition())
+        if Capability.CREATE_DATABASES in able:
+            trial.catalog.create_database("further")
+        with closing(trial.context.create_catalog("another")) as another:
+            another.open()
+            assert list(another.list_databases()) == list(trial.catalog.list_databases())
+            assert list(another.list_tables(path.database)) == trial.tables()
+            for name in trial.tables():
+                found = catalog_table(another, trial.path(name))
+                _same_definition(found, catalog_table(trial.catalog, trial.path(name)))
+
+    @case(Capability.SECRETS, since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_a_secret_is_seen_nowhere(self, trial: CatalogTrial, tmp_path: Path) -> None:
+        secrets = trial.context.secrets()
+        assert secrets, "the context names no secret"
+        path = trial.added("things")
+        table = catalog_table(trial.catalog, path)
+        context = DynamicTableContext.of(str(path), table)
+        source = factory_named(table, str(path)).create_scan_source(context)
+        seen = [repr(each) for each in (trial.catalog, table, context, source)]
+        for act in (
+            lambda: trial.catalog.get_table(trial.path(_ABSENT)),
+            lambda: trial.catalog.list_tables(_ABSENT),
+        ):
+            with pytest.raises(CatalogError) as refused:
+                act()
+            seen += error_texts(refused.value)
+        assert_unseen(secrets, seen, tmp_path)
+
+
+def catalog_table(catalog: Catalog, path: ObjectPath) -> CatalogTable:
+    """Return the definition of a table that is no view."""
+    found = catalog.get_table(path)
+    assert isinstance(found, CatalogTable), f"{path} is a view"
+    return found
+
+
+def _same_definition(found: CatalogTable, expected: CatalogTable) -> None:
+    """Compare what users state. A catalog can add options of the system."""
+    assert found.schema == expected.schema
+    assert found.comment == expected.comment
+    assert found.partition_keys == expected.partition_keys
+    lost = {key: each for key, each in expected.options.items() if found.options.get(key) != each}
+    assert not lost, f"the options {', '.join(sorted(lost))} changed"
+
+
+def _refused(kind: type[CatalogError], act: Callable[[], object], *, name: str = _ABSENT) -> None:
+    with pytest.raises(CatalogError) as refused:
+        act()
+    assert type(refused.value) is kind, f"{type(refused.value).__name__} instead of {kind.__name__}"
+    assert name in str(refused.value), f"the error does not name {name}: {refused.value}"
+
+
+def _sorted(partitions: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    return sorted(map(dict, partitions), key=lambda each: sorted(each.items()))
