@@ -20,6 +20,16 @@ def failed_cases(pytester, module):
     return {each["case"].partition("[")[0] for each in found if each["outcome"] == "failed"}
 
 
+def failed_cases_by_suite(pytester, module):
+    """Return the failing cases of each suite in a test module, without their parameters."""
+    failed = {}
+    for each in results(pytester, module, pytester.runpytest):
+        cases = failed.setdefault(each["suite"], set())
+        if each["outcome"] == "failed":
+            cases.add(each["case"].partition("[")[0])
+    return failed
+
+
 def results(pytester, module, run):
     """Return the outcomes of the cases in a test module."""
     head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))

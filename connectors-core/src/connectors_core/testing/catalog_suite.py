@@ -177,7 +177,13 @@ class CatalogTestSuite(SystemSuite):
         else:
             _refused(TableNotExistError, lambda: catalog.get_table(path), name=other)
 
-    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    @case(
+        since=_SINCE,
+        after=(
+            "test_a_table_of_the_system_is_found",
+            "test_absent_tables_and_databases_are_named",
+        ),
+    )
     def test_a_strange_name_is_no_other_table(self, trial: CatalogTrial) -> None:
         """Names come from statements. None may leave the system or select several tables."""
         trial.added("things")
@@ -258,7 +264,11 @@ class CatalogTestSuite(SystemSuite):
         Capability.CREATE_DATABASES,
         Capability.CREATE_TABLES,
         since=_SINCE,
-        after=("test_databases_are_created_and_dropped", "test_tables_are_created_and_dropped"),
+        after=(
+            "test_a_new_table_is_found_at_once",
+            "test_databases_are_created_and_dropped",
+            "test_tables_are_created_and_dropped",
+        ),
     )
     def test_a_table_belongs_to_its_database(self, trial: CatalogTrial) -> None:
         catalog = trial.catalog
@@ -273,7 +283,11 @@ class CatalogTestSuite(SystemSuite):
 
     # --- Tables and views -----------------------------------------------------------------------
 
-    @case(Capability.CREATE_TABLES, since=_SINCE)
+    @case(
+        Capability.CREATE_TABLES,
+        since=_SINCE,
+        after="test_absent_tables_and_databases_are_named",
+    )
     def test_tables_are_created_and_dropped(self, trial: CatalogTrial) -> None:
         catalog, path = trial.catalog, trial.path("made")
         given = trial.context.definition()
@@ -302,7 +316,7 @@ class CatalogTestSuite(SystemSuite):
         _same_definition(catalog_table(catalog, other), changed)
         catalog.create_table(path, given)
         _refused(TableAlreadyExistError, lambda: catalog.rename_table(path, "other"), name="other")
-        assert trial.tables() == ["made", "other"]
+        assert sorted(trial.tables()) == ["made", "other"]
         _same_definition(catalog_table(catalog, other), changed)
         catalog.create_table(other, given, replace=True)
         _same_definition(catalog_table(catalog, other), given)

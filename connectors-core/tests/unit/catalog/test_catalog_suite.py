@@ -1,52 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the catalog suite on the catalog in memory."""
+"""Tests the catalog suite: the catalog in memory passes, and broken ones fail one case each."""
 
 from __future__ import annotations
 
-import pyarrow as pa
+from broken_catalogs import BROKEN
+from broken_connectors import failed_cases_by_suite
+from memory_tables import MemoryCatalogSuite
 
-from connectors_core.catalog import GenericInMemoryCatalog, ObjectPath
-from connectors_core.table import CatalogTable, PhysicalColumn, TableSchema
-from connectors_core.testing import (
-    Capabilities,
-    Capability,
-    CatalogExternalContext,
-    CatalogTestSuite,
-)
+pytest_plugins = ["pytester"]
 
-
-class Memory(CatalogExternalContext):
-    """Tables of files, which are never read."""
-
-    def __init__(self, folder):
-        self._folder = folder
-        self._catalog = GenericInMemoryCatalog("memory")
-
-    def create_catalog(self, name):
-        return self._catalog
-
-    def add_table(self, name):
-        self._catalog.create_table(ObjectPath("default", name), self.definition())
-
-    def definition(self):
-        columns = (PhysicalColumn("id", pa.int64()), PhysicalColumn("text", pa.string()))
-        options = {"connector": "filesystem", "path": str(self._folder), "format": "parquet"}
-        return CatalogTable(
-            schema=TableSchema(columns, primary_key=("id",)), options=options, comment="things"
-        )
+RUN = """
+from broken_catalogs import BROKEN, broken_suite
+globals().update({f"Test{name}": broken_suite(name) for name in BROKEN})
+"""
 
 
-class TestMemoryCatalog(CatalogTestSuite):
-    written_for = "1.4"
-    capabilities = Capabilities(
-        can=frozenset({Capability.CREATE_DATABASES, Capability.CREATE_TABLES, Capability.VIEWS}),
-        cannot={
-            Capability.PARTITIONS: "definitions have no data",
-            Capability.STATISTICS: "definitions have no data",
-            Capability.PERSISTENT: "it is in memory",
-            Capability.SECRETS: "it has no login",
-        },
-    )
+class TestMemoryCatalog(MemoryCatalogSuite):
+    pass
 
-    def external_context(self, folder):
-        return Memory(folder)
+
+def test_each_broken_catalog_fails_the_intended_case(pytester):
+    found = failed_cases_by_suite(pytester, RUN)
+    assert found == {f"Test{name}": {each.seen_by} for name, each in BROKEN.items()}
