@@ -256,7 +256,7 @@ class ChangelogTestSuite(PipelineSuite):
         trial.apply(changes)
         trial.assert_rows(changes)
 
-    @case(Capability.CHANGELOG_SINK, since=_SINCE, after="test_changes_become_their_table")
+    @case(Capability.CHANGELOG_SINK, since=_SINCE, after="test_the_last_change_of_a_row_counts")
     def test_later_runs_change_the_rows_of_earlier_ones(self, trial: ChangelogTrial) -> None:
         runs = [
             _changes("+I 1 1", "+I 2 1", "+I 3 1"),
