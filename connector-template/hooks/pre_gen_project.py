@@ -10,6 +10,8 @@ OWNER = {{cookiecutter.owner | tojson}}  # noqa: F821
 SOURCE = "{{ cookiecutter.source }}" == "True"
 SINK = "{{ cookiecutter.sink }}" == "True"
 LOOKUP = "{{ cookiecutter.lookup }}" == "True"
+TABLE = "{{ cookiecutter.table }}" == "True"
+CATALOG = "{{ cookiecutter.catalog }}" == "True"
 
 
 def problem() -> str | None:
@@ -26,6 +28,8 @@ def problem() -> str | None:
         return f"owner: expected the name of a GitHub organization, found {OWNER!r}."
     if not (SOURCE or SINK or LOOKUP):
         return "source, sink, lookup: a connector needs at least one of the three."
+    if CATALOG and not (TABLE and SOURCE):
+        return "catalog: the tables of a catalog need the answers table and source."
     return None
 
 

@@ -26,6 +26,8 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
         sink: bool,
         sink_kind: str = "two-phase",
         lookup: bool = False,
+        table: bool = False,
+        catalog: bool = False,
     ) -> Path:
         answers = {
             "name": name,
@@ -33,6 +35,8 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
             "sink": sink,
             "sink_kind": sink_kind,
             "lookup": lookup,
+            "table": table,
+            "catalog": catalog,
         }
         folder = tmp_path_factory.mktemp("connectors")
         config = folder / "empty-user-config.yaml"

@@ -21,6 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
+{% if cookiecutter.catalog %}
+from {{ cookiecutter.__package }}.catalog import {{ cookiecutter.__class }}Catalog
+{% endif %}
 {% if cookiecutter.sink %}
 from {{ cookiecutter.__package }}.sink import {{ cookiecutter.__class }}Sink
 {% endif %}
@@ -30,6 +33,9 @@ from {{ cookiecutter.__package }}.source import {{ cookiecutter.__class }}Source
 {% if cookiecutter.lookup %}
 from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
 {% endif %}
+{% if cookiecutter.table %}
+from {{ cookiecutter.__package }}.table_factory import {{ cookiecutter.__class }}TableFactory
+{% endif %}
 from {{ cookiecutter.__package }}.testing import LogSystem, Topic, server_at
 {% if cookiecutter.__requests %}
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
@@ -37,8 +43,12 @@ from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness
 {% endif %}
-{% if cookiecutter.lookup %}
+{% if cookiecutter.lookup and cookiecutter.table %}
+from connectors_core.table import CatalogTable, LookupTableSource
+{% elif cookiecutter.lookup %}
 from connectors_core.table import LookupTableSource
+{% elif cookiecutter.table %}
+from connectors_core.table import CatalogTable
 {% endif %}
 from connectors_core.testing import (
 {% if cookiecutter.lookup %}
@@ -47,11 +57,18 @@ from connectors_core.testing import (
 {% if cookiecutter.source or cookiecutter.sink %}
     ROWS,
 {% endif %}
+{% if cookiecutter.table %}
+    TABLE_ROWS,
+{% endif %}
 {% if cookiecutter.__requests %}
     AsyncSinkExternalContext,
 {% endif %}
     Capabilities,
     Capability,
+{% if cookiecutter.catalog %}
+    CatalogExternalContext,
+    CatalogTestSuite,
+{% endif %}
 {% if cookiecutter.lookup %}
     LookupExternalContext,
     LookupTestSuite,
@@ -71,6 +88,11 @@ from connectors_core.testing import (
     SourceFormatTestSuite,
     SourceTestSuite,
     SplitDataWriter,
+{% endif %}
+{% if cookiecutter.table %}
+    TableExternalContext,
+    TableTestSuite,
+    table_schema,
 {% endif %}
 )
 
@@ -332,4 +354,96 @@ class LogTableSuite(OnLog, LookupTestSuite):
 
     def external_context(self, folder: Path) -> TableTopic:
         return TableTopic(self.address)
+{% endif %}
+{% if cookiecutter.table %}
+
+
+class SqlTopic(OnTopic, TableExternalContext):
+    """A topic for one case of a table in SQL."""
+
+    def definition(self) -> CatalogTable:
+        self._topic.create(TABLE_ROWS)
+        options = {"connector": {{ cookiecutter.__class }}TableFactory.identifier, **self.options()}
+        return CatalogTable(schema=table_schema(), options=options)
+
+    def secret_options(self) -> Mapping[str, str]:
+        return {"token": self._token}
+
+
+class LogSqlSuite(OnLog, TableTestSuite):
+    factory = {{ cookiecutter.__class }}TableFactory
+    capabilities = Capabilities(
+        can=frozenset(
+            {
+{% if cookiecutter.source %}
+                Capability.SCAN,
+{% endif %}
+{% if cookiecutter.sink %}
+                Capability.INSERT,
+{% endif %}
+{% if cookiecutter.lookup %}
+                Capability.LOOKUP,
+{% endif %}
+                Capability.SECRETS,
+            }
+        ),
+        cannot={
+{% if not cookiecutter.source %}
+            Capability.SCAN: "the connector has no source",
+{% endif %}
+{% if not cookiecutter.sink %}
+            Capability.INSERT: "the connector has no sink",
+{% endif %}
+{% if not cookiecutter.lookup %}
+            Capability.LOOKUP: "the connector has no lookup",
+{% endif %}
+            Capability.METADATA_COLUMNS: "a row has only its columns",
+        },
+    )
+
+    def external_context(self, folder: Path) -> SqlTopic:
+        return SqlTopic(self.address)
+{% endif %}
+{% if cookiecutter.catalog %}
+
+
+class Topics(CatalogExternalContext):
+    """The topics of the server, and those that a case adds."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._token = uuid.uuid4().hex
+        self._added: list[Topic] = []
+
+    def create_catalog(self, name: str) -> {{ cookiecutter.__class }}Catalog:
+        options = {"address": self._address, "token": self._token}
+        return {{ cookiecutter.__class }}Catalog(name, options)
+
+    def add_table(self, name: str) -> None:
+        topic = Topic(server_at(self._address), name)
+        topic.create(TABLE_ROWS)
+        topic.append(0, pa.Table.from_pylist([{"id": 1}, {"id": 2}], TABLE_ROWS))
+        self._added.append(topic)
+
+    def secrets(self) -> Sequence[str]:
+        return [self._token]
+
+    def close(self) -> None:
+        for topic in self._added:
+            topic.drop()
+
+
+class LogCatalogSuite(OnLog, CatalogTestSuite):
+    capabilities = Capabilities(
+        can=frozenset({Capability.STATISTICS, Capability.PERSISTENT, Capability.SECRETS}),
+        cannot={
+            Capability.CREATE_DATABASES: "a server has no databases",
+            Capability.CREATE_TABLES: "the catalog creates no topics",
+            Capability.VIEWS: "a server keeps no queries",
+            Capability.PARTITIONS: "partitions of a topic hold no values of a column",
+        },
+    )
+
+    def external_context(self, folder: Path) -> Topics:
+        return Topics(self.address)
 {% endif %}

@@ -13,8 +13,15 @@ import pytest
 
 TEMPLATE = Path(__file__).parents[2]
 ROOT = TEMPLATE.parent
-# The answers: source, sink, kind of sink, and table.
-COMBINATIONS = {
+
+
+def _with_sql(answers: tuple[object, ...], *, catalog: bool = False) -> tuple[object, ...]:
+    defaults = (True, True, "two-phase", False)
+    return (*answers, *defaults[len(answers) :], True, catalog)
+
+
+# The answers: source, sink, kind of sink, lookup, table, and catalog.
+BASIC = {
     "source": (True, False),
     "sink": (False, True),
     "both": (True, True),
@@ -27,6 +34,17 @@ COMBINATIONS = {
     "all": (True, True, "two-phase", True),
     "all-async": (True, True, "async", True),
 }
+# With tables in SQL, and with a catalog, which needs a source.
+COMBINATIONS = {
+    **BASIC,
+    **{f"{kind}-sql": _with_sql(answers) for kind, answers in BASIC.items()},
+    **{
+        f"{kind}-catalog": _with_sql(answers, catalog=True)
+        for kind, answers in BASIC.items()
+        if answers[0]
+    },
+}
+ALWAYS = {*BASIC, "source-sql", "sink-sql", "lookup-sql", "both-catalog", "all-async-catalog"}
 # Line breaks depend on the length of names.
 NAMES = ["x", "a-name-of-20-letters"]
 FIRST_LINE = "# SPDX-License-Identifier: Apache-2.0"
@@ -36,7 +54,7 @@ def slow(kind: str) -> object:
     return pytest.param(kind, marks=pytest.mark.slow)
 
 
-@pytest.fixture(params=COMBINATIONS)
+@pytest.fixture(params=[kind if kind in ALWAYS else slow(kind) for kind in COMBINATIONS])
 def project(request: pytest.FixtureRequest, generate) -> Path:
     return generate("pulsar", *COMBINATIONS[request.param])
 
@@ -46,9 +64,29 @@ def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mypy")
 
 
+def _entry_points_of(folder: Path) -> Path:
+    return folder.parent / "installed"
+
+
+def install_entry_points(folder: Path) -> None:
+    """Let Python find the entry points of a generated connector, as if it were installed."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = _entry_points_of(folder) / f"{folder.name.replace('-', '_')}-0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {folder.name}\nVersion: 0\n")
+    lines = []
+    for group, found in project.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in found.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
+
+
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a generated connector that is not installed."""
-    path = [str(folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [
+        str(folder / "src"),
+        str(_entry_points_of(folder)),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -107,6 +145,9 @@ def test_only_requested_files_are_generated(generate) -> None:
     of_table = {"table.md", "table.py"}
     assert names["all"] - names["both"] == of_table
     assert names["all-async"] - names["both-async"] == of_table
+    of_tables, of_catalog = {"table_factory.py"}, {"catalog.py"}
+    assert names["all-sql"] - names["all"] == of_tables
+    assert names["all-catalog"] - names["all-sql"] == of_catalog
     of_format = {"pyspark_connector_pulsar.py"}
     assert names["source-lookup"] - names["lookup"] == of_source | of_format
     assert names["sink-lookup"] - names["lookup"] == of_sink | of_format
@@ -119,7 +160,7 @@ def test_style(project: Path) -> None:
 @pytest.mark.parametrize("kind", ["two-phase", "async"])
 @pytest.mark.parametrize("name", NAMES)
 def test_style_with_any_name(generate, name: str, kind: str) -> None:
-    in_style(generate(name, True, True, kind, True))
+    in_style(generate(name, True, True, kind, True, True, True))
 
 
 def test_types(project: Path, types_cache: Path) -> None:
@@ -127,6 +168,8 @@ def test_types(project: Path, types_cache: Path) -> None:
 
 
 def pass_tests(folder: Path, *options: str) -> None:
+    if not _entry_points_of(folder).exists():
+        install_entry_points(folder)
     # The tests wait more than they work, so they run in parallel.
     several = ("-q", "-n", "4", "-m", "not slow", "-p", "no:cacheprovider")
     succeed(folder, "-m", "pytest", *several, *options, "tests/unit")
@@ -134,7 +177,10 @@ def pass_tests(folder: Path, *options: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["both", "async", "lookup", *map(slow, ("source", "sink", "source-lookup", "all-async"))],
+    [
+        *("both-catalog", "async-sql", "lookup-sql"),
+        *map(slow, ("source", "sink", "both", "async", "lookup", "source-lookup", "all-async")),
+    ],
 )
 def test_the_suites_pass(generate, kind: str) -> None:
     pass_tests(generate("pulsar", *COMBINATIONS[kind]))
@@ -178,6 +224,7 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
         ("owner=no owner", "owner: expected the name of a GitHub organization"),
+        ("catalog=yes", "catalog: the tables of a catalog need the answers table and source"),
         ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],
 )

@@ -9,7 +9,7 @@ person must change an option), or `FatalError` (stop, because continuing would l
 
 from __future__ import annotations
 
-{% if cookiecutter.source or cookiecutter.__commits or cookiecutter.lookup %}
+{% if cookiecutter.source or cookiecutter.__commits or cookiecutter.lookup or cookiecutter.catalog %}
 import json
 {% endif %}
 {% if cookiecutter.lookup %}
@@ -68,7 +68,14 @@ class Client:
     def schema(self) -> pa.Schema:
         """Return the columns of the topic."""
         return pa.ipc.read_schema(pa.py_buffer(self.call("schema")))
-{% if cookiecutter.source %}
+{% if cookiecutter.catalog %}
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics, in order."""
+        names: list[str] = json.loads(self.call("topics"))
+        return names
+{% endif %}
+{% if cookiecutter.source or cookiecutter.catalog %}
 
     # --- Reading ---
 
@@ -76,6 +83,8 @@ class Client:
         """Return the topic's partitions, and the offset after the last row of each."""
         answer: dict[str, int] = json.loads(self.call("ends"))
         return {int(partition): end for partition, end in answer.items()}
+{% endif %}
+{% if cookiecutter.source %}
 
     def read(self, partition: int, offset: int, limit: int) -> pa.RecordBatch | None:
         """Return the next rows of a partition, at most `limit`, or None if there are none yet.

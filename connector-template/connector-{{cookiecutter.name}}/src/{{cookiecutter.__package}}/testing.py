@@ -120,6 +120,12 @@ class Topic:
         """Create the topic, without partitions."""
         self._call("create", schema.serialize().to_pybytes())
 
+{% if cookiecutter.catalog %}
+    def drop(self) -> None:
+        """Remove the topic with its rows."""
+        self._call("drop")
+
+{% endif %}
     def append(self, partition: int, rows: pa.Table) -> None:
         """Append rows to a partition. The first call creates it, even without rows.
 
@@ -358,11 +364,20 @@ class _Server(ThreadingHTTPServer):
         if name == "ping":
             return 200, b""
         with self._lock:
+{% if cookiecutter.catalog %}
+            if name == "topics":
+                return 200, _json(sorted(self._topics))
+{% endif %}
             if name == "create":
                 self._topics[topic] = _Topic(pa.ipc.read_schema(pa.py_buffer(body)))
                 return 200, b""
             if topic not in self._topics:
                 return 404, b""
+{% if cookiecutter.catalog %}
+            if name == "drop":
+                del self._topics[topic]
+                return 200, b""
+{% endif %}
             return 200, _CALLS[name](self._topics[topic], body, **arguments)
 {% if cookiecutter.__requests %}
 

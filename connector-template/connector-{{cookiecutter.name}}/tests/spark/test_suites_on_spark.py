@@ -30,3 +30,9 @@ class Test{{ cookiecutter.__class }}SinkAsFormat(log_suites.LogSinkFormatSuite):
 class Test{{ cookiecutter.__class }}TableOnSpark(log_suites.LogTableSuite):
     on_spark = True
 {% endif %}
+{% if cookiecutter.table %}
+
+
+class Test{{ cookiecutter.__class }}SqlOnSpark(log_suites.LogSqlSuite):
+    on_spark = True
+{% endif %}

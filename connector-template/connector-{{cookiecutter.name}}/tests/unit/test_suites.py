@@ -47,3 +47,15 @@ class Test{{ cookiecutter.__class }}Sink(log_suites.LogSinkSuite):
 class Test{{ cookiecutter.__class }}Table(log_suites.LogTableSuite):
     pass
 {% endif %}
+{% if cookiecutter.table %}
+
+
+class Test{{ cookiecutter.__class }}Sql(log_suites.LogSqlSuite):
+    pass
+{% endif %}
+{% if cookiecutter.catalog %}
+
+
+class Test{{ cookiecutter.__class }}Catalog(log_suites.LogCatalogSuite):
+    pass
+{% endif %}
