@@ -24,7 +24,7 @@ LINE = ".".join(version("pyspark").split(".")[:2])
 CELL = f"spark{LINE.replace('.', '')}"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # One case of each kind. `make test-full` runs all cases.
-SOME_CASES = "single_split or arrive_as_they_were or after_decision or readme"
+SOME_CASES = "single_split or arrive_as_they_were or after_decision or insert_wrote or readme"
 
 slow = pytest.mark.slow
 pytestmark = pytest.mark.timeout(1800)
@@ -133,8 +133,8 @@ def assert_works_outside_the_tree(
 @pytest.mark.line("3.5")
 def test_a_generated_connector_works_outside_the_tree(workshop: Workshop, generate) -> None:
     cases = ("--", "tests/spark", "-m", "not slow", "-k", SOME_CASES)
-    project = generate("pulsar", True, True)
-    assert_works_outside_the_tree(workshop, project, *cases, least=5)
+    project = generate("pulsar", True, True, table=True, catalog=True)
+    assert_works_outside_the_tree(workshop, project, *cases, least=6)
 
 
 @slow
@@ -158,7 +158,7 @@ def test_all_its_tests_pass_outside_the_tree(
 ) -> None:
     name = f"our-{source:d}{sink:d}{lookup:d}-{kind}"
     least = 90 if source or (sink and kind == "two-phase") else 60
-    project = generate(name, source, sink, kind, lookup)
+    project = generate(name, source, sink, kind, lookup, table=True, catalog=source)
     assert_works_outside_the_tree(workshop, project, least=least)
 
 
