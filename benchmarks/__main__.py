@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import files, memory, micro_batch, warm_workers
+from benchmarks import files, memory, micro_batch, sql, warm_workers
 from benchmarks.comparison import Result, compared
 from benchmarks.session import new_session
 
@@ -37,6 +37,7 @@ class Part(StrEnum):
     THROTTLING = "throttling"
     LOOKUP = "lookup"
     WARM_WORKERS = "warm-workers"
+    SQL = "sql"
 
 
 def main(
@@ -58,6 +59,8 @@ def main(
         report(Part.MICRO_BATCH, measure_micro_batches(runs, plans))
     if Part.FILES in parts:
         report(Part.FILES, measure_files(runs, copies))
+    if Part.SQL in parts:
+        report(Part.SQL, measure_sql(runs, copies))
     if Part.WARM_WORKERS in parts:
         report(Part.WARM_WORKERS, measure_warm_workers(runs, plans))
     if Part.KAFKA in parts:
@@ -101,6 +104,14 @@ def measure_warm_workers(runs: int, plans: int) -> Iterator[Result]:
     """Measure the time that warm Python workers save."""
     spark = new_session()
     yield from warm_workers.measure(spark, runs, plans)
+    spark.stop()
+
+
+def measure_sql(runs: int, copies: int) -> Iterator[Result]:
+    """Compare statements with pipelines in Python."""
+    spark = new_session()
+    many = files.prepare(OUTPUT / "many", copies * 4, ["parquet"])
+    yield from sql.measure(spark, runs, many, files.prepare_small(OUTPUT / "small"))
     spark.stop()
 
 
