@@ -129,6 +129,14 @@ COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
         ),
         ["c=n CONDITIONAL,s TRANSFORMATION", "x=n AGGREGATION,s CONDITIONAL"],
     ),
+    "grouping sets": (
+        lambda df: df.rollup("s").agg(F.sum("n").alias("n")),
+        ["s=s", "n=n AGGREGATION"],
+    ),
+    "groups in pandas": (
+        lambda df: df.select("n", "s").groupBy("s").applyInPandas(lambda rows: rows, "x STRING"),
+        ["x=n TRANSFORMATION,s TRANSFORMATION"],
+    ),
     "ranks": (
         lambda df: df.selectExpr("n", "rank() OVER (PARTITION BY s ORDER BY n) AS place"),
         ["n=n", "place=n WINDOW,s WINDOW"],

@@ -42,6 +42,8 @@ def file_dataset(url: str) -> LineageDataset:
     found = _URL.fullmatch(last)
     protocol, authority, path = found.groups() if found else ("file", "", last)
     authority = authority or ""
+    if not protocol.startswith(_CONTAINERS):
+        authority = authority.rpartition("@")[2]
     if protocol in ("file", "local"):
         namespace = f"file://{authority}" if authority else "file"
         return LineageDataset(namespace=namespace, name=_folder("/" + path.lstrip("/")))
@@ -49,8 +51,6 @@ def file_dataset(url: str) -> LineageDataset:
     if protocol in _OBJECT_STORES:
         namespace = f"{_OBJECT_STORES[protocol]}://{authority}"
         return LineageDataset(namespace=namespace, name=_folder(path.removeprefix("/")) or "/")
-    if not protocol.startswith(_CONTAINERS):
-        authority = authority.rpartition("@")[2]
     namespace = f"{protocol}://{authority}" if authority else protocol
     return LineageDataset(namespace=namespace, name=_folder(path or "/"))
 

@@ -147,6 +147,21 @@ PLANS = {
         [9],
         ["ab.a T, ab.b A"],
     ),
+    "grouping sets": (
+        node(
+            "Expand",
+            ROWS,
+            projections=[[column(1), column(2)], [column(1), node("Literal")]],
+            output=[column(8), column(9)],
+        ),
+        [8, 9],
+        ["ab.a", "ab.b"],
+    ),
+    "groups in pandas": (
+        node("FlatMapGroupsInPandas", ROWS, groupingAttributes=[column(1)], output=[column(9)]),
+        [9],
+        ["ab.a T, ab.b T"],
+    ),
     "elements of a list": (
         node("Generate", ROWS, generator=node("Explode", column(2)), generatorOutput=[column(9)]),
         [1, 9],
@@ -227,6 +242,7 @@ ROW_ORIGINS = {
         "ab.a F",
     ),
     "groups": (node("Aggregate", ROWS, groupingExpressions=[column(1)]), "ab.a G"),
+    "groups in pandas": (PLANS["groups in pandas"][0], "ab.a G"),
     "distinct rows": (node("Deduplicate", ROWS, keys=[column(2)]), "ab.b G"),
     "an order": (node("Sort", ROWS, order=[node("SortOrder", column(2))]), "ab.b S"),
     "a rank": (

@@ -19,6 +19,7 @@ POSTGRES = "jdbc:postgresql://db/sales"
         ("/data/a#b/*.csv", "file", "/data/a#b"),
         ("s3a://lake/late/*.parquet", "s3://lake", "late"),
         ("s3://lake", "s3://lake", "/"),
+        ("s3a://canary:canary@lake/late", "s3://lake", "late"),
         ("hdfs://user@name:8020/late", "hdfs://name:8020", "/late"),
         ("hdfs:/late", "hdfs", "/late"),
         ("wasbs://box@account/late", "wasbs://box@account", "/late"),

@@ -24,17 +24,23 @@ _Columns: TypeAlias = list[tuple[int, Origins]]
 """Spark's id and the origins of each column of a node, in order, and perhaps of unused ones."""
 
 _NONE: Final[Origins] = frozenset()
-_STRENGTH: Final = (*Transformation,)  # identity, transformation, aggregation
+_STRENGTH: Final = (*Transformation,)  # direct ones by strength, then indirect ones
 # The fields of a node with expressions that become columns behind those of its child.
 _ADDED: Final = {"Window": ("windowExpressions",)}
 _CHOSEN: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 _PYTHON: Final = frozenset({"ArrowEvalPython", "BatchEvalPython"})
-_APPLYING_FUNCTIONS: Final = MAPPING_BATCHES | {"MapInPandas"}
+_APPLYING_FUNCTIONS: Final = MAPPING_BATCHES | {
+    "FlatMapGroupsInArrow",
+    "FlatMapGroupsInPandas",
+    "MapInPandas",
+}
 # The fields of a node with expressions that decide which rows it returns, or in which order.
 _DECIDING: Final = {
     "Aggregate": ("groupingExpressions", Transformation.GROUP_BY),
     "Deduplicate": ("keys", Transformation.GROUP_BY),
     "DeduplicateWithinWatermark": ("keys", Transformation.GROUP_BY),
+    "FlatMapGroupsInArrow": ("groupingAttributes", Transformation.GROUP_BY),
+    "FlatMapGroupsInPandas": ("groupingAttributes", Transformation.GROUP_BY),
     "Join": ("condition", Transformation.JOIN),
     "Sort": ("order", Transformation.SORT),
 }
@@ -130,6 +136,8 @@ class _Walk:
             return self._mapped(node, known)
         if node.kind == "Union":
             return _united(children)
+        if node.kind == "Expand":
+            return _expanded(node, known)
         if node.kind == "Join" and any(
             kind in str(node.fields.get("joinType")) for kind in ("Semi", "Anti", "Existence")
         ):
@@ -252,6 +260,15 @@ def _indirect(origins: Origins, transformation: Transformation) -> Origins:
 def _united(children: Sequence[_Columns]) -> _Columns:
     return [
         (same[0][0], _union(origins for _, origins in same)) for same in zip(*children, strict=True)
+    ]
+
+
+def _expanded(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
+    """Return the columns of several projections of each row, as for grouping sets."""
+    output, values = output_of(node), node.expressions("projections")
+    return [
+        (column, _union(_value(each, known) for each in values[at :: len(output)]))
+        for at, column in enumerate(output)
     ]
 
 
