@@ -18,7 +18,7 @@ import typer
 
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
-from examples.flights import report, search
+from examples.flights import lineage, report, search
 from examples.flights.data import Places, prepare
 from examples.flights.feed import Feed
 from examples.flights.harness import fetch_outputs, prepare_servers, start_driver
@@ -71,7 +71,8 @@ def main(
         crashes=len(play.crashes),
         seconds=time.monotonic() - began,
     )
-    report.write(places.root, found, verified, history, play.crashes, delays)
+    drawn = lineage.drawing(places.lineage, places.root)
+    report.write(places.root, found, verified, history, play.crashes, delays, drawn)
     typer.echo(
         f"{found['rows_out']:,} of {found['rows_in']:,} flights came out, {found['matched']:,} with"
         f" weather, {found['with_airline']:,} with their airline, {found['with_plane']:,} with"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line charts and bar charts as SVG."""
+"""Line charts, bar charts, and graphs as SVG."""
 
 from __future__ import annotations
 
@@ -132,6 +132,63 @@ def bar_chart(bars: Sequence[tuple[str, float]], *, label: Callable[[float], str
             _text(left + width + 6, number * row + 15, label(value), "start"),
         ]
     return _svg(parts, len(bars) * row + 6)
+
+
+def layered_graph(
+    layers: Sequence[Mapping[str, Sequence[str]]], edges: Sequence[tuple[str, str]]
+) -> str:
+    """Draw boxes in columns, and curves between them from the left to the right.
+
+    Args:
+        layers: The lines of text of each box, by column and name. The first line is the title.
+        edges: Pairs of names: from a box to one in the next column.
+    """
+    gap, apart, line, margin = 120.0, 14.0, 16.0, 1.0
+    width = (WIDTH - 2 * margin - gap * (len(layers) - 1)) / len(layers)
+    heights = {name: line * len(texts) + 10 for layer in layers for name, texts in layer.items()}
+    height = max(sum(heights[name] + apart for name in layer) for layer in layers)
+    places: dict[str, Point] = {}
+    for column, layer in enumerate(layers):
+        y = (height - sum(heights[name] + apart for name in layer)) / 2
+        for name in layer:
+            places[name] = (margin + column * (width + gap), y + apart / 2)
+            y += heights[name] + apart
+    colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(places)}
+    order = {name: at for at, name in enumerate(places)}
+
+    def port(name: str, edge: tuple[str, str], side: int) -> Point:
+        """Return where an edge meets a box; the edges of a box do not meet."""
+        same = sorted(
+            (each for each in edges if each[side] == name), key=lambda each: order[each[1 - side]]
+        )
+        x, y = places[name]
+        share = (same.index(edge) + 1) / (len(same) + 1)
+        return (x if side else x + width), y + heights[name] * share
+
+    parts = []
+    for edge in edges:
+        source, target = edge
+        (x, y), (end, at) = port(source, edge, 0), port(target, edge, 1)
+        middle = (x + end) / 2
+        parts.append(
+            f'<path fill="none" stroke="{colours[source]}" stroke-width="1.5" d="M{x:.1f} {y:.1f}'
+            f' C{middle:.1f} {y:.1f} {middle:.1f} {at:.1f} {end:.1f} {at:.1f}"/>'
+        )
+    for layer in layers:
+        for name, texts in layer.items():
+            x, y = places[name]
+            parts.append(
+                f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
+                f' height="{heights[name]:.1f}" rx="4"/>'
+            )
+            for number, text in enumerate(texts):
+                kind = "detail" if number else "title"
+                short = escape(_short(text, width - 16))
+                parts.append(
+                    f'<text class="{kind}" x="{x + 8:.1f}" y="{y + line * (number + 1):.1f}">'
+                    f"<title>{escape(text)}</title>{short}</text>"
+                )
+    return _svg(parts, round(height))
 
 
 def _short(name: str, width: float) -> str:

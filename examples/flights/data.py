@@ -75,6 +75,7 @@ class Places:
         totals: The contents of the database, one total per line.
         broker: The broker's data.
         notes: The file for the drivers' lag in the topic and their lookups, one line at a time.
+        lineage: The lineage of the pipeline, as the last driver recorded it.
         checkpoint: The checkpoint and state of the pipeline.
     """
 
@@ -95,6 +96,7 @@ class Places:
     totals = _Below("totals.jsonl")
     broker = _Below("broker")
     notes = _Below("notes.jsonl")
+    lineage = _Below("lineage.json")
     checkpoint = _Below("checkpoint")
 
 

@@ -10,9 +10,9 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -41,6 +41,7 @@ from connectors_core import (
     SourceSwitchContext,
     WatermarkStrategy,
 )
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, kafka_datasets
 from connectors_core.lookup import LookupRequestConfiguration
 from examples.flights.data import (
     AIRPORTS,
@@ -54,7 +55,8 @@ from examples.flights.data import (
     WEATHER,
     Places,
 )
-from examples.flights.totals import add_to_totals
+from examples.flights.lineage import LineageFile
+from examples.flights.totals import AddToTotals
 
 NOT_AVAILABLE = CsvOptions(null_values=("NA",))
 # Elasticsearch may be down for as long as its start takes.
@@ -82,6 +84,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
         "flights",
         checkpoint_location=places.checkpoint,
         streaming=True,
+        listeners=[LineageFile(places.lineage)],
         connection_timeout=None,  # servers that were killed with the driver may still be starting
     )
     flights = pipeline.from_source(
@@ -147,7 +150,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
         uid="index",
     )
     # A function instead of a sink. It receives the rows of an epoch and the epoch's number.
-    pipeline.for_each_batch(enriched, partial(add_to_totals, places.database), uid="totals")
+    pipeline.for_each_batch(enriched, AddToTotals(places.database), uid="totals")
     pipeline.sink_to(
         hourly_delays(flights), FileSink(str(places.delays), format=Format.JSON_LINES), uid="delays"
     )
@@ -165,19 +168,38 @@ def flights_of_files_then_kafka(places: Places, bootstrap_servers: str) -> Hybri
             regex=r"\d{4}-\d{2}-\d{2}", format="%Y-%m-%d", time_zone="America/New_York"
         ),
     )
-    columns = files.schema()
+    live = LiveFlights(bootstrap_servers, files.schema())
+    return HybridSource.builder(files).add_source(live).build()
 
-    def live(switch: SourceSwitchContext) -> KafkaSource:
+
+@dataclass(frozen=True)
+class LiveFlights(LineageVertexProvider):
+    """Creates the source of the topic, which starts after the last hour of the files.
+
+    Attributes:
+        bootstrap_servers: The broker's address.
+        columns: The columns of the files.
+    """
+
+    bootstrap_servers: str
+    columns: pa.Schema
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """The topic."""
+        return kafka_datasets([self.bootstrap_servers], [FLIGHTS_TOPIC])
+
+    def __call__(self, switch: SourceSwitchContext) -> KafkaSource:
+        """Create the source."""
         after = switch.max_event_time + timedelta(milliseconds=1)
         return KafkaSource(
-            bootstrap_servers,
+            self.bootstrap_servers,
             topics=FLIGHTS_TOPIC,
             starting_offsets=OffsetsInitializer.timestamp(after),
-            deserialization=KafkaRecordDeserializationSchema(value_format="json", schema=columns),
+            deserialization=KafkaRecordDeserializationSchema(
+                value_format="json", schema=self.columns
+            ),
             group_id="flights",
         )
-
-    return HybridSource.builder(files).add_source(live).build()
 
 
 def aligned(strategy: WatermarkStrategy) -> WatermarkStrategy:

@@ -31,7 +31,8 @@ _STYLE = """
   body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2em auto; color: #222;
          padding: 0 1em }
   svg { width: 100%; font-size: 12px } .grid { stroke: #ddd } text { fill: #444 }
-  .event { stroke: #b00020; stroke-dasharray: 4 3 }
+  .event { stroke: #b00020; stroke-dasharray: 4 3 } .title { font-weight: 600 }
+  .box { fill: #f6f8fa; stroke: #bbb }
   table { border-collapse: collapse } td, th { padding: .2em .8em .2em 0; text-align: left }
   pre { white-space: pre-wrap }
   td { font-variant-numeric: tabular-nums } .good { color: #2c8a57 } .bad { color: #b00020 }
@@ -81,6 +82,7 @@ def write(
     history: History,
     crashes: Mapping[str, float],
     delays: Delays,
+    lineage: str,
 ) -> None:
     """Write `report.json` and `report.html`."""
     (folder / "report.json").write_text(json.dumps(found, indent=2) + "\n")
@@ -88,6 +90,7 @@ def write(
     events = {f"{who} killed": [moment - start] for who, moment in crashes.items()}
     ends = [(t, uid, mark) for t, uid, mark in history.marks if mark < END_OF_TIME]
     sections = {
+        "Which input reaches which output": lineage,
         "Rows read and written": line_chart(
             _lines(history.rows, start), label=lambda rows: f"{rows:,.0f} rows", events=events
         ),

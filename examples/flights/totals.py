@@ -6,10 +6,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, jdbc_datasets
 
 _TABLES = """
     CREATE TABLE epochs (epoch INTEGER PRIMARY KEY);
@@ -33,17 +36,31 @@ def create_database(database: Path) -> None:
         connection.executescript(_TABLES)
 
 
-def add_to_totals(database: Path, rows: DataFrame, epoch: int) -> None:
-    """Add the flights of an epoch to the totals once, even if called again after a crash."""
-    by_day = rows.groupBy("airline", "month", "day").agg(
-        F.count("*"),
-        F.count("*") - F.count("dep_time"),
-        F.coalesce(F.sum("dep_delay"), F.lit(0)),
-    )
-    added = by_day.collect()
-    with closing(sqlite3.connect(database)) as connection, connection:  # one transaction
-        if connection.execute("INSERT OR IGNORE INTO epochs VALUES (?)", [epoch]).rowcount:
-            connection.executemany(_ADD, added)
+@dataclass(frozen=True)
+class AddToTotals(LineageVertexProvider):
+    """A function for `for_each_batch`, which names its dataset for lineage.
+
+    Attributes:
+        database: The database.
+    """
+
+    database: Path
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """The table of totals."""
+        return jdbc_datasets(f"jdbc:sqlite:{self.database}", "totals")
+
+    def __call__(self, rows: DataFrame, epoch: int) -> None:
+        """Add the flights of an epoch to the totals once, even if called again after a crash."""
+        by_day = rows.groupBy("airline", "month", "day").agg(
+            F.count("*"),
+            F.count("*") - F.count("dep_time"),
+            F.coalesce(F.sum("dep_delay"), F.lit(0)),
+        )
+        added = by_day.collect()
+        with closing(sqlite3.connect(self.database)) as connection, connection:  # one transaction
+            if connection.execute("INSERT OR IGNORE INTO epochs VALUES (?)", [epoch]).rowcount:
+                connection.executemany(_ADD, added)
 
 
 def export_totals(database: Path, file: Path) -> None:

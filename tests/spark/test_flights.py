@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from child_python import run_module
-from examples.flights.totals import add_to_totals, create_database, export_totals
+from examples.flights.totals import AddToTotals, create_database, export_totals
 from pyspark.sql import SparkSession
 
 # Two drivers, a broker, and Elasticsearch take a minute and a half.
@@ -42,7 +42,10 @@ def test_every_flight_of_eight_days_arrives_once(tmp_path: Path) -> None:
     assert report["lookups"]["airports"]["loadCount"] > 0
 
     page = (output / "report.html").read_text()
-    assert page.count("<svg") == 9
+    assert page.count("<svg") == 10
+    lineage = page[page.index("<svg") : page.index("</svg>")]
+    for dataset in ("arrived/flights", "arrived/airlines", ": planes", "archive", "totals"):
+        assert dataset in lineage
     assert "src=" not in page
     assert "<script" not in page
 
@@ -55,7 +58,7 @@ def test_the_flights_of_an_epoch_are_added_once(spark: SparkSession, tmp_path: P
         "airline STRING, month INT, day INT, dep_time INT, dep_delay INT",
     )
     for epoch in (3, 3, 5):
-        add_to_totals(database, flights, epoch)
+        AddToTotals(database)(flights, epoch)
     export_totals(database, exported)
     assert json.loads(exported.read_text()) == {
         **{"airline": "JetBlue", "month": 1, "day": 31},

@@ -3,22 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pipeline_support import new_pipeline, travel_with_closures, wait_until
+from pipeline_support import LogSource, new_pipeline, travel_with_closures, wait_until
 from pyspark.sql import functions as F
+from toy_table import ToyTable
 
-from connectors_core import ConnectorError
+from connectors_core import ConnectorError, WatermarkStrategy
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import (
+    ColumnOrigin,
     JobCreatedEvent,
     JobExecutionStatusEvent,
     JobStatus,
     LineageDataset,
+    LineageEdge,
     LineageGraph,
     LineageVertexProvider,
     RuntimeExecutionMode,
@@ -120,25 +123,106 @@ COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
         lambda df: df.select("n").join(df.select("n", "s"), "n").unionByName(df.select("n", "s")),
         ["n=n", "s=s"],
     ),
+    "choices": (
+        lambda df: df.selectExpr(
+            "CASE WHEN n > 3 THEN s ELSE '' END AS c", "sum(n) FILTER (WHERE s <> '') AS x"
+        ),
+        ["c=n CONDITIONAL,s TRANSFORMATION", "x=n AGGREGATION,s CONDITIONAL"],
+    ),
+    "grouping sets": (
+        lambda df: df.rollup("s").agg(F.sum("n").alias("n")),
+        ["s=s", "n=n AGGREGATION"],
+    ),
+    "groups in pandas": (
+        lambda df: df.select("n", "s").groupBy("s").applyInPandas(lambda rows: rows, "x STRING"),
+        ["x=n TRANSFORMATION,s TRANSFORMATION"],
+    ),
+    "ranks": (
+        lambda df: df.selectExpr("n", "rank() OVER (PARTITION BY s ORDER BY n) AS place"),
+        ["n=n", "place=n WINDOW,s WINDOW"],
+    ),
 }
+ROWS: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
+    "conditions": (lambda df: df.where("n > 3 AND s <> ''").select("list"), "n FILTER,s FILTER"),
+    "joins": (lambda df: df.select("n").join(df.select("n", "s"), "n").select("s"), "n JOIN"),
+    "groups": (lambda df: df.groupBy("s").agg(F.sum("n")), "s GROUP_BY"),
+    "distinct rows": (lambda df: df.select("s").distinct(), "s GROUP_BY"),
+    "orders": (lambda df: df.orderBy("n").limit(3).select("s"), "n SORT"),
+    "first rows": (
+        lambda df: df.selectExpr(
+            "s", "row_number() OVER (PARTITION BY s ORDER BY n) AS place"
+        ).where("place = 1"),
+        "n FILTER,s FILTER",
+    ),
+    "semi joins": (
+        lambda df: df.select("n").join(df.where("s = 's1'").select("n"), "n", "left_semi"),
+        "n JOIN,s FILTER",
+    ),
+}
+
+
+def shown(origins: Iterable[ColumnOrigin]) -> str:
+    texts = sorted(f"{each.column} {each.transformation.value}" for each in origins)
+    return ",".join(text.removesuffix(" IDENTITY") for text in texts)
+
+
+@pytest.fixture
+def edge_of(spark: SparkSession, tmp_path: Path) -> Callable[[Any], LineageEdge]:
+    """Return a function that builds a pipeline with a query on numbers, and returns its edge."""
+
+    def build(query: Callable[[DataFrame], DataFrame]) -> LineageEdge:
+        pipeline = new_pipeline(spark, tmp_path, streaming=None)
+        rows = query(pipeline.from_source(numbers(), uid="numbers"))
+        pipeline.sink_to(rows, Folder(tmp_path / "out"), uid="out")
+        (edge,) = pipeline._frames.lineage().edges
+        return edge
+
+    return build
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_column_has_the_origins_that_spark_derives_it_from(
-    spark: SparkSession, tmp_path: Path, name: str
+    edge_of: Callable[[Any], LineageEdge], name: str
 ) -> None:
     query, expected = COLUMNS[name]
-    listener = Recording()
-    pipeline = new_pipeline(spark, tmp_path, streaming=None, listeners=[listener])
-    rows = query(pipeline.from_source(numbers(), uid="numbers"))
-    pipeline.sink_to(rows, Folder(tmp_path / "out"), uid="out")
-    pipeline.run()
-    (edge,) = listener.graph().edges
-    found = []
-    for column, origins in edge.columns.items():
-        texts = sorted(f"{each.column} {each.transformation.value}" for each in origins)
-        found.append(f"{column}={','.join(text.removesuffix(' IDENTITY') for text in texts)}")
-    assert found == expected
+    columns = edge_of(query).columns
+    assert [f"{column}={shown(origins)}" for column, origins in columns.items()] == expected
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_depend_on_the_columns_that_decide_about_them(
+    edge_of: Callable[[Any], LineageEdge], name: str
+) -> None:
+    query, expected = ROWS[name]
+    assert shown(edge_of(query).row_origins) == expected
+
+
+def test_a_watermark_is_no_condition_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = new_pipeline(spark, tmp_path)
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
+    log = LogSource(tmp_path / "log")
+    rows = pipeline.from_source(log, uid="log", watermark_strategy=by_time).where("n > 3")
+    pipeline.sink_to(rows.select("n"), Folder(tmp_path / "out"), uid="out")
+    (edge,) = pipeline._frames.lineage().edges
+    assert shown(edge.row_origins) == "n FILTER"
+    assert {name: shown(origins) for name, origins in edge.columns.items()} == {"n": "n"}
+
+
+def test_a_lookup_joins_on_its_keys(spark: SparkSession, tmp_path: Path) -> None:
+    table = ToyTable(str(tmp_path / "rows.arrow"), {})
+    pipeline = new_pipeline(spark, tmp_path, streaming=None)
+    rows = pipeline.from_source(numbers(), uid="numbers")
+    joined = pipeline.lookup_join(rows, table, on={"n": "number"}, columns=["value"], uid="table")
+    pipeline.sink_to(joined.select("value"), Folder(tmp_path / "out"), uid="out")
+    graph = pipeline._frames.lineage()
+    (edge,) = graph.edges
+    assert edge.inputs == ("numbers", "table")
+    assert graph.datasets["table"] == table.lineage_datasets()
+    assert {(each.uid, each.column) for each in edge.columns["value"]} == {("table", "value")}
+    assert {(each.uid, each.column, each.transformation.value) for each in edge.row_origins} == {
+        ("numbers", "n", "JOIN"),
+        ("table", "number", "JOIN"),
+    }
 
 
 def test_a_failed_run_reports_the_cause(spark: SparkSession, tmp_path: Path) -> None:

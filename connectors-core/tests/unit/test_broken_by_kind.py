@@ -57,6 +57,13 @@ BY_KIND = {
         broken_enumerators.ForgetsWhatCameBack,
         broken_enumerators.ForgetsWhatCameBackAlone,
     },
+    "datasets without names, or with secrets in them": {
+        broken_sources.NamesNoDatasets,
+        broken_sources.NamesItsToken,
+        broken_sources.NamesItsDatasetsAnew,
+        broken_sinks.NamesItsToken,
+        broken_sinks.NamesADatasetWithoutAName,
+    },
     "pause and resume": {
         broken_readers.PausesNothing,
         broken_readers.ResumesNothing,

@@ -34,6 +34,7 @@ from toy_sink import (
 )
 
 from connectors_core.errors import RetryableError
+from connectors_core.lineage import LineageDataset
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import (
     CommitOutcome,
@@ -581,6 +582,16 @@ class ShowsItsToken(TokenSink):
         return f"TokenSink({self.token.reveal()!r})"
 
 
+class NamesItsToken(TokenSink):
+    def lineage_datasets(self):
+        return (LineageDataset(namespace="file", name=f"{self.path}/{self.token.reveal()}"),)
+
+
+class NamesADatasetWithoutAName(TokenSink):
+    def lineage_datasets(self):
+        return (LineageDataset(namespace="file", name=""),)
+
+
 def local_class():
     class CannotBeImported(TokenSink):
         pass
@@ -615,6 +626,8 @@ BROKEN = {
     SweepsLaterEpochs: "test_a_driver_that_was_frozen_resumes_beside_its_successor",
     SweepsNothing: "test_nothing_is_visible_before_its_epoch_is_decided",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
+    NamesItsToken: "test_datasets_are_named_for_lineage",
+    NamesADatasetWithoutAName: "test_datasets_are_named_for_lineage",
     TakesLostForCommitted: "test_what_is_lost_in_an_epoch_is_written_again",
     ForgetsItsState: "test_writers_go_on_from_their_states",
     KeepsOneState: "test_states_are_dealt_out_to_more_or_fewer_writers",

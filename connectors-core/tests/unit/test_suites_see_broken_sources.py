@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import unicodedata
+import uuid
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +33,7 @@ from toy_connector import (
 )
 from toy_disk import Disk
 
+from connectors_core.lineage import LineageDataset
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import Boundedness
 from connectors_core.testing import Capabilities, Capability, SourceTestSuite
@@ -359,6 +361,22 @@ class ShowsItsToken(LogSource):
         return f"LogSource({self.folder!r}, {self.token.reveal()!r})"
 
 
+class NamesNoDatasets(LogSource):
+    def lineage_datasets(self):
+        return ()
+
+
+class NamesItsToken(LogSource):
+    def lineage_datasets(self):
+        token = self.token.reveal() if self.token else ""
+        return (LineageDataset(namespace=f"logs://user:{token}@host", name=str(self.folder)),)
+
+
+class NamesItsDatasetsAnew(LogSource):
+    def lineage_datasets(self):
+        return (LineageDataset(namespace="file", name=f"{self.folder}/{uuid.uuid4()}"),)
+
+
 class WritesItsToken(LogEnumerator):
     def __init__(self, context, source, state):
         super().__init__(context, source, state)
@@ -415,6 +433,9 @@ BROKEN = {
     SkipsWhatItCannotRead: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
     TakesAnOutageForNothing: "test_a_start_in_an_outage_loses_nothing",
     SaysItCannotBeReadAgain: "test_what_is_said_of_replays_is_what_the_source_says",
+    NamesNoDatasets: "test_datasets_are_named_for_lineage",
+    NamesItsToken: "test_datasets_are_named_for_lineage",
+    NamesItsDatasetsAnew: "test_datasets_are_named_for_lineage",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
     WritesItsToken: "test_a_secret_is_seen_nowhere",
 }

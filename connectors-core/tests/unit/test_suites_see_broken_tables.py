@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from broken_connectors import failed_cases
 from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
 
+from connectors_core.lineage import LineageDataset
 from connectors_core.lookup import PartialCachingLookupProvider
 from connectors_core.source import DataGeneratorSource
 from connectors_core.testing import LookupTestSuite
@@ -198,6 +200,16 @@ class ShowsItsPassword(ToyTable):
         return f"ToyTable({self.path!r}, {self.function(self.path, []).password.reveal()!r})"
 
 
+class NamesItsFileAnew(ToyTable):
+    def lineage_datasets(self):
+        return (LineageDataset(namespace="file", name=f"{self.path}-{uuid.uuid4()}"),)
+
+
+class TakesItsPathForANamespace(ToyTable):
+    def lineage_datasets(self):
+        return (LineageDataset(namespace=self.path, name="rows"),)
+
+
 BROKEN = {
     GivesRowsTwice: "test_rows_are_found_by_key",
     GivesOneRowOfAKey: "test_all_rows_of_a_key_are_given",
@@ -216,6 +228,8 @@ BROKEN = {
     NeverReloads: "test_a_reload_is_as_the_options_say",
     KeepsItsRows: "test_a_reload_shows_what_is_new_to_new_batches",
     ReadsNothingWhenItsSystemIsAway: "test_a_reload_that_fails_says_so_and_keeps_the_rows",
+    NamesItsFileAnew: "test_datasets_are_named_for_lineage",
+    TakesItsPathForANamespace: "test_datasets_are_named_for_lineage",
     ShowsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret
 }
 BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from toy_disk import available
 
+from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.records import BadRecord
 from connectors_core.secrets import Secret
 from connectors_core.serialization import JsonDataclassSerializer
@@ -239,7 +240,7 @@ class LogReader(SourceReader):
         pass
 
 
-class LogSource(Source, SupportsProjectionPushDown):
+class LogSource(Source, SupportsProjectionPushDown, LineageVertexProvider):
     """Reads files of JSON lines in a folder. An unbounded source follows the files as they grow."""
 
     reader, enumerator = LogReader, LogEnumerator
@@ -252,6 +253,9 @@ class LogSource(Source, SupportsProjectionPushDown):
 
     def __repr__(self):
         return f"LogSource({self.folder!r}, token={self.token!r})"
+
+    def lineage_datasets(self):
+        return (file_dataset(str(self.folder)),)
 
     def boundedness(self):
         return self._boundedness

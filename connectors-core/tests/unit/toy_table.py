@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import RetryableError
+from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.lookup import (
     LOOKUP_OPTIONS,
     AsyncLookupFunction,
@@ -85,12 +86,15 @@ class ToyAsyncFunction(AsyncLookupFunction):
 
 
 @dataclass(frozen=True)
-class ToyTable(LookupTableSource):
+class ToyTable(LookupTableSource, LineageVertexProvider):
     path: str
     options: dict[str, str]
     file_schema: pa.Schema = LOOKUP_ROWS
 
     function: ClassVar[type[ToyFunction]] = ToyFunction
+
+    def lineage_datasets(self):
+        return (file_dataset(self.path),)
 
     def schema(self):
         return self.file_schema

@@ -15,7 +15,6 @@ from connector_filesystem.formats import (
     Format,
     detect_format,
 )
-from connector_filesystem.lineage import dataset_of
 from connector_filesystem.sink.committer import FileCommitter
 from connector_filesystem.sink.options import FileSinkOptions
 from connector_filesystem.sink.part_file import EncoderConfig
@@ -23,7 +22,7 @@ from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
-from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import CommitterInitContext, TwoPhaseCommittingSink, WriterInitContext
@@ -77,7 +76,7 @@ class FileSink(
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its folder."""
-        return (dataset_of(self._location),)
+        return (file_dataset(self._location.url),)
 
     def _check_csv(self) -> None:
         if self.format is not Format.CSV:

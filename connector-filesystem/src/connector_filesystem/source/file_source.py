@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import Compression, Format, detect_format
-from connector_filesystem.lineage import dataset_of
 from connector_filesystem.source.columns import SchemaChange, check_readable
 from connector_filesystem.source.discovery import FileSelection
 from connector_filesystem.source.enumerator import (
@@ -26,7 +25,7 @@ from connector_filesystem.source.reader import FileSourceReader, ReadSettings
 from connector_filesystem.source.split import FileSplit, split_serializer
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
-from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -113,7 +112,7 @@ class FileSource(
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """The folders or files of its paths."""
-        return tuple(dict.fromkeys(map(dataset_of, self._selection.locations)))
+        return tuple(dict.fromkeys(file_dataset(each.url) for each in self._selection.locations))
 
     def infer_parallelism(self, context: ParallelismInferenceContext[FileSplit]) -> int:
         """Small files share a task, as in Spark. Driver."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 from connector_kafka.client import config as properties
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import PRODUCER_PROPERTIES, ClientConfig
-from connector_kafka.lineage import datasets_of
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.committer import KafkaCommitter
 from connector_kafka.sink.non_transactional_committer import NonTransactionalCommitter
@@ -25,7 +24,7 @@ from connector_kafka.sink.transactional_ids import SinkTransactions
 from connector_kafka.sink.writer import KafkaSinkWriter, WriterTransaction
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, kafka_datasets
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
@@ -94,7 +93,7 @@ class KafkaSink(
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its topic; none if a column names the topic of each row."""
         topic = self.serialization.topic
-        return () if topic is None else datasets_of(self.bootstrap_servers, [topic])
+        return () if topic is None else kafka_datasets(self.bootstrap_servers, [topic])
 
     def __repr__(self) -> str:
         topic = self.serialization.topic

@@ -13,7 +13,6 @@ import pyarrow as pa
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import CONSUMER_PROPERTIES, GROUP_ID, ClientConfig
 from connector_kafka.client.fetcher import FetchSettings
-from connector_kafka.lineage import datasets_of
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.enumerator import (
     EnumerationSettings,
@@ -34,7 +33,7 @@ from connector_kafka.source.split import (
 from connector_kafka.source.subscription import Subscription
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
-from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, kafka_datasets
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -122,7 +121,7 @@ class KafkaSource(
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its topics, or their pattern."""
         topics = [*self.topics, *(each.topic for each in self.partitions)]
-        return datasets_of(self.bootstrap_servers, topics or [str(self.topic_pattern)])
+        return kafka_datasets(self.bootstrap_servers, topics or [str(self.topic_pattern)])
 
     def boundedness(self) -> Boundedness:
         """Bounded if `bounded` sets an end."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.options import Configured, Setting, not_empty, option
 from connectors_core.secrets import Secret
 
@@ -17,7 +18,7 @@ __all__ = ["SINCE", "Connection"]
 SINCE: Final = "0.1.0"
 
 
-class Connection(Configured, since=SINCE):
+class Connection(Configured, LineageVertexProvider, since=SINCE):
     """The connection settings. Spark ships them to executors, so they hold no open client."""
 
     address: Setting[str] = option(
@@ -47,3 +48,8 @@ class Connection(Configured, since=SINCE):
     def connection(self) -> Connection:
         """Return only the connection of a source, sink, or table."""
         return Connection(self.address, self.topic, token=self.token)
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Return the topic, named as in OpenLineage's naming spec. Driver, without I/O."""
+        namespace = f"{{ cookiecutter.name }}://{self.address}"
+        return (LineageDataset(namespace=namespace, name=self.topic),)

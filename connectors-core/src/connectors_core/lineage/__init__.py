@@ -17,6 +17,7 @@ from connectors_core.lineage.graph import (
     LineageVertexProvider,
     Transformation,
 )
+from connectors_core.lineage.naming import file_dataset, jdbc_datasets, kafka_datasets
 from connectors_core.lineage.openlineage import OpenLineageListener
 
 __all__ = [
@@ -33,4 +34,7 @@ __all__ = [
     "OpenLineageListener",
     "RuntimeExecutionMode",
     "Transformation",
+    "file_dataset",
+    "jdbc_datasets",
+    "kafka_datasets",
 ]

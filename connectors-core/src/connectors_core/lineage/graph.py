@@ -46,21 +46,40 @@ class LineageVertexProvider(ABC):
 
 
 class Transformation(enum.Enum):
-    """How the values of a column depend on those of another one."""
+    """How a column, or all rows of a sink, depend on another column (as in OpenLineage).
+
+    The first three are direct: values follow from values. The others are indirect: values decide
+    which rows exist, in which order, or which other values a column has.
+    """
 
     IDENTITY = "IDENTITY"
     TRANSFORMATION = "TRANSFORMATION"
     AGGREGATION = "AGGREGATION"
+    FILTER = "FILTER"
+    JOIN = "JOIN"
+    GROUP_BY = "GROUP_BY"
+    SORT = "SORT"
+    WINDOW = "WINDOW"
+    CONDITIONAL = "CONDITIONAL"
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether values follow from the values of the other column."""
+        return self in (
+            Transformation.IDENTITY,
+            Transformation.TRANSFORMATION,
+            Transformation.AGGREGATION,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOrigin:
-    """A column from which another one is derived.
+    """A column on which another one, or the rows of a sink, depend.
 
     Attributes:
-        uid: The source or lookup.
+        uid: The input.
         column: Its column.
-        transformation: How the value is derived.
+        transformation: How they depend on it.
     """
 
     uid: str
@@ -74,25 +93,31 @@ class LineageEdge:
 
     Attributes:
         sink: The uid of the sink.
-        inputs: The uids of the sources and lookups.
+        inputs: The uids of its sources and lookups, and of the inputs that Spark reads itself.
         schema: The columns of its rows.
         columns: The origins of each column, as far as they are known.
+        row_origins: The columns of conditions, keys, and orders, which decide which rows exist and
+            in which order, as far as they are known.
     """
 
     sink: str
     inputs: tuple[str, ...]
     schema: pa.Schema
     columns: Mapping[str, frozenset[ColumnOrigin]] = field(default_factory=dict)
+    row_origins: frozenset[ColumnOrigin] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineageGraph:
     """The lineage of one pipeline.
 
+    An input that Spark reads itself has a uid that starts with `@` and names its datasets, or the
+    kind of the input if Spark does not tell them.
+
     Attributes:
-        datasets: The datasets of each source, lookup, and sink, by uid. Empty for one that does not
-            name them.
-        schemas: The columns of each source and lookup, by uid.
+        datasets: The datasets of each input and sink, by uid. Empty for one that does not name
+            them.
+        schemas: The columns of each input, by uid.
         edges: The sinks with their inputs.
     """
 

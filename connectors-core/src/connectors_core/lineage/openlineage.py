@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -17,12 +17,18 @@ from connectors_core.lineage.events import (
     JobStatus,
     JobStatusChangedEvent,
 )
-from connectors_core.lineage.graph import LineageEdge, LineageGraph
+from connectors_core.lineage.graph import (
+    ColumnOrigin,
+    LineageEdge,
+    LineageGraph,
+    Transformation,
+)
 from connectors_core.secrets import Secret
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
+    from openlineage.client.facet_v2.column_lineage_dataset import InputField
 
 __all__ = ["OpenLineageListener"]
 
@@ -130,7 +136,8 @@ class OpenLineageListener:
         from openlineage.client import event_v2
         from openlineage.client.facet_v2 import error_message_run, job_type_job
 
-        run_facets: dict[str, Any] = {}
+        graph = created.lineage_graph
+        run_facets = _unknown_facet(graph)
         if status is not None and status.cause is not None:
             run_facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
                 message=status.cause, programmingLanguage="PYTHON"
@@ -138,7 +145,6 @@ class OpenLineageListener:
         job_type = job_type_job.JobTypeJobFacet(
             processingType=created.execution_mode.name, integration="SPARK", jobType="JOB"
         )
-        graph = created.lineage_graph
         return event_v2.RunEvent(
             eventType=event_v2.RunState[kind],
             eventTime=at.isoformat(),
@@ -173,12 +179,27 @@ def _revealed(value: Any) -> Any:
     return value
 
 
+def _read(graph: LineageGraph) -> Iterable[str]:
+    return dict.fromkeys(uid for edge in graph.edges for uid in edge.inputs)
+
+
+def _unknown_facet(graph: LineageGraph) -> dict[str, Any]:
+    """Return the inputs without datasets. OpenLineage's integration for Spark has this facet."""
+    from openlineage.client.facet_v2 import RunFacet
+
+    inputs = [
+        {"description": uid, "outputAttributes": _fields(graph.schemas.get(uid, ()))}
+        for uid in _read(graph)
+        if not graph.datasets.get(uid)
+    ]
+    return {"spark_unknown": RunFacet().with_additional_properties(inputs=inputs)} if inputs else {}
+
+
 def _inputs(graph: LineageGraph) -> Iterator[InputDataset]:
     from openlineage.client.event_v2 import InputDataset
 
-    read = dict.fromkeys(uid for edge in graph.edges for uid in edge.inputs)
     seen = set()
-    for uid in read:
+    for uid in _read(graph):
         for each in graph.datasets.get(uid, ()):
             if each not in seen:
                 seen.add(each)
@@ -206,30 +227,49 @@ def _outputs(graph: LineageGraph, written: Mapping[str, int]) -> Iterator[Output
 def _schema_facet(schema: pa.Schema) -> dict[str, Any]:
     from openlineage.client.facet_v2 import schema_dataset
 
-    fields = [
-        schema_dataset.SchemaDatasetFacetFields(name=field.name, type=str(field.type))
-        for field in schema
-    ]
+    fields = [schema_dataset.SchemaDatasetFacetFields(**each) for each in _fields(schema)]
     return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)}
 
 
+def _fields(schema: Iterable[pa.Field]) -> list[dict[str, str]]:
+    return [{"name": field.name, "type": str(field.type)} for field in schema]
+
+
 def _column_facet(graph: LineageGraph, edge: LineageEdge) -> dict[str, Any]:
+    """Return the columns on which each column depends, and those on which all rows depend."""
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage
 
-    fields = {}
-    for column, origins in edge.columns.items():
-        inputs = [
-            lineage.InputField(
-                namespace=dataset.namespace,
-                name=dataset.name,
-                field=origin.column,
-                transformations=[
-                    lineage.Transformation(type="DIRECT", subtype=origin.transformation.value)
-                ],
-            )
-            for origin in sorted(origins, key=lambda each: (each.uid, each.column))
-            for dataset in graph.datasets.get(origin.uid, ())
-        ]
-        if inputs:
-            fields[column] = lineage.Fields(inputFields=inputs)
-    return {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=fields)} if fields else {}
+    fields = {
+        column: lineage.Fields(inputFields=inputs)
+        for column, origins in edge.columns.items()
+        if (inputs := _input_fields(graph, origins))
+    }
+    rows = _input_fields(graph, edge.row_origins)
+    if not fields and not rows:
+        return {}
+    return {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=fields, dataset=rows)}
+
+
+def _input_fields(graph: LineageGraph, origins: Iterable[ColumnOrigin]) -> list[InputField]:
+    from openlineage.client.facet_v2 import column_lineage_dataset as lineage
+
+    found: dict[tuple[str, str, str], set[Transformation]] = {}
+    for origin in origins:
+        for dataset in graph.datasets.get(origin.uid, ()):
+            field = (dataset.namespace, dataset.name, origin.column)
+            found.setdefault(field, set()).add(origin.transformation)
+    return [
+        lineage.InputField(
+            namespace=namespace,
+            name=name,
+            field=column,
+            transformations=[
+                lineage.Transformation(
+                    type="DIRECT" if each.is_direct else "INDIRECT", subtype=each.value
+                )
+                for each in Transformation
+                if each in transformations
+            ],
+        )
+        for (namespace, name, column), transformations in sorted(found.items())
+    ]

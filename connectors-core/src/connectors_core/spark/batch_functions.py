@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from connectors_core.errors import CommitError, ConnectorError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     CommitRequest,
@@ -33,7 +34,7 @@ class _Call:
     epoch: int
 
 
-class BatchFunctionSink(TwoPhaseCommittingSink[_Call], SupportsRewriting):
+class BatchFunctionSink(TwoPhaseCommittingSink[_Call], SupportsRewriting, LineageVertexProvider):
     """A sink whose commit calls a function with the rows of the epoch.
 
     The writers drop the rows; the decision pins their number, as for every sink. The call needs the
@@ -54,6 +55,11 @@ class BatchFunctionSink(TwoPhaseCommittingSink[_Call], SupportsRewriting):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BatchFunctionSink, (_not_on_an_executor,)  # it needs neither function nor rows
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Those of the function, if it is a `LineageVertexProvider`."""
+        function: object = self.function
+        return function.lineage_datasets() if isinstance(function, LineageVertexProvider) else ()
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[_Call]:
         """Create a writer that drops the rows."""

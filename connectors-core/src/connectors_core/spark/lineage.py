@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
 from connectors_core.engine.query.status import PipelineStatus, error_text
 from connectors_core.lineage.delivery import EventDelivery
 from connectors_core.lineage.events import (
@@ -20,23 +21,30 @@ from connectors_core.lineage.events import (
     RuntimeExecutionMode,
 )
 from connectors_core.lineage.graph import (
+    ColumnOrigin,
     LineageDataset,
     LineageEdge,
     LineageGraph,
     LineageVertexProvider,
+    Transformation,
 )
 from connectors_core.spark.internals.arrow_types import arrow_schema
 from connectors_core.spark.internals.plan_rewrites import optimized_plan
 from connectors_core.spark.internals.plans import analyzed_plan
 from connectors_core.spark.lookups import RegisteredLookup
-from connectors_core.spark.pushdown.column_origins import Origins, column_origins
+from connectors_core.spark.pushdown.column_origins import PlanInputs, PlanOrigins, plan_origins
 from connectors_core.spark.pushdown.occurrences import (
     PushableSource,
     lookup_occurrences,
     source_occurrences,
 )
 from connectors_core.spark.pushdown.plan_tree import PlanTree
-from connectors_core.spark.pushdown.source_needs import column_ids
+from connectors_core.spark.pushdown.source_needs import (
+    LookupOccurrence,
+    SourceOccurrence,
+    column_ids,
+)
+from connectors_core.spark.spark_inputs import SparkInput, spark_inputs
 from connectors_core.spark.writing_job import RegisteredSink
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -59,13 +67,16 @@ def lineage_graph(
     parts: dict[str, object] = {uid: each.source for uid, each in registered.sources.items()}
     parts |= registered.tables
     parts |= {sink.uid: sink.sink for sink in sinks}
+    datasets = {uid: _datasets_of(part) for uid, part in parts.items()}
     schemas = {uid: each.reader.schema for uid, each in sources.items()}
     schemas |= {uid: each.join.table for uid, each in lookups.items()}
-    return LineageGraph(
-        datasets={uid: _datasets_of(part) for uid, part in parts.items()},
-        schemas=schemas,
-        edges=tuple(_edge(sink, sources, lookups) for sink in sinks),
-    )
+    edges = []
+    for sink in sinks:
+        by_spark = spark_inputs(sink.df)
+        datasets |= {each.uid: each.datasets for each in by_spark}
+        schemas |= {each.uid: each.schema for each in by_spark if each.schema is not None}
+        edges.append(_edge(sink, sources, lookups, by_spark))
+    return LineageGraph(datasets=datasets, schemas=schemas, edges=tuple(edges))
 
 
 def _datasets_of(part: object) -> tuple[LineageDataset, ...]:
@@ -76,25 +87,40 @@ def _edge(
     sink: RegisteredSink,
     sources: Mapping[str, PushableSource],
     lookups: Mapping[str, RegisteredLookup],
+    by_spark: Sequence[SparkInput],
 ) -> LineageEdge:
     read, joined = source_occurrences(sink.df, sources), lookup_occurrences(sink.df, lookups)
     names = sink.df.columns
-    columns: dict[str, Origins] = {}
+    found = PlanOrigins()
     try:
         output = column_ids(analyzed_plan(sink.df).column_texts, names)
         if output is not None:
             plan = PlanTree.of(optimized_plan(sink.df, {each.text for each in read}))
-            columns = dict(zip(names, column_origins(plan, output, read, joined), strict=True))
+            found = plan_origins(plan, output, _plan_inputs(read, joined, by_spark))
     except (LookupError, TypeError, ValueError) as error:
         # Lineage is no reason to refuse a query whose plan has an unknown form.
         _LOGGER.warning("the origins of the columns of sink %r are unknown: %r", sink.uid, error)
-    inputs = [*(each.uid for each in read), *(each.uid for each in joined)]
+    inputs = [each.uid for parts in (read, joined, by_spark) for each in parts]
     return LineageEdge(
         sink=sink.uid,
         inputs=tuple(dict.fromkeys(inputs)),
         schema=arrow_schema(sink.df.schema),
-        columns=columns,
+        columns=dict(zip(names, found.columns, strict=True)) if found.columns else {},
+        row_origins=found.rows,
     )
+
+
+def _plan_inputs(
+    read: Sequence[SourceOccurrence],
+    joined: Sequence[LookupOccurrence],
+    by_spark: Sequence[SparkInput],
+) -> PlanInputs:
+    columns = {
+        column: ColumnOrigin(uid=each.uid, column=name, transformation=Transformation.IDENTITY)
+        for each in by_spark
+        for column, name in each.columns.items()
+    }
+    return PlanInputs(read, joined, columns, own_columns=[HEARTBEAT_COLUMN])
 
 
 class JobEvents:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connectors_core.engine._faults import fault_point
 from connectors_core.errors import DataLossError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     CommitRequest,
@@ -31,7 +32,7 @@ class StagedFile:
     name: str
 
 
-class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
+class DirectorySink(TwoPhaseCommittingSink[StagedFile], LineageVertexProvider):
     """Writes each epoch's rows as Arrow files that appear with the epoch's commit.
 
     Args:
@@ -40,6 +41,10 @@ class DirectorySink(TwoPhaseCommittingSink[StagedFile]):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """The folder."""
+        return (file_dataset(str(self.path.absolute())),)
 
     def create_writer(self, context: WriterInitContext) -> CommittingSinkWriter[StagedFile]:
         """Create a writer with one file."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import pickle
 from abc import abstractmethod
@@ -29,6 +30,7 @@ from connectors_core.testing.cases import Case, case
 from connectors_core.testing.data import assert_same_values
 from connectors_core.testing.data_types import DATA_TYPES, example_of
 from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.lineage_names import assert_named_for_lineage
 from connectors_core.testing.lookup_trial import (
     LOOKUP_ROWS,
     LookupExternalContext,
@@ -330,6 +332,12 @@ class LookupTestSuite(PipelineSuite):
         _assert_same(found, number=[1], value=["one"])
 
     # --- The table as an object -----------------------------------------------------------------
+
+    @case(HERE, since="1.4")
+    def test_datasets_are_named_for_lineage(self, trial: LookupTrial) -> None:
+        """The names follow OpenLineage's naming spec, and all instances give the same names."""
+        create = functools.partial(trial.context.create_table, trial.options)
+        assert_named_for_lineage(create, trial.context.secrets())
 
     @case(HERE, since="1.2", after="test_rows_are_found_by_key")
     @every_way

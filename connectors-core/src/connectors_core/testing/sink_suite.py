@@ -21,6 +21,7 @@ from connectors_core.testing.faults import (
     FaultPoint,
     injected,
 )
+from connectors_core.testing.lineage_names import assert_named_for_lineage
 from connectors_core.testing.outages import FAILING, LEAVING
 from connectors_core.testing.sink_failure_cases import SinkFailureCases
 from connectors_core.testing.sink_trial import SinkTrial
@@ -110,6 +111,14 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
     def test_states_outlive_drivers_killed_at_point_after_point(self, trial: SinkTrial) -> None:
         job = trial.job(plans=len(WRITING_POINTS) + 2)
         trial.kill_at_each(job, WRITING_POINTS, trial.assert_states)
+
+    # --- Lineage ----------------------------------------------------------------------------------
+
+    @case(since="1.4")
+    @pytest.mark.slow_on_spark
+    def test_datasets_are_named_for_lineage(self, trial: SinkTrial) -> None:
+        """The names follow OpenLineage's naming spec, and all instances give the same names."""
+        assert_named_for_lineage(trial.context.create_sink, trial.context.secrets())
 
     # --- Leaks and secrets ------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Iterator
 from datetime import timedelta
@@ -21,6 +22,7 @@ from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.context import SourceExternalContext
 from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.lineage_names import assert_named_for_lineage
 from connectors_core.testing.source_failure_cases import SourceFailureCases
 from connectors_core.testing.source_reading_cases import SourceReadingCases
 from connectors_core.testing.source_trial import ROWS_PER_SPLIT, SourceTrial
@@ -28,6 +30,10 @@ from connectors_core.testing.traces import nothing_left
 from connectors_core.testing.trial import open_contexts
 
 BY_TIME: Final = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
+_BOUNDEDNESS: Final = {
+    Capability.BOUNDED: Boundedness.BOUNDED,
+    Capability.UNBOUNDED: Boundedness.CONTINUOUS_UNBOUNDED,
+}
 
 
 class SourceTestSuite(SourceFailureCases, SourceReadingCases):
@@ -108,6 +114,19 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
             trial.wait_for_watermark(pipeline, 1, 4 * ROWS_PER_SPLIT)
         trial.assert_nothing_late()
         trial.assert_complete()
+
+    # --- Lineage ----------------------------------------------------------------------------------
+
+    @case(since="1.4")
+    @pytest.mark.slow_on_spark
+    def test_datasets_are_named_for_lineage(self, trial: SourceTrial) -> None:
+        """The names follow OpenLineage's naming spec, and all instances give the same names."""
+        for capability, boundedness in _BOUNDEDNESS.items():
+            if capability in self.capabilities.can:
+                assert_named_for_lineage(
+                    functools.partial(trial.context.create_source, boundedness),
+                    trial.context.secrets(),
+                )
 
     # --- Leaks and secrets ------------------------------------------------------------------------
 

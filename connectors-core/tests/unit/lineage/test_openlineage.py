@@ -3,98 +3,18 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import uuid
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-import pyarrow as pa
 import pytest
+from openlineage_runs import LATE, TABLE, TOPIC, backend, events_in, run_of
 
 from connectors_core.lineage import (
-    ColumnOrigin,
-    JobCreatedEvent,
     JobExecutionStatusEvent,
     JobStatus,
-    LineageDataset,
-    LineageEdge,
-    LineageGraph,
     OpenLineageListener,
-    RuntimeExecutionMode,
     Transformation,
 )
 from connectors_core.secrets import Secret
 
 KEY = "canary-2b7e"
-TOPIC = LineageDataset(namespace="kafka://broker:9092", name="flights")
-TABLE = LineageDataset(namespace="file", name="/airports")
-LATE = LineageDataset(namespace="s3://lake", name="late")
-GRAPH = LineageGraph(
-    datasets={"flights": (TOPIC,), "airports": (TABLE,), "late": (LATE,), "unnamed": ()},
-    schemas={
-        "flights": pa.schema([("id", pa.int64())]),
-        "airports": pa.schema([("name", pa.string())]),
-    },
-    edges=(
-        LineageEdge(
-            sink="late",
-            inputs=("flights", "airports"),
-            schema=pa.schema([("id", pa.int64()), ("name", pa.string()), ("one", pa.int32())]),
-            columns={
-                "id": frozenset(
-                    {
-                        ColumnOrigin(
-                            uid="flights", column="id", transformation=Transformation.IDENTITY
-                        )
-                    }
-                ),
-                "name": frozenset(
-                    {
-                        ColumnOrigin(
-                            uid="airports",
-                            column="name",
-                            transformation=Transformation.TRANSFORMATION,
-                        ),
-                        ColumnOrigin(
-                            uid="unnamed", column="x", transformation=Transformation.IDENTITY
-                        ),
-                    }
-                ),
-                "one": frozenset(),
-            },
-        ),
-        LineageEdge(sink="unnamed", inputs=("flights",), schema=pa.schema([("id", pa.int64())])),
-    ),
-)
-
-
-def run_of(listener, end=JobStatus.FINISHED, cause=None):
-    """Send the events of one run, and return its id."""
-    created = JobCreatedEvent(
-        job_id=str(uuid.uuid4()),
-        job_name="late flights",
-        execution_mode=RuntimeExecutionMode.STREAMING,
-        lineage_graph=GRAPH,
-    )
-    changed = JobExecutionStatusEvent(
-        job_id=created.job_id,
-        job_name="late flights",
-        old_status=JobStatus.CREATED,
-        new_status=JobStatus.RUNNING,
-    )
-    listener.on_event(created)
-    listener.on_event(changed)
-    listener.on_event(
-        replace(
-            changed, old_status=JobStatus.RUNNING, new_status=end, cause=cause, written={"late": 7}
-        )
-    )
-    return created.job_id
-
-
-def events_in(path):
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
 
 @pytest.mark.parametrize(
@@ -117,26 +37,65 @@ def test_a_run_has_a_start_and_an_end(tmp_path, end, kind):
     assert error.get("message") == cause
 
 
-def test_an_event_names_each_dataset_with_its_columns_and_their_origins(tmp_path):
+@pytest.fixture
+def events(tmp_path):
+    """Return the events of one run."""
     path = tmp_path / "events.json"
     run_of(OpenLineageListener.to_file(path))
-    first, *_, last = events_in(path)
+    return events_in(path)
+
+
+def test_an_event_names_each_dataset_with_its_columns(events):
+    first, *_, last = events
     inputs = [(each["namespace"], each["name"]) for each in first["inputs"]]
     assert inputs == [(TOPIC.namespace, TOPIC.name), (TABLE.namespace, TABLE.name)]
     assert first["inputs"][0]["facets"]["schema"]["fields"][0]["name"] == "id"
     (output,) = last["outputs"]
     assert (output["namespace"], output["name"]) == (LATE.namespace, LATE.name)
-    columns = output["facets"]["columnLineage"]["fields"]
-    assert {
-        name: [each["field"] for each in found["inputFields"]] for name, found in columns.items()
-    } == {
-        "id": ["id"],
-        "name": ["name"],
-    }
-    (origin,) = columns["name"]["inputFields"]
-    assert origin["transformations"][0]["subtype"] == "TRANSFORMATION"
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == 7
     assert "outputStatistics" not in first["outputs"][0].get("outputFacets", {})
+
+
+def dependencies(inputs):
+    """Return the names of input fields with the types and subtypes of their transformations."""
+    return {
+        (each["name"], each["field"]): [
+            (one["type"], one["subtype"]) for one in each["transformations"]
+        ]
+        for each in inputs
+    }
+
+
+def test_a_column_depends_directly_and_indirectly_on_columns_of_inputs(events):
+    fields = events[-1]["outputs"][0]["facets"]["columnLineage"]["fields"]
+    direct = ("IDENTITY", "TRANSFORMATION", "AGGREGATION")
+    assert {name: dependencies(each["inputFields"]) for name, each in fields.items()} == {
+        "id": {("flights", "id"): [("DIRECT", "IDENTITY")]},
+        "name": {
+            ("/airports", "name"): [
+                ("DIRECT" if each.value in direct else "INDIRECT", each.value)
+                for each in Transformation
+            ]
+        },
+    }
+
+
+def test_all_rows_depend_on_the_columns_of_conditions_and_keys(events):
+    dataset = events[-1]["outputs"][0]["facets"]["columnLineage"]["dataset"]
+    assert dependencies(dataset) == {
+        ("flights", "delay"): [("INDIRECT", "FILTER"), ("INDIRECT", "SORT")],
+        ("flights", "id"): [("INDIRECT", "JOIN")],
+    }
+
+
+def test_an_input_without_datasets_is_listed_as_unknown(events):
+    for event in events:
+        assert event["run"]["facets"]["spark_unknown"]["inputs"] == [
+            {
+                "description": "@LogicalRDD(x)",
+                "outputAttributes": [{"name": "x", "type": "date32[day]"}],
+            }
+        ]
 
 
 def test_a_run_whose_start_was_dropped_is_not_reported(tmp_path):
@@ -150,34 +109,13 @@ def test_a_run_whose_start_was_dropped_is_not_reported(tmp_path):
     assert not path.exists()
 
 
-@pytest.fixture
-def backend():
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.append((self.path, self.headers["Authorization"], body))
-            self.send_response(201)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    received = []
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", received
-    server.shutdown()
-    thread.join()
-
-
-def test_events_are_posted_with_the_key_which_is_shown_nowhere(backend, caplog):
-    url, received = backend
-    listener = OpenLineageListener.to_http(url, api_key=KEY)
-    with caplog.at_level("DEBUG", logger="connectors_core"):
-        run_of(listener)
-    assert [path for path, _, _ in received] == ["/api/v1/lineage"] * 3
-    assert {authorization for _, authorization, _ in received} == {f"Bearer {KEY}"}
-    shown = [repr(listener), caplog.text, *(body.decode(errors="replace") for *_, body in received)]
+def test_events_are_posted_with_the_key_which_is_shown_nowhere(caplog):
+    with backend() as (url, received):
+        listener = OpenLineageListener.to_http(url, api_key=KEY)
+        with caplog.at_level("DEBUG", logger="connectors_core"):
+            run_of(listener)
+    assert [each.path for each in received] == ["/api/v1/lineage"] * 3
+    assert {each.authorization for each in received} == {f"Bearer {KEY}"}
+    shown = [repr(listener), caplog.text, *(each.body for each in received)]
     assert not any(KEY in each for each in shown)
     assert str(listener._config["transport"]["auth"]["apiKey"]) == str(Secret(KEY))

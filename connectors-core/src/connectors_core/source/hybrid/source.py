@@ -73,7 +73,7 @@ class HybridSource(
             source.check_connection(timeout / len(asked))
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
-        """Those of all existing sources; factories have not created theirs yet."""
+        """Those of all existing sources, and of factories that are a `LineageVertexProvider`."""
         members: list[object] = [each.source for each in self._chain.members]
         found = [m.lineage_datasets() for m in members if isinstance(m, LineageVertexProvider)]
         return tuple(dict.fromkeys(each for datasets in found for each in datasets))

@@ -323,19 +323,28 @@ def spark_inputs_of(df: DataFrame) -> tuple[str, ...]:
     Args:
         df: Any DataFrame.
     """
-    kinds: dict[str, None] = {}
+    return tuple(dict.fromkeys(leaf.input_kind for leaf in spark_leaves(df)))
+
+
+def spark_leaves(df: DataFrame) -> list[PlanNode]:
+    """Return the leaves of a DataFrame's analyzed plan that Spark reads itself.
+
+    Args:
+        df: Any DataFrame.
+    """
+    leaves: list[PlanNode] = []
 
     def walk(node: PlanNode) -> None:
         if source_below(node) is not None:
             return
         children = [*node.children, *node.subqueries]
         if not children and node.name not in _CONSTANT:
-            kinds[node.stream_kind if node.is_streaming else node.name] = None
+            leaves.append(node)
         for child in children:
             walk(child)
 
     walk(analyzed_plan(df))
-    return tuple(kinds)
+    return leaves
 
 
 def source_below(node: PlanNode) -> str | None:

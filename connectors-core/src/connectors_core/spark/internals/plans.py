@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -54,6 +55,16 @@ class PlanNode:
     def column_texts(self) -> str:
         """Its columns with Spark's ids, such as ``a#1L,b#2``."""
         return str(self.java.output().mkString(","))
+
+    @property
+    def schema_json(self) -> dict[str, Any]:
+        """Its columns in the form of ``StructType.jsonValue``."""
+        return cast("dict[str, Any]", json.loads(str(self.java.schema().json())))
+
+    @property
+    def input_kind(self) -> str:
+        """The kind of an input that this leaf reads, such as ``LogicalRelation`` or ``kafka``."""
+        return self.stream_kind if self.is_streaming else self.name
 
     @property
     def stream_kind(self) -> str:

@@ -74,5 +74,6 @@ def lookup_occurrences(
                 if column.name in join.on or not column.nullable
             ]
             added = tuple(column for column, _ in join.columns)
-            found.append(LookupOccurrence(uid, ids, tuple(needed), added))
+            on = tuple(map(join.rows.get_field_index, join.on))
+            found.append(LookupOccurrence(uid, ids, tuple(needed), added, on, join.keys))
     return found

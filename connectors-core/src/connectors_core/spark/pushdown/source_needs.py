@@ -69,12 +69,16 @@ class LookupOccurrence:
         columns: Spark's ids of the result's columns: first those of the rows, in order.
         needed: The positions of the columns that the lookup itself uses.
         added: The columns of the table that follow those of the rows.
+        on: The positions of the columns that are compared with the keys.
+        keys: The key columns of the table.
     """
 
     uid: str
     columns: tuple[int, ...]
     needed: tuple[int, ...]
     added: tuple[str, ...]
+    on: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 def column_ids(columns: str, names: Sequence[str]) -> tuple[int, ...] | None:

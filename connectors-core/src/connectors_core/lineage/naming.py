@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of datasets in systems that several connectors use, after OpenLineage's naming spec.
+
+No name contains credentials.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from connectors_core.lineage.graph import LineageDataset
+
+__all__ = ["file_dataset", "jdbc_datasets", "kafka_datasets"]
+
+_URL: Final = re.compile(r"([A-Za-z][\w+.-]+):(?://([^/]*))?(/.*|)", re.DOTALL)
+_WILDCARDS: Final = frozenset("*?[")
+_OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
+_CONTAINERS: Final = ("abfs", "wasb")  # there, `container@account` has no user
+
+_JDBC: Final = re.compile(r"(?:jdbc:)?(\w+):([^?;(]*)", re.IGNORECASE)
+_HOST: Final = r"(?:\[[\da-fA-F:.]+\]|[\w.-]+)"
+_HOSTS: Final = re.compile(rf"{_HOST}(?::\d+)?(?:,{_HOST}(?::\d+)?)*")
+_SID: Final = re.compile(r"(.+:\d+):(\w+)")  # Oracle's host:port:sid
+_INSTANCE: Final = re.compile(r"([^\\]+)\\(\w+)(:\d+)?")  # SQL Server's host\instance:port
+_DATABASE: Final = re.compile(r";\s*database(?:name)?\s*=\s*([^;]+)", re.IGNORECASE)
+_SYSTEMS: Final = {"postgresql": "postgres"}
+_PORTS: Final = {"mysql": 3306, "oracle": 1521, "postgres": 5432}
+_DIALECTS: Final = {"db2": "", "mariadb": "mysql", "sqlserver": "tsql"}
+_SCHEMA_IS_DATABASE: Final = frozenset({"mariadb", "mysql"})
+
+
+def file_dataset(url: str) -> LineageDataset:
+    """Return the dataset of a file, a folder, or a pattern: the folder above the first wildcard.
+
+    Args:
+        url: A path or a URL, or a chain of them, such as `simplecache::s3://lake/late`.
+    """
+    last = url.rpartition("::")[2]
+    found = _URL.fullmatch(last)
+    protocol, authority, path = found.groups() if found else ("file", "", last)
+    authority = authority or ""
+    if not protocol.startswith(_CONTAINERS):
+        authority = authority.rpartition("@")[2]
+    if protocol in ("file", "local"):
+        namespace = f"file://{authority}" if authority else "file"
+        return LineageDataset(namespace=namespace, name=_folder("/" + path.lstrip("/")))
+    path = path.partition("#")[0]
+    if protocol in _OBJECT_STORES:
+        namespace = f"{_OBJECT_STORES[protocol]}://{authority}"
+        return LineageDataset(namespace=namespace, name=_folder(path.removeprefix("/")) or "/")
+    namespace = f"{protocol}://{authority}" if authority else protocol
+    return LineageDataset(namespace=namespace, name=_folder(path or "/"))
+
+
+def _folder(path: str) -> str:
+    parts = itertools.takewhile(lambda part: not _WILDCARDS & {*part}, path.split("/"))
+    return "/".join(parts).rstrip("/") or ("/" if path.startswith("/") else "")
+
+
+def kafka_datasets(
+    bootstrap_servers: Sequence[str], topics: Iterable[str]
+) -> tuple[LineageDataset, ...]:
+    """Return the datasets of topics. The first bootstrap server names the cluster.
+
+    Args:
+        bootstrap_servers: Addresses of brokers.
+        topics: The topics, or their pattern.
+    """
+    namespace = f"kafka://{bootstrap_servers[0].strip()}"
+    return tuple(LineageDataset(namespace=namespace, name=each) for each in dict.fromkeys(topics))
+
+
+def jdbc_datasets(url: str, relation: str) -> tuple[LineageDataset, ...]:
+    """Return the datasets of a relation in a database.
+
+    Args:
+        url: The address, such as `jdbc:postgresql://host/database`.
+        relation: A table, or anything else that follows `FROM`, such as a query in parentheses.
+
+    Returns:
+        The dataset of each table; none if the relation cannot be parsed.
+    """
+    system, namespace, database = _database(url)
+    names = []
+    for table in _tables(relation, _DIALECTS.get(system, system)):
+        complete = len(table) > 1 if system in _SCHEMA_IS_DATABASE else len(table) > 2
+        names.append(".".join(table if complete or not database else (database, *table)))
+    return tuple(LineageDataset(namespace=namespace, name=name) for name in dict.fromkeys(names))
+
+
+def _database(url: str) -> tuple[str, str, str]:
+    """Return the system, the namespace, and the name of a database."""
+    found = _JDBC.match(url)
+    if found is None:
+        return "jdbc", "jdbc", ""
+    system = _SYSTEMS.get(found[1].lower(), found[1].lower())
+    place = found[2].rpartition("@")[2]
+    if "//" not in place and place == found[2]:  # a file, or a database in memory
+        return system, f"{system}:{place}", ""
+    authority, _, database = place.rpartition("//")[2].partition("/")
+    if sid := _SID.fullmatch(authority):
+        authority, database = sid.groups()
+    if setting := _DATABASE.search(url):
+        database = setting[1].strip()
+    below = ""
+    if instance := _INSTANCE.fullmatch(authority):
+        authority, below = f"{instance[1]}{instance[3] or ''}", f"/{instance[2]}"
+    if not _HOSTS.fullmatch(authority):  # it may have a password
+        return system, system, database
+    hosts = authority.lower().split(",")
+    if port := _PORTS.get(system):
+        hosts = [f"{host}:{port}" if re.fullmatch(_HOST, host) else host for host in hosts]
+    return system, f"{system}://{','.join(hosts)}{below}", database
+
+
+def _tables(relation: str, dialect: str) -> list[tuple[str, ...]]:
+    """Return the tables of a relation, each as the parts of its name."""
+    from sqlglot import Dialect, exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    try:
+        query = parse_one(f"FROM {relation}", dialect=Dialect.get(dialect))
+    except SqlglotError:
+        return []
+    within = {(each.alias_or_name,) for each in query.find_all(exp.CTE)}
+    tables = [tuple(part.name for part in each.parts) for each in query.find_all(exp.Table)]
+    return [table for table in tables if all(table) and table not in within]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the names of files, topics, and tables in lineage."""
+
+from __future__ import annotations
+
+import pytest
+
+from connectors_core.lineage import LineageDataset, file_dataset, jdbc_datasets, kafka_datasets
+
+POSTGRES = "jdbc:postgresql://db/sales"
+
+
+@pytest.mark.parametrize(
+    ("url", "namespace", "name"),
+    [
+        ("/data/in/", "file", "/data/in"),
+        ("file:/data/in", "file", "/data/in"),  # as Hadoop writes it
+        ("file:///data/in", "file", "/data/in"),
+        ("/data/a#b/*.csv", "file", "/data/a#b"),
+        ("s3a://lake/late/*.parquet", "s3://lake", "late"),
+        ("s3://lake", "s3://lake", "/"),
+        ("s3a://canary:canary@lake/late", "s3://lake", "late"),
+        ("hdfs://user@name:8020/late", "hdfs://name:8020", "/late"),
+        ("hdfs:/late", "hdfs", "/late"),
+        ("wasbs://box@account/late", "wasbs://box@account", "/late"),
+        ("simplecache::s3://lake/late", "s3://lake", "late"),
+        ("https://user:canary@host/late.csv?token=canary#canary", "https://host", "/"),
+    ],
+)
+def test_a_file_is_named_by_its_filesystem_and_its_folder(url, namespace, name):
+    assert file_dataset(url) == LineageDataset(namespace=namespace, name=name)
+
+
+def test_the_first_server_names_the_cluster_of_each_topic():
+    assert kafka_datasets([" one:9092", "two:9092"], ["a", "b", "a"]) == (
+        LineageDataset(namespace="kafka://one:9092", name="a"),
+        LineageDataset(namespace="kafka://one:9092", name="b"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "namespace", "name"),
+    [
+        (POSTGRES, "postgres://db:5432", "sales.t"),
+        ("jdbc:postgresql://a,b:1/sales", "postgres://a:5432,b:1", "sales.t"),
+        ("jdbc:postgresql://[::1]/sales", "postgres://[::1]:5432", "sales.t"),
+        ("jdbc:mysql:loadbalance://db/sales", "mysql://db:3306", "sales.t"),
+        ("jdbc:oracle:thin:@//DB:1521/sales", "oracle://db:1521", "sales.t"),
+        ("jdbc:oracle:thin:@db:1521:sales", "oracle://db:1521", "sales.t"),
+        ("jdbc:sqlserver://db:1433;databaseName=sales", "sqlserver://db:1433", "sales.t"),
+        ("jdbc:sqlserver://db\\one:1433;database=sales", "sqlserver://db:1433/one", "sales.t"),
+        ("jdbc:derby:memory:sales;create=true", "derby:memory:sales", "t"),
+        ("jdbc:sqlite:/data/sales.db", "sqlite:/data/sales.db", "t"),
+        ("jdbc:other://db/sales", "other://db", "sales.t"),
+        ("not a URL", "jdbc", "t"),
+    ],
+)
+def test_a_table_is_named_by_its_server_and_its_database(url, namespace, name):
+    assert jdbc_datasets(url, "t") == (LineageDataset(namespace=namespace, name=name),)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://canary:canary@db/sales?user=canary&password=canary",
+        "jdbc:postgresql://canary:ca;nary@db/sales",
+        "jdbc:oracle:thin:canary/canary@db:1521:sales",
+        "jdbc:sqlserver://db;user=canary;password=canary;databaseName=sales",
+        "jdbc:derby:memory:sales;user=canary;password=canary",
+        "jdbc:oracle:thin:@(DESCRIPTION=(SECURITY=(PASSWORD=canary)))",
+    ],
+)
+def test_a_table_is_named_without_credentials(url):
+    (dataset,) = jdbc_datasets(url, "t")
+    assert "canary" not in f"{dataset}"
+
+
+@pytest.mark.parametrize(
+    ("relation", "names"),
+    [
+        ("public.t", ["sales.public.t"]),
+        ('"public"."a table"', ["sales.public.a table"]),
+        ("other.public.t", ["other.public.t"]),
+        ("a JOIN b USING (id)", ["sales.a", "sales.b"]),
+        ("(SELECT id FROM t WHERE token = 'canary') AS q", ["sales.t"]),
+        ("(WITH t AS (SELECT * FROM a) SELECT * FROM t) AS q", ["sales.a"]),
+        ("(SELECT * FROM generate_series(1, 9)) AS q", []),
+        ("(SELECT canary", []),
+    ],
+)
+def test_a_query_reads_the_datasets_of_its_tables(relation, names):
+    assert [each.name for each in jdbc_datasets(POSTGRES, relation)] == names
+
+
+def test_a_database_of_mysql_is_a_schema():
+    assert [each.name for each in jdbc_datasets("jdbc:mysql://db/sales", "other.t")] == ["other.t"]
