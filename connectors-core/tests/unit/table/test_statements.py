@@ -99,7 +99,7 @@ def test_statements_of_spark_stay_as_they_are(text):
     ("text", "statement"),
     [
         ("SHOW TABLES", sql.Show(kind="TABLES")),
-        ("show views in d", sql.Show(kind="VIEWS", database=("d",))),
+        ("show views in d", sql.Show(kind="VIEWS", parent=("d",))),
         ("SHOW CREATE TABLE d.t", sql.ShowCreate(name=("d", "t"))),
         ("DESC EXTENDED d.t", sql.Describe(name=("d", "t"))),
         ("DROP TABLE IF EXISTS d.t", sql.Drop(kind="TABLE", names=(("d", "t"),), if_exists=True)),
