@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors_core.errors import UnsupportedError
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
-from connectors_core.table.sql.dialect import Kind, Word, parse_query, words_of
+from connectors_core.table.sql.dialect import Kind, Word, parse_query, refuse_hints, words_of
 from connectors_core.table.sql.errors import SqlError
 from connectors_core.table.sql.statements import (
     AlterTable,
@@ -83,11 +83,13 @@ def parse_placed(text: str) -> list[PlacedStatement]:
     Raises:
         SqlError: A statement is wrong.
     """
+    words = words_of(text)
+    refuse_hints(text, words)
     return [
         PlacedStatement(
-            _parse(WordReader(text, words)), text[words[0].start : words[-1].end], words[0].start
+            _parse(WordReader(text, own)), text[own[0].start : own[-1].end], own[0].start
         )
-        for words in _statements(text, words_of(text))
+        for own in _statements(text, words)
     ]
 
 
