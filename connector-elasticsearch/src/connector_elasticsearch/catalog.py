@@ -20,6 +20,7 @@ from connectors_core.catalog import (
     ObjectPath,
     TableNotExistError,
 )
+from connectors_core.options import Option
 from connectors_core.table import CatalogTable, TableSchema
 
 __all__ = ["ElasticsearchCatalog", "ElasticsearchCatalogFactory"]
@@ -111,6 +112,10 @@ class ElasticsearchCatalogFactory(CatalogFactory):
     def is_secret(self, key: str) -> bool:
         """See `CatalogFactory`."""
         return ElasticsearchSource.OPTIONS.is_secret(key)
+
+    def options(self) -> tuple[Option[Any], ...]:
+        """See `CatalogFactory`."""
+        return tuple(ElasticsearchConnection.OPTIONS)
 
     def create_catalog(self, name: str, options: Mapping[str, str]) -> ElasticsearchCatalog:
         """See `CatalogFactory`."""

@@ -24,12 +24,14 @@ from connectors_core.catalog import (
     TableNotExistError,
 )
 from connectors_core.errors import InvalidOptionError, MissingOptionError
+from connectors_core.options import Option
 from connectors_core.table import CatalogTable, TableSchema
 
 __all__ = ["FileCatalog", "FileCatalogFactory"]
 
 _HIDDEN: Final = (".", "_")
 _STORAGE: Final = "storage-options."
+_OF_CATALOG: Final = frozenset({"path", f"{_STORAGE}*"})
 
 
 class FileCatalog(Catalog):
@@ -225,6 +227,10 @@ class FileCatalogFactory(CatalogFactory):
     def is_secret(self, key: str) -> bool:
         """See `CatalogFactory`."""
         return FileSource.OPTIONS.is_secret(key)
+
+    def options(self) -> tuple[Option[Any], ...]:
+        """See `CatalogFactory`."""
+        return tuple(each for each in FileSource.OPTIONS if each.key in _OF_CATALOG)
 
     def create_catalog(self, name: str, options: Mapping[str, str]) -> FileCatalog:
         """See `CatalogFactory`."""

@@ -26,6 +26,7 @@ class FileTableFactory(ConfiguredTableFactory):
 
     identifier = "filesystem"
     parts = (FileSource, FileSink, FileTable)
+    from_columns = ConfiguredTableFactory.from_columns | {"partition.columns"}
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""

@@ -191,9 +191,9 @@ class CatalogManager:
         finally:
             self.current_catalog, self.current_database = before
 
-    def databases(self) -> list[str]:
-        """Return the databases of the current catalog."""
-        return list(self.catalog(self.current_catalog).list_databases())
+    def databases(self, catalog: str | None = None) -> list[str]:
+        """Return the databases of a catalog, or of the current one."""
+        return list(self.catalog(catalog or self.current_catalog).list_databases())
 
     def create_database(self, name: Name, *, if_not_exists: bool = False) -> None:
         """Add a database; see `Catalog`."""

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from connectors_core.catalog.catalog import Catalog
 from connectors_core.catalog.memory_catalog import GenericInMemoryCatalog
 from connectors_core.errors import UnknownOptionError
-from connectors_core.table.registry import registered
+from connectors_core.options import Option
+from connectors_core.table.registry import registered, registered_names
 
-__all__ = ["CatalogFactory", "catalog_factory"]
+__all__ = ["CatalogFactory", "catalog_factory", "catalog_types"]
 
 TYPE: Final = "type"
 "The option with the identifier of a catalog's factory."
@@ -33,6 +34,10 @@ class CatalogFactory(ABC):
     def is_secret(self, key: str) -> bool:
         """Return whether an option has a secret."""
         return False
+
+    def options(self) -> Sequence[Option[Any]]:
+        """Return the options that a definition may have, such as for completion."""
+        return ()
 
     @abstractmethod
     def create_catalog(self, name: str, options: Mapping[str, str]) -> Catalog:
@@ -55,6 +60,11 @@ class _MemoryCatalogFactory(CatalogFactory):
         for key in options:
             raise UnknownOptionError(key, scope=f"catalog {name}", hint="remove it")
         return GenericInMemoryCatalog(name)
+
+
+def catalog_types() -> tuple[str, ...]:
+    """Return the identifiers of the types of catalogs."""
+    return (_MemoryCatalogFactory.identifier, *registered_names(ENTRY_POINTS))
 
 
 def catalog_factory(name: str, options: Mapping[str, str]) -> CatalogFactory:

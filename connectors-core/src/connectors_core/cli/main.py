@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from connectors_core.cli.doctor import doctor
 from connectors_core.cli.help_types import with_words
+from connectors_core.cli.sql import sql
 from connectors_core.cli.state import state
 from connectors_core.cli.state_changes import give_up_epoch, rewind_state
 from connectors_core.cli.state_copies import back_up_state, restore_state
@@ -132,6 +133,7 @@ def main(
 
 
 app.command()(doctor)
+app.command()(sql)
 state.command("backup")(back_up_state)
 state.command("restore")(restore_state)
 state.command("rewind")(rewind_state)

@@ -216,15 +216,19 @@ class PipelineRun:
             self._termination.end()
             self.stop()
             raise
-        self._events.ended(self._end_of_streams())
+        self._report_end_of_streams()
         self._termination.end()
         self.release()
         self._events.close()
         return True
 
-    def _end_of_streams(self) -> JobStatus:
+    def _report_end_of_streams(self) -> None:
+        error = next((run.error for run in self.streams if run.error is not None), None)
         stopped = any(run.status().state is PipelineState.STOPPED for run in self.streams)
-        return JobStatus.CANCELED if stopped else JobStatus.FINISHED
+        if error is not None:
+            self._events.ended(JobStatus.FAILED, error)
+        else:
+            self._events.ended(JobStatus.CANCELED if stopped else JobStatus.FINISHED)
 
     def _await_all(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -318,7 +322,7 @@ class PipelineRun:
             self.release()
         finally:
             if self.streams:
-                self._events.ended(self._end_of_streams())
+                self._report_end_of_streams()
             self._telemetry.close()
             self._events.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnknownOptionError
-from connectors_core.options import Configured, OptionSet
+from connectors_core.options import Configured, Option, OptionSet
 from connectors_core.options.suggestions import suggested
 from connectors_core.table.factory import DynamicTableContext, DynamicTableFactory
 from connectors_core.table.references import is_reference
@@ -27,13 +27,23 @@ class ConfiguredTableFactory(DynamicTableFactory):
 
     Attributes:
         parts: The classes of the source, the sink, and the lookup.
+        from_columns: The options that the columns of a table determine.
     """
 
     parts: ClassVar[tuple[type[Configured], ...]]
+    from_columns: ClassVar[frozenset[str]] = frozenset({"schema", "metadata.columns"})
 
     def is_secret(self, key: str) -> bool:
         """Return whether an option of a part has a secret."""
         return any(each.OPTIONS.is_secret(key) for each in self.parts)
+
+    def options(self) -> tuple[Option[Any], ...]:
+        """Return the options of all parts, without those that the columns determine."""
+        found: dict[str, Option[Any]] = {}
+        for part in self.parts:
+            for each in part.OPTIONS:
+                found.setdefault(each.key, each)
+        return tuple(each for key, each in found.items() if key not in self.from_columns)
 
     def validate(self, context: DynamicTableContext) -> None:
         """Check that some part knows each option and accepts its value.

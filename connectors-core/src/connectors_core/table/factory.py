@@ -4,25 +4,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.options import Option
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable
 from connectors_core.table.changelog_mode import ChangelogMode
 from connectors_core.table.references import resolved
-from connectors_core.table.registry import registered
+from connectors_core.table.registry import registered, registered_names
+from connectors_core.table.table_schema import TableSchema
 
 __all__ = [
     "DynamicTableContext",
     "DynamicTableFactory",
     "DynamicTableSink",
     "ScanTableSource",
+    "connectors",
     "factory_named",
+    "factory_of",
 ]
 
 ENTRY_POINTS: Final = "connectors.tables"
@@ -102,6 +106,10 @@ class DynamicTableFactory(ABC):
     def is_secret(self, key: str) -> bool:
         """Return whether an option has a secret."""
 
+    def options(self) -> Sequence[Option[Any]]:
+        """Return the options that a definition may have, such as for completion."""
+        return ()
+
     @abstractmethod
     def validate(self, context: DynamicTableContext) -> None:
         """Check the options of a table when it is created.
@@ -141,6 +149,22 @@ class DynamicTableFactory(ABC):
             found=self.identifier,
             option=CONNECTOR,
         )
+
+
+def connectors() -> tuple[str, ...]:
+    """Return the identifiers of the connectors that installed packages offer to tables."""
+    return registered_names(ENTRY_POINTS)
+
+
+def factory_of(connector: str) -> DynamicTableFactory:
+    """Return the factory of a connector.
+
+    Raises:
+        InvalidOptionError: No installed package has this connector.
+    """
+    return factory_named(
+        CatalogTable(schema=TableSchema(), options={CONNECTOR: connector}), connector
+    )
 
 
 def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:

@@ -11,12 +11,17 @@ from typing import Any
 from connectors_core.errors import InvalidOptionError, MissingOptionError
 from connectors_core.options.suggestions import suggested
 
-__all__ = ["registered"]
+__all__ = ["registered", "registered_names"]
 
 
 @cache
 def _entry_points(group: str) -> Mapping[str, metadata.EntryPoint]:
     return {each.name: each for each in metadata.entry_points(group=group)}
+
+
+def registered_names(group: str) -> tuple[str, ...]:
+    """Return the identifiers that installed packages register in a group of entry points."""
+    return tuple(sorted(_entry_points(group)))
 
 
 def registered(

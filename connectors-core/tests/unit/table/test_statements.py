@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from datetime import timedelta
 
@@ -21,6 +22,7 @@ from connectors_core.table import (
 from connectors_core.table.references import resolved
 from connectors_core.table.sql import SqlError, parse_query, parse_script, parse_statement
 from connectors_core.table.sql import statements as sql
+from connectors_core.table.sql.parsing import is_complete
 
 UTC = pa.timestamp("us", tz="UTC")
 
@@ -99,7 +101,14 @@ def test_statements_of_spark_stay_as_they_are(text):
     ("text", "statement"),
     [
         ("SHOW TABLES", sql.Show(kind="TABLES")),
-        ("show views in d", sql.Show(kind="VIEWS", database=("d",))),
+        ("show views in d", sql.Show(kind="VIEWS", parent=("d",))),
+        ("SHOW DATABASES FROM c", sql.Show(kind="DATABASES", parent=("c",))),
+        ("SHOW CURRENT CATALOG", sql.Show(kind="CURRENT CATALOG")),
+        ("show current database", sql.Show(kind="CURRENT DATABASE")),
+        ("SHOW JOBS", sql.Show(kind="JOBS")),
+        ("DESCRIBE JOB 'a-1'", sql.DescribeJob(job="a-1")),
+        ("DESC job", sql.Describe(name=("job",))),
+        ("STOP JOB 'a-1'", sql.StopJob(job="a-1")),
         ("SHOW CREATE TABLE d.t", sql.ShowCreate(name=("d", "t"))),
         ("DESC EXTENDED d.t", sql.Describe(name=("d", "t"))),
         ("DROP TABLE IF EXISTS d.t", sql.Drop(kind="TABLE", names=(("d", "t"),), if_exists=True)),
@@ -365,3 +374,63 @@ def test_an_error_names_the_place(text, where, kind):
         parse_script(text)
     assert isinstance(error.value, kind)
     assert where in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT 1;\nSELECT a FROM t WHERE (", (2, 23)),
+        ("INSERT INTO t\n  SELECT a b c FROM t", (2, 14)),
+        ("WITH q AS (SELECT 1)\nINSERT INTO t\nSELECT a b c FROM q", (3, 12)),
+        ("CREATE VIEW v AS\nSELECT a b c", (2, 12)),
+        ("CREATE TABLE t WITH ('connector' = 'x')\nAS SELECT a b c", (2, 15)),
+        ("EXPLAIN SELECT a b c", (1, 20)),
+        ("STATEMENT SET BEGIN\nINSERT INTO a SELECT 1;\nINSERT INTO b SELECT a b c; END", (3, 26)),
+        ("SELECT 1;\nSELECT * FROM t /*+ OPTIONS('a' = 'b') */", (2, 17)),
+    ],
+)  # fmt: skip
+def test_a_wrong_query_has_its_place_in_the_script(text, place):
+    with pytest.raises(SqlError) as caught:
+        parse_script(text)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.line, error.column) == place
+    assert error.position == sum(map(len, text.splitlines(keepends=True)[: place[0] - 1])) + (
+        place[1] - 1
+    )
+
+
+def test_an_error_in_a_part_of_a_statement_is_moved_to_its_place():
+    whole, part = "INSERT INTO t\nSELECT x FROM t", "SELECT x FROM t"
+    error = SqlError.at(part, 7, "no such column", expected="y").within(whole, part)
+    assert (error.line, error.column, error.position) == (2, 8, 21)
+    assert "'x' in line 2, column 8" in str(error)
+    assert "expected: y" in str(error)
+    of_a_view = SqlError.at(part, 7, "no such column").within(whole, "SELECT z")
+    assert of_a_view.position is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "SELECT 1;", "SELECT ';'; -- done", "EXECUTE STATEMENT SET BEGIN SELECT 1; END;"]
+)
+def test_a_semicolon_completes_statements(text):
+    assert is_complete(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT ';",
+        "SELECT 1 -- ;",
+        "SELECT 1; /* ;",
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT 1;",
+        "BEGIN STATEMENT SET;",
+    ],
+)
+def test_a_semicolon_within_a_part_completes_nothing(text):
+    assert not is_complete(text)
+
+
+def test_a_job_cannot_be_drained():
+    with pytest.raises(SqlError, match="without a savepoint or a drain"):
+        parse_statement("STOP JOB 'a' WITH DRAIN")

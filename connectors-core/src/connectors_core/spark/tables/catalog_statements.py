@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField
 
 from connectors_core.catalog import CatalogDescriptor
 from connectors_core.catalog.catalog_manager import CatalogManager
@@ -26,14 +26,14 @@ DONE = TableResult(columns=("result",), rows=(("OK",),))
 
 
 def define(
-    catalog: CatalogManager, statement: Statement, rows_of: Callable[[Name], DataFrame]
+    catalog: CatalogManager, statement: Statement, fields_of: Callable[[Name], list[StructField]]
 ) -> TableResult:
     """Run a statement that changes or shows definitions.
 
     Args:
         catalog: The catalogs.
         statement: The statement.
-        rows_of: Returns the rows of a table or view by its name.
+        fields_of: Returns the columns of a view, or of a table that declares none.
     """
     match statement:
         case sql.CreateView():
@@ -76,10 +76,14 @@ def define(
         case sql.Show(kind="CATALOGS"):
             return _names("catalog", catalog.catalogs())
         case sql.Show(kind="DATABASES"):
-            return _names("database", catalog.databases())
+            return _names("database", catalog.databases(*(statement.parent or ())))
+        case sql.Show(kind="CURRENT CATALOG"):
+            return _names("catalog", [catalog.current_catalog])
+        case sql.Show(kind="CURRENT DATABASE"):
+            return _names("database", [catalog.current_database])
         case sql.Show():
-            names = catalog.names(statement.database)
-            database = statement.database or (
+            names = catalog.names(statement.parent)
+            database = statement.parent or (
                 catalog.current_catalog,
                 catalog.current_database,
             )
@@ -96,10 +100,9 @@ def define(
             return TableResult(columns=("statement",), rows=((text,),))
         case sql.Describe():
             found = catalog.get(statement.name)
-            if isinstance(found, CatalogView):
-                frame = rows_of(statement.name)
-                fields = [(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
-                return TableResult(columns=("name", "type"), rows=fields)
+            if isinstance(found, CatalogView) or not found.schema.columns:
+                rows = [(f.name, f.dataType.simpleString()) for f in fields_of(statement.name)]
+                return TableResult(columns=("name", "type"), rows=rows)
             return described(found)
     return DONE
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField
 
 from connectors_core.catalog import (
     CatalogModificationListener,
@@ -26,13 +27,15 @@ from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.catalog_statements import DONE, define
+from connectors_core.spark.tables.jobs import Job, Jobs
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
+from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
-from connectors_core.spark.tables.text_edits import name_of, quoted, tables_of
+from connectors_core.spark.tables.text_edits import Edits, name_of, quoted, tables_of
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -41,15 +44,25 @@ from connectors_core.table import (
     TableSchema,
 )
 from connectors_core.table.factory import factory_named
-from connectors_core.table.sql import parse_query, parse_statement
+from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
-from connectors_core.table.sql.parsing import parse_with_texts
+from connectors_core.table.sql.parsing import parse_placed
 from connectors_core.table.sql.statements import Insert, Name, Statement
 from connectors_core.table.sql.word_reader import WordReader
 
 __all__ = ["TableEnvironment"]
 
+_JOB_COLUMNS: Final = (
+    "job name",
+    "job id",
+    "status",
+    "start time",
+    "epoch",
+    "rows read",
+    "rows written",
+    "statement",
+)
 _UNSAFE: Final = re.compile(r"[^a-z0-9_.-]+")
 
 
@@ -96,7 +109,7 @@ class TableEnvironment:
         self._listeners = tuple(listeners)
         self._catalog = CatalogManager(catalog_store, tuple(catalog_listeners))
         self._options: dict[str, str] = {}
-        self._pipelines: dict[str, Pipeline] = {}
+        self._jobs = Jobs()
 
     # --- statements -----------------------------------------------------------------------------
 
@@ -119,7 +132,7 @@ class TableEnvironment:
             SqlError: A statement is wrong; none has run.
             ConnectorError: A statement failed; those after it have not run.
         """
-        return [self._execute(each, own) for each, own in parse_with_texts(text)]
+        return [self._execute(each.statement, each.text) for each in parse_placed(text)]
 
     def sql_query(self, text: str) -> DataFrame:
         """Return the rows of a query in batch.
@@ -139,18 +152,22 @@ class TableEnvironment:
                 "a lookup join belongs to an INSERT: a pipeline pins the versions of its tables",
                 hint="INSERT INTO another table SELECT ..., or join without FOR SYSTEM_TIME AS OF",
             )
-        with self._planner("query") as planner:
+        with self._planner("query", text) as planner:
             return planner.frame(statement.text)
 
     @property
+    def jobs(self) -> Mapping[str, Job]:
+        """The INSERTs of this environment by name, also those that have ended. From any thread."""
+        return self._jobs.all
+
+    @property
     def pipelines(self) -> Mapping[str, Pipeline]:
-        """The pipelines of the INSERTs of this environment, by name, also those that have ended."""
-        return dict(self._pipelines)
+        """The pipelines of the jobs, by name."""
+        return {name: job.pipeline for name, job in self.jobs.items()}
 
     def close(self) -> None:
-        """Stop all INSERTs that still run, and close the catalogs."""
-        for each in self._pipelines.values():
-            each.stop()
+        """Stop all jobs that still run, and close the catalogs."""
+        self._jobs.stop_all()
         self._catalog.close()
 
     def __enter__(self) -> Self:
@@ -165,7 +182,7 @@ class TableEnvironment:
         Raises:
             SqlError: The statement is wrong.
         """
-        return self._explained(parse_statement(text))
+        return self._explained(parse_statement(text), text)
 
     @suggesting_keywords
     def create_table(self, name: str, table: CatalogTable, *, if_not_exists: bool = False) -> None:
@@ -195,26 +212,41 @@ class TableEnvironment:
 
     def _execute(self, statement: Statement, text: str) -> TableResult:
         if self._is_of_spark(statement):
-            return TableResult(frame=self._spark.sql(text))
+            return self._of_spark(text.strip(), text)
         match statement:
             case sql.Query():
-                return TableResult(frame=self.sql_query(statement.text))
+                return TableResult(frame=self.sql_query(text))
             case Insert():
-                return self._insert((statement,))
+                return self._insert((statement,), text)
             case sql.StatementSet():
-                return self._insert(statement.inserts)
+                return self._insert(statement.inserts, text)
             case sql.Explain():
                 return TableResult(
-                    columns=("plan",), rows=((self._explained(statement.statement),),)
+                    columns=("plan",), rows=((self._explained(statement.statement, text),),)
                 )
             case sql.CreateTable():
                 return self._create_table(statement, text)
             case sql.SetOption() | sql.Reset():
                 return self._set(statement)
+            case sql.Show(kind="JOBS"):
+                return TableResult(columns=_JOB_COLUMNS, rows=self._jobs.rows())
+            case sql.DescribeJob():
+                rows = self._jobs.described(statement.job)
+                return TableResult(columns=("name", "value"), rows=rows)
+            case sql.StopJob():
+                self._jobs.stop(statement.job)
+                return DONE
             case sql.SparkStatement():
-                return TableResult(frame=self._spark.sql(statement.text))
+                return self._of_spark(statement.text, text)
             case _:
-                return define(self._catalog, statement, self._rows_of)
+                return define(self._catalog, statement, self._fields_of_table)
+
+    def _of_spark(self, statement: str, text: str) -> TableResult:
+        try:
+            with sql_errors(Edits(statement)):
+                return TableResult(frame=self._spark.sql(statement))
+        except SqlError as error:
+            raise error.within(text, statement) from error.__cause__
 
     def _is_of_spark(self, statement: Statement) -> bool:
         """Return whether a statement names a table of Spark, and none of this environment.
@@ -257,7 +289,7 @@ class TableEnvironment:
         if statement.like is not None:
             like = self._catalog.find(statement.like)
             if like is None and not table.options:
-                return TableResult(frame=self._spark.sql(text))
+                return self._of_spark(text.strip(), text)
             like = like or self._catalog.get(statement.like)
             if isinstance(like, CatalogView):
                 raise UnsupportedError(f"{'.'.join(statement.like)} is a view, not a table")
@@ -272,17 +304,25 @@ class TableEnvironment:
         if statement.query is None:
             self._catalog.put(statement.name, table)
             return DONE
-        table = replace(table, schema=self._schema_of(statement.query))
+        table = replace(table, schema=self._schema_of(statement.query, text))
         self._catalog.put(statement.name, table)
         try:
-            return self._insert((Insert(target=statement.name, query=statement.query),))
+            insert = Insert(target=statement.name, query=statement.query)
+            return self._insert((insert,), text, shown=f"CREATE TABLE {name} AS {insert.query}")
         except BaseException:
             self._catalog.drop(statement.name, view=False)
             raise
 
-    def _schema_of(self, query: str) -> TableSchema:
-        with self._planner("schema", streaming=True) as planner:
-            fields = planner.frame(query).schema.fields
+    def _fields_of_table(self, name: Name) -> list[StructField]:
+        path = ".".join(map(quoted, name))
+        return self._fields_of(f"SELECT * FROM {path}", "")  # noqa: S608
+
+    def _fields_of(self, query: str, text: str) -> list[StructField]:
+        with self._planner("schema", text, streaming=True) as planner:
+            return planner.frame(query).schema.fields
+
+    def _schema_of(self, query: str, text: str) -> TableSchema:
+        fields = self._fields_of(query, text)
         return TableSchema(
             tuple(
                 PhysicalColumn(each.name, arrow_type(each.dataType))
@@ -314,26 +354,29 @@ class TableEnvironment:
     def _session(self) -> SessionOptions:
         return SessionOptions.from_options(self._options)
 
-    def _insert(self, inserts: Sequence[Insert]) -> TableResult:
-        session = self._session
+    def _insert(
+        self, inserts: Sequence[Insert], text: str, *, shown: str | None = None
+    ) -> TableResult:
+        session, name = self._session, self._name_of(inserts)
+        self._jobs.refuse_running(name, option=session.pipeline_name and "pipeline.name")
         endless = [name for each in inserts for name in self._endless(each.query)]
         mode = session.runtime_mode
         if mode is RuntimeMode.BATCH and endless:
             raise _no_end(endless[0])
-        pipeline = self._planned(inserts, streaming=mode is RuntimeMode.STREAMING)
-        self._pipelines[self._name_of(inserts)] = pipeline
-        if endless and not session.available_now:
-            pipeline.start()
-        else:
-            pipeline.run(available_now=session.available_now and bool(endless), drain=False)
+        pipeline = self._planned(inserts, text, streaming=mode is RuntimeMode.STREAMING)
+        with self._jobs.starting(name, shown or text.strip(), pipeline):
+            if endless and not session.available_now:
+                pipeline.start()
+            else:
+                pipeline.run(available_now=session.available_now and bool(endless), drain=False)
         return TableResult(
             columns=tuple(".".join(each.target) for each in inserts), pipeline=pipeline
         )
 
-    def _planned(self, inserts: Sequence[Insert], *, streaming: bool) -> Pipeline:
+    def _planned(self, inserts: Sequence[Insert], text: str, *, streaming: bool) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
         taken: set[str] = set()
-        with QueryPlanner(self._spark, self._catalog, pipeline) as planner:
+        with QueryPlanner(self._spark, self._catalog, pipeline, statement=text) as planner:
             for each in inserts:
                 name = str(self._catalog.full_name(each.target))
                 table = self._catalog.get(each.target)
@@ -351,10 +394,16 @@ class TableEnvironment:
                 pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
         return pipeline
 
-    def _planner(self, kind: str, *, streaming: bool | None = None) -> QueryPlanner:
-        """Return the planner of a query that no statement runs again."""
+    def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
+        """Return the planner of a query that no statement runs again.
+
+        Args:
+            kind: Its purpose.
+            text: The statement with the query.
+            streaming: Whether tables with an end are read as streams too.
+        """
         pipeline = self._pipeline(f"{kind}-{uuid.uuid4().hex}", streaming=streaming)
-        return QueryPlanner(self._spark, self._catalog, pipeline)
+        return QueryPlanner(self._spark, self._catalog, pipeline, statement=text)
 
     def _pipeline(self, name: str, *, streaming: bool | None) -> Pipeline:
         session, folder = self._session, _UNSAFE.sub("-", name.lower())
@@ -383,17 +432,18 @@ class TableEnvironment:
         digest = hashlib.sha256(repr((tables, here, meaning)).encode()).hexdigest()[:10]
         return f"insert-{'-'.join(tables)}-{digest}"
 
-    def _explained(self, statement: Statement) -> str:
+    def _explained(self, statement: Statement, text: str) -> str:
         match statement:
             case sql.Query():
                 self._refuse_endless(statement.text)
-                with self._planner("explain") as planner:
-                    text = planner.rewritten(statement.text)
-                    return str(self._spark.sql(f"EXPLAIN {text}").collect()[0][0])
+                with self._planner("explain", text) as planner:
+                    planner.frame(statement.text)  # names what Spark finds wrong
+                    query = planner.rewritten(statement.text)
+                    return str(self._spark.sql(f"EXPLAIN {query}").collect()[0][0])
             case Insert():
-                return self._planned((statement,), streaming=False).explain()
+                return self._planned((statement,), text, streaming=False).explain()
             case sql.StatementSet():
-                return self._planned(statement.inserts, streaming=False).explain()
+                return self._planned(statement.inserts, text, streaming=False).explain()
             case _:
                 raise ConfigurationError("only a query or an INSERT can be explained")
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,11 +16,12 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
+from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan
 from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, quoted, span, tables_of
 from connectors_core.table import CatalogTable, CatalogView
-from connectors_core.table.sql import parse_query
+from connectors_core.table.sql import SqlError, parse_query
 from connectors_core.table.sql.statements import Name
 
 __all__ = ["QueryPlanner"]
@@ -33,10 +36,20 @@ class QueryPlanner:
         spark: The session.
         catalog: The tables.
         pipeline: The pipeline that reads them.
+        statement: The text of the statement with the queries. Errors name their place in it.
     """
 
-    def __init__(self, spark: SparkSession, catalog: CatalogManager, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: CatalogManager,
+        pipeline: Pipeline,
+        *,
+        statement: str = "",
+    ) -> None:
         self.spark = spark
+        self._statement = statement
+        self._placed: SqlError | None = None
         self.catalog = catalog
         self.pipeline = pipeline
         self._views: dict[FullName, tuple[str, DataFrame]] = {}
@@ -52,7 +65,10 @@ class QueryPlanner:
             SqlError: The query is wrong.
             UnsupportedError: The query would miscount a changelog.
         """
-        return self.spark.sql(self.rewritten(text))
+        with self._places_of(text):
+            edits = self._edits(text)
+            with sql_errors(edits):
+                return self.spark.sql(edits.result())
 
     def rewritten(self, text: str) -> str:
         """Return the text of a query for Spark, which names views of the tables' rows.
@@ -61,6 +77,20 @@ class QueryPlanner:
             SqlError: The query is wrong.
             UnsupportedError: The query would miscount a changelog.
         """
+        with self._places_of(text):
+            return self._edits(text).result()
+
+    @contextmanager
+    def _places_of(self, query: str) -> Iterator[None]:
+        """Raise errors in a query with their place in the statement. Queries can be nested."""
+        try:
+            yield
+        except SqlError as error:
+            if error is not self._placed:
+                self._placed = error.within(self._statement, query)
+            raise self._placed from error.__cause__
+
+    def _edits(self, text: str) -> Edits:
         query = parse_query(text)
         edits = Edits(text)
         joins = TemporalJoins(self, text, edits)
@@ -85,7 +115,7 @@ class QueryPlanner:
         joins.plan(query)
         if changelog is not None:
             keep_row_kinds(query, edits, changelog)
-        return edits.result()
+        return edits
 
     def __enter__(self) -> Self:
         return self

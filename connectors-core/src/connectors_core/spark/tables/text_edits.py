@@ -33,12 +33,30 @@ class Edits:
         """Return a part of the text with the replacements in it."""
         end = len(self.text) if end is None else end
         found, at = [], start
-        for left, right, by in sorted(self._parts, key=lambda part: (part[0], -part[1])):
-            if left < at or right > end:
-                continue  # outside, or within a replaced part
+        for left, right, by in self._applied(start, end):
             found += [self.text[at:left], by]
             at = right
         return "".join([*found, self.text[at:end]])
+
+    def origin(self, place: int) -> int:
+        """Return the place in the text of a character of the whole result.
+
+        Within a replacement, it is that of the first replaced character.
+        """
+        shift = 0  # from the text to the result
+        for left, right, by in self._applied(0, len(self.text)):
+            if place < left + shift + len(by):
+                return min(left, place - shift)
+            shift += len(by) - (right - left)
+        return min(place - shift, len(self.text))
+
+    def _applied(self, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+        """Yield the replacements that are within a range, and not within another one."""
+        at = start
+        for left, right, by in sorted(self._parts, key=lambda part: (part[0], -part[1])):
+            if at <= left and right <= end:
+                yield left, right, by
+                at = right
 
 
 def span(node: exp.Expr) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from connectors_core.table.sql.errors import SqlError
 
-__all__ = ["Kind", "Word", "parse_query", "words_of"]
+__all__ = ["Kind", "Word", "parse_query", "refuse_hints", "words_of"]
 
 
 _OPTIONS_HINT: Final = re.compile(r"/\*\+\s*OPTIONS\s*\(", re.IGNORECASE)
@@ -106,7 +106,7 @@ def parse_query(text: str) -> exp.Expr:
     Raises:
         SqlError: The query is wrong.
     """
-    _refuse_hints(text, words_of(text))
+    refuse_hints(text, words_of(text))
     try:
         found = Spark().parse(text)
     except ParseError as error:  # its text is the statement, which can have secrets
@@ -122,7 +122,16 @@ def parse_query(text: str) -> exp.Expr:
     return found[0]
 
 
-def _refuse_hints(text: str, words: Sequence[Word]) -> None:
+def refuse_hints(text: str, words: Sequence[Word]) -> None:
+    """Refuse hints with options of tables.
+
+    Args:
+        text: The whole text.
+        words: Its parts, which have no hints because these are comments.
+
+    Raises:
+        SqlError: There is one.
+    """
     texts = [word for word in words if word.kind is Kind.TEXT]
     for hint in _OPTIONS_HINT.finditer(text):
         if not any(each.start <= hint.start() < each.end for each in texts):

@@ -8,16 +8,25 @@ from typing import Final, Self
 
 from connectors_core.errors import ConfigurationError
 
-__all__ = ["SqlError"]
+__all__ = ["SqlError", "line_and_column"]
 
 _PART: Final = re.compile(r"\w+|\S")
 _QUOTES: Final = ("'", '"')
 
 
 class SqlError(ConfigurationError):
-    """A statement is wrong."""
+    """A statement is wrong.
+
+    Attributes:
+        position: The number of the character, if known.
+        line: Its line, from 1.
+        column: Its column, from 1.
+    """
 
     code = "SQL"
+    position: int | None = None
+    line: int | None = None
+    column: int | None = None
 
     @classmethod
     def at(
@@ -40,11 +49,32 @@ class SqlError(ConfigurationError):
             expected: The valid text.
             hint: An instruction that fixes the problem.
         """
-        line = text.count("\n", 0, at) + 1
-        column = at - (text.rfind("\n", 0, at) + 1) + 1
+        line, column = line_and_column(text, at)
         part = _PART.match(text, at)
         shown = "the end"
         if part is not None:
             shown = "a text" if part[0] in _QUOTES else repr(part[0])
         found = f"{shown} in line {line}, column {column}"
-        return cls(message, expected=expected, found=found, hint=hint)
+        error = cls(message, expected=expected, found=found, hint=hint)
+        error.position, error.line, error.column = at, line, column
+        return error
+
+    def within(self, text: str, part: str) -> Self:
+        """Return the error, which names a place in a part of a text, with the place in the text.
+
+        It has no place if the text does not contain the part, such as the query of a view.
+        """
+        start = text.find(part)
+        if self.position is None or start == 0:
+            return self
+        if start < 0:
+            return type(self)(
+                self.message, expected=self.expected, found=self.found, hint=self.hint
+            )
+        at = start + self.position
+        return type(self).at(text, at, self.message, expected=self.expected, hint=self.hint)
+
+
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Return the line and the column of a character, both from 1."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)

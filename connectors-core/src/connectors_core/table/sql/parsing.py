@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from connectors_core.errors import UnsupportedError
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
-from connectors_core.table.sql.dialect import Kind, Word, words_of
+from connectors_core.table.sql.dialect import Kind, Word, parse_query, refuse_hints, words_of
 from connectors_core.table.sql.errors import SqlError
 from connectors_core.table.sql.statements import (
     AlterTable,
@@ -17,6 +19,7 @@ from connectors_core.table.sql.statements import (
     CreateTable,
     CreateView,
     Describe,
+    DescribeJob,
     Drop,
     Explain,
     Insert,
@@ -29,21 +32,40 @@ from connectors_core.table.sql.statements import (
     SparkStatement,
     Statement,
     StatementSet,
+    StopJob,
     Use,
 )
 from connectors_core.table.sql.table_elements import read_elements
 from connectors_core.table.sql.word_reader import WordReader
 from connectors_core.table.table_schema import TableSchema
 
-__all__ = ["parse_script", "parse_statement", "parse_with_texts"]
+__all__ = ["PlacedStatement", "is_complete", "parse_placed", "parse_script", "parse_statement"]
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _SETS: Final = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("STATEMENT", "SET", "BEGIN"))
 _OLD_SET: Final = ("BEGIN", "STATEMENT", "SET", ";")
 _LONGEST_HEAD: Final = 8
-_SHOWN: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS"})
+_SHOWN: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS", "JOBS"})
+_CURRENT: Final = frozenset({"CATALOG", "DATABASE"})
+_IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
+_VISIBLE: Final = re.compile(r"\S")
 _USING: Final = "CONNECTOR_"
 _SPARK: Final = "spark."
+
+
+@dataclass(frozen=True)
+class PlacedStatement:
+    """A statement in a script.
+
+    Attributes:
+        statement: The statement.
+        text: Its text, without the semicolon.
+        start: The number of its first character in the script.
+    """
+
+    statement: Statement
+    text: str
+    start: int
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -52,19 +74,33 @@ def parse_script(text: str) -> list[Statement]:
     Raises:
         SqlError: A statement is wrong; with its line and column in the text.
     """
-    return [statement for statement, _ in parse_with_texts(text)]
+    return [each.statement for each in parse_placed(text)]
 
 
-def parse_with_texts(text: str) -> list[tuple[Statement, str]]:
-    """Parse statements as `parse_script` does, and return each with its text.
+def parse_placed(text: str) -> list[PlacedStatement]:
+    """Parse statements as `parse_script` does, and return each with its text and its place.
 
     Raises:
         SqlError: A statement is wrong.
     """
+    words = words_of(text)
+    refuse_hints(text, words)
     return [
-        (_parse(WordReader(text, words)), text[words[0].start : words[-1].end])
-        for words in _statements(text, words_of(text))
+        PlacedStatement(
+            _parse(WordReader(text, own)), text[own[0].start : own[-1].end], own[0].start
+        )
+        for own in _statements(text, words)
     ]
+
+
+def is_complete(text: str) -> bool:
+    """Return whether a semicolon ends the last statement of a text, or it has no statement."""
+    try:
+        words = words_of(text)
+        list(_statements(text, words))
+    except SqlError:
+        return False  # a quoted text, a comment, or a statement set does not end
+    return not words or words[-1].upper == ";"
 
 
 def parse_statement(text: str) -> Statement:
@@ -128,6 +164,8 @@ def _parse(reader: WordReader) -> Statement:
             return _alter(reader)
         case (("DESCRIBE" | "DESC"), _):
             return _describe(reader)
+        case "STOP", "JOB":
+            return StopJob(job=_job(reader))
         case "CREATE", _:
             return _create(reader)
         case "DROP", _:
@@ -160,7 +198,7 @@ def _with(reader: WordReader) -> Statement:
         if depth == 0 and word.upper == "INSERT" and reader.words[number - 1].upper == ")":
             with_text = reader.text[reader.words[0].start : word.start]
             return _insert(WordReader(reader.text, reader.words[number:]), with_text)
-    return Query(text=reader.rest())
+    return Query(text=_query(reader))
 
 
 def _insert(reader: WordReader, with_text: str) -> Insert:
@@ -191,18 +229,35 @@ def _insert(reader: WordReader, with_text: str) -> Insert:
         raise reader.wrong("the INSERT has a second WITH")
     return Insert(
         target=target,
-        query=with_text + _query(reader),
+        query=_query(reader, with_text),
         columns=tuple(columns),
         partition=partition,
         overwrite=overwrite,
     )
 
 
-def _query(reader: WordReader) -> str:
-    """Return the text of a query; `TABLE t` in the form in which sqlglot finds its table."""
+def _query(reader: WordReader, with_text: str = "") -> str:
+    """Return the text of a query; `TABLE t` in the form in which sqlglot finds its table.
+
+    Args:
+        reader: The place of the query.
+        with_text: The WITH of the query, if it comes before the INSERT.
+
+    Raises:
+        SqlError: The query is wrong.
+    """
     if reader.take("TABLE"):
         return f"SELECT * FROM {reader.rest()}"  # noqa: S608
-    return reader.rest()
+    before, query = reader.text[: reader.place], reader.rest()
+    # Parsed at its place, so that errors name the line and the column in the whole text.
+    start = before.rindex(with_text)
+    end = start + len(with_text)
+    parse_query(_blank(before[:start]) + with_text + _blank(before[end:]) + query)
+    return with_text + query
+
+
+def _blank(text: str) -> str:
+    return _VISIBLE.sub(" ", text)
 
 
 def _partition_value(reader: WordReader) -> tuple[str, str | None]:
@@ -266,19 +321,36 @@ def _option(reader: WordReader) -> Statement:
 
 def _show(reader: WordReader, kind: str) -> Statement:
     reader.at = 2
+    if kind == "CURRENT" and reader.peek() in _CURRENT:
+        kind = f"CURRENT {reader.word().upper}"
+        return Show(kind=kind) if reader.is_done else _of_spark(reader)
     if kind == "CREATE" and reader.peek() in {"TABLE", "VIEW"}:
         reader.at = 3
         name = reader.name()
         return ShowCreate(name=name) if reader.is_done else _of_spark(reader)
     if kind not in _SHOWN:
         return _of_spark(reader)
-    database: Name | None = None
-    if kind in {"TABLES", "VIEWS"} and (reader.take("IN") or reader.take("FROM")):
-        database = reader.name()
-    return Show(kind=kind, database=database) if reader.is_done else _of_spark(reader)
+    parent: Name | None = None
+    if kind in _IN_PARENT and (reader.take("IN") or reader.take("FROM")):
+        parent = reader.name() if kind != "DATABASES" else (reader.identifier(),)
+    return Show(kind=kind, parent=parent) if reader.is_done else _of_spark(reader)
+
+
+def _job(reader: WordReader) -> str:
+    reader.at = 2
+    job = reader.string()
+    if reader.peek() == "WITH":
+        raise reader.wrong(
+            "a job stops after its micro-batch and can resume, without a savepoint or a drain",
+            expected="STOP JOB 'name'",
+        )
+    reader.end()
+    return job
 
 
 def _describe(reader: WordReader) -> Statement:
+    if reader.peek(1) == "JOB" and len(reader.words) > 2 and reader.words[2].kind is Kind.TEXT:
+        return DescribeJob(job=_job(reader))
     reader.at = 1
     kinds = {"FUNCTION", "DATABASE", "SCHEMA", "QUERY"}
     if reader.peek() in kinds and reader.peek(1):
@@ -417,7 +489,7 @@ def _create_table(reader: WordReader) -> CreateTable:
             if reader.peek() == "(":
                 _like_options(reader)
         elif reader.take("AS"):
-            query = reader.rest()
+            query = _query(reader)
         else:
             raise reader.wrong(
                 "the definition has a part that is not known",
@@ -493,5 +565,5 @@ def _create_view(reader: WordReader, *, replace: bool) -> Statement:
     comment = reader.string() if reader.take("COMMENT") else None
     if not reader.take("AS"):
         return _of_spark(reader)
-    view = CatalogView(query=reader.rest(), columns=tuple(columns), comment=comment)
+    view = CatalogView(query=_query(reader), columns=tuple(columns), comment=comment)
     return CreateView(name=name, view=view, replace=replace, if_not_exists=if_not_exists)

@@ -16,6 +16,7 @@ __all__ = [
     "CreateTable",
     "CreateView",
     "Describe",
+    "DescribeJob",
     "Drop",
     "Explain",
     "Insert",
@@ -28,6 +29,7 @@ __all__ = [
     "SparkStatement",
     "Statement",
     "StatementSet",
+    "StopJob",
     "Use",
 ]
 
@@ -150,15 +152,16 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """`SHOW TABLES`, `SHOW VIEWS`, `SHOW DATABASES`, and `SHOW CATALOGS`.
+    """`SHOW TABLES`, `SHOW CATALOGS`, `SHOW CURRENT DATABASE`, `SHOW JOBS`, and the like.
 
     Attributes:
-        kind: TABLES, VIEWS, DATABASES, or CATALOGS.
-        database: The database, or None for the current one.
+        kind: TABLES, VIEWS, DATABASES, CATALOGS, CURRENT CATALOG, CURRENT DATABASE, or JOBS.
+        parent: The database of tables and views, or the catalog of databases; None for the current
+            one.
     """
 
     kind: str
-    database: Name | None = None
+    parent: Name | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +184,28 @@ class Describe:
     """
 
     name: Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeJob:
+    """`DESCRIBE JOB`.
+
+    Attributes:
+        job: The name or the id of the job.
+    """
+
+    job: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopJob:
+    """`STOP JOB`.
+
+    Attributes:
+        job: The name or the id of the job.
+    """
+
+    job: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +306,8 @@ Statement: TypeAlias = (
     | Show
     | ShowCreate
     | Describe
+    | DescribeJob
+    | StopJob
     | SetOption
     | Reset
     | Query

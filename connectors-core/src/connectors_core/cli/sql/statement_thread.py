@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs statements on a thread of their own, so that Ctrl-C reaches the shell and not Spark.
+
+Spark's session is created on this thread too. Its own handler of Ctrl-C would cancel all jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final, TypeVar
+
+from connectors_core.cli.sql.engine import Engine
+
+__all__ = ["StatementCanceledError", "StatementThread"]
+
+T = TypeVar("T")
+
+POLL_SECONDS: Final = 0.1
+
+
+class StatementCanceledError(Exception):
+    """Ctrl-C has canceled the statement."""
+
+
+class StatementThread:
+    """The thread of an engine.
+
+    Args:
+        open_engine: Creates the engine; called on the thread.
+        tell: Shows a message.
+    """
+
+    def __init__(self, open_engine: Callable[[], Engine], tell: Callable[[str], None]) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="connectors-sql")
+        self._tell = tell
+        self.engine = self._executor.submit(open_engine).result()
+
+    def submit(self, function: Callable[[Engine], T]) -> Future[T]:
+        """Call a function on the thread, after those that were submitted before."""
+        return self._executor.submit(function, self.engine)
+
+    def run(self, function: Callable[[Engine], T], meanwhile: Callable[[], None]) -> T:
+        """Call a function on the thread, and wait for it. Main thread.
+
+        Args:
+            function: Runs a statement.
+            meanwhile: Called again and again until then.
+
+        Raises:
+            StatementCanceledError: Ctrl-C has canceled it.
+        """
+        future = self.submit(function)
+        try:
+            while not wait([future], POLL_SECONDS).done:
+                meanwhile()
+        except KeyboardInterrupt:
+            self._cancel(future)
+            raise StatementCanceledError from future.exception()
+        except BaseException:  # SIGTERM
+            self._cancel(future)
+            raise
+        return future.result()
+
+    def close(self) -> None:
+        """Close the engine, which stops its jobs after their micro-batches."""
+        closing = self.submit(lambda engine: engine.close())
+        self._wait(closing)
+        self._executor.shutdown()
+        closing.result()
+
+    def _cancel(self, future: Future[T]) -> None:
+        self._tell("canceling")
+        self.engine.cancel()
+        self._wait(future)
+
+    def _wait(self, future: Future[T]) -> None:
+        while not future.done():
+            try:
+                wait([future])
+            except KeyboardInterrupt:
+                self._tell("still waiting for Spark; Ctrl-\\ ends the shell at once")
