@@ -22,6 +22,7 @@ from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.schema.ddl import quoted
 from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
@@ -32,7 +33,7 @@ from connectors_core.spark.tables.session_options import RuntimeMode, SessionOpt
 from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
-from connectors_core.spark.tables.text_edits import name_of, quoted, tables_of
+from connectors_core.spark.tables.text_edits import name_of, tables_of
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
