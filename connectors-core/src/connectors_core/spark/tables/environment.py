@@ -14,6 +14,8 @@ from typing import Any, Final, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.catalog import (
+    Catalog,
+    CatalogError,
     CatalogModificationListener,
     CatalogStore,
 )
@@ -71,7 +73,8 @@ class TableEnvironment:
             the checkpoint location.
         storage_options: Options for the file system of ``state_location``.
         listeners: Receive the lineage and the state of each run.
-        catalog_store: Keeps catalogs. By default, they end with the environment.
+        catalog_store: Keeps catalogs, and the columns that their systems cannot keep. By default,
+            they end with the environment.
         catalog_listeners: Learn of changed databases and tables.
 
     Raises:
@@ -98,6 +101,40 @@ class TableEnvironment:
         self._catalog = CatalogManager(catalog_store, tuple(catalog_listeners))
         self._options: dict[str, str] = {}
         self._pipelines: dict[str, Pipeline] = {}
+
+    # --- catalogs -------------------------------------------------------------------------------
+
+    def register_catalog(self, name: str, catalog: Catalog) -> None:
+        """Add a catalog that the program has created, as Flink's `registerCatalog` does.
+
+        It ends with the environment, which closes it. Unlike those of `CREATE CATALOG`, it is not
+        in the catalog store, and neither are the definitions that it keeps.
+
+        Raises:
+            CatalogAlreadyExistError: There is one of this name.
+            ConnectorError: Its system does not respond, or refuses the login.
+        """
+        self._catalog.register(name, catalog)
+
+    def get_catalog(self, name: str) -> Catalog:
+        """Return a catalog, for what SQL has no statement for.
+
+        Raises:
+            CatalogNotExistError: There is none of this name.
+        """
+        return self._catalog.catalog(name)
+
+    def use_catalog(self, name: str) -> None:
+        """Make a catalog the current one, as `USE CATALOG` does.
+
+        Raises:
+            CatalogNotExistError: There is none of this name.
+        """
+        self._catalog.use_catalog(name)
+
+    def list_catalogs(self) -> list[str]:
+        """Return the names of all catalogs."""
+        return self._catalog.catalogs()
 
     # --- statements -----------------------------------------------------------------------------
 
@@ -232,13 +269,13 @@ class TableEnvironment:
                 names = (target,)
             case _:
                 return False
-        if any(self._catalog.find(each) is not None for each in names):
+        if any(map(self._catalog.exists, names)):
             return False
         paths = [".".join(map(quoted, each)) for each in names]
         if not any(self._spark.catalog.tableExists(each) for each in paths):
             return False
         if isinstance(statement, Insert) and any(
-            self._catalog.find(name_of(each)) is not None
+            self._catalog.exists(name_of(each))
             for each in tables_of(parse_query(statement.query))
         ):
             raise UnsupportedError(
@@ -253,7 +290,7 @@ class TableEnvironment:
 
     def _create_table(self, statement: sql.CreateTable, text: str = "") -> TableResult:
         table = statement.table
-        if statement.if_not_exists and self._catalog.find(statement.name) is not None:
+        if statement.if_not_exists and self._catalog.exists(statement.name):
             return DONE
         if statement.like is not None:
             like = self._catalog.find(statement.like)
@@ -269,7 +306,8 @@ class TableEnvironment:
                 comment=table.comment or like.comment,
             )
         name = str(self._catalog.full_name(statement.name))
-        factory_named(table, name).validate(DynamicTableContext.declared(name, table))
+        complete = self._catalog.completed(statement.name, table)
+        factory_named(complete, name).validate(DynamicTableContext.declared(name, complete))
         if statement.query is None:
             self._catalog.put(statement.name, table)
             return DONE
@@ -277,8 +315,11 @@ class TableEnvironment:
         self._catalog.put(statement.name, table)
         try:
             return self._insert((Insert(target=statement.name, query=statement.query),))
-        except BaseException:
-            self._catalog.drop(statement.name, view=False)
+        except BaseException as error:
+            try:
+                self._catalog.drop(statement.name, view=False)
+            except CatalogError as refused:
+                error.add_note(f"the table {name} stays: {refused.message}")
             raise
 
     def _schema_of(self, query: str) -> TableSchema:
