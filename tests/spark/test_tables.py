@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,14 @@ from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 
 from connector_elasticsearch.testing import ElasticsearchServer
+from connector_kafka.catalog import KafkaCatalog
 from connector_kafka.testing import KafkaBroker
 from connectors_core import ConfigurationError, TableEnvironment, UnsupportedError
-from connectors_core.catalog import CatalogOperationUnsupportedError, FileCatalogStore
+from connectors_core.catalog import (
+    CatalogError,
+    CatalogOperationUnsupportedError,
+    FileCatalogStore,
+)
 from connectors_core.table import SqlError
 
 FLIGHTS = """
@@ -60,6 +66,24 @@ class Tables:
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     return Tables(spark, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def elasticsearch() -> Iterator[ElasticsearchServer]:
+    with ElasticsearchServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(elasticsearch: ElasticsearchServer) -> Iterator[ElasticsearchServer]:
+    yield elasticsearch
+    elasticsearch.request("DELETE", "/*")
 
 
 def test_a_query_sees_the_declared_columns_in_their_order(tables: Tables) -> None:
@@ -337,118 +361,190 @@ def test_secrets_are_not_shown(tables: Tables) -> None:
 
 
 def test_tables_of_catalogs_need_no_columns(
-    tables: Tables, spark: SparkSession, tmp_path: Path
+    tables: Tables, spark: SparkSession, server: ElasticsearchServer, tmp_path: Path
 ) -> None:
     """A later environment finds the stored catalogs again."""
     (tmp_path / "lake" / "shop" / "flights").mkdir(parents=True)
     shutil.copy(tmp_path / "in" / "1.csv", tmp_path / "lake" / "shop" / "flights" / "1.csv")
     store = FileCatalogStore(tmp_path / "catalogs")
     properties = {"id": {"type": "long"}, "carrier": {"type": "keyword"}}
-    with ElasticsearchServer() as server:
-        for name in ("flights", "flights-2024.01", ".hidden"):
-            server.request("PUT", f"/{name}", {"mappings": {"properties": properties}})
+    for name in ("flights", "flights-2024.01", ".hidden"):
+        server.request("PUT", f"/{name}", {"mappings": {"properties": properties}})
 
-        def new() -> TableEnvironment:
-            return TableEnvironment(spark, checkpoint_location=tmp_path / "c", catalog_store=store)
+    def new() -> TableEnvironment:
+        return TableEnvironment(spark, checkpoint_location=tmp_path / "c", catalog_store=store)
 
-        with new() as env:
-            env.execute_script(
-                f"""
-                CREATE CATALOG es WITH ('type' = 'elasticsearch', 'hosts' = '{server.url}');
-                CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path}/lake');
-                INSERT INTO es.default.flights SELECT id, carrier FROM lake.shop.flights;
-                """
-            )
-        server.request("POST", "/_refresh")
-        with new() as later:
-            assert later.execute_sql("SHOW CATALOGS").collect() == [
-                ("default_catalog",),
-                ("es",),
-                ("lake",),
-            ]
-            later.execute_sql("USE CATALOG es")
-            assert later.execute_sql("SHOW TABLES").collect() == [
-                ("flights",),
-                ("flights-2024.01",),
-            ]
-            found = later.execute_sql("SELECT carrier, id FROM flights ORDER BY id").collect()
-            assert found == [("AA", 1), ("UA", 2), ("AA", 3)]
-            assert later.from_path("es.default.`flights-2024.01`").count() == 0
-            with pytest.raises(CatalogOperationUnsupportedError, match="es cannot drop a table"):
-                later.execute_sql("DROP TABLE flights")
+    with new() as env:
+        env.execute_script(
+            f"""
+            CREATE CATALOG es WITH ('type' = 'elasticsearch', 'hosts' = '{server.url}');
+            CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path}/lake');
+            INSERT INTO es.default.flights SELECT id, carrier FROM lake.shop.flights;
+            """
+        )
+    server.request("POST", "/_refresh")
+    with new() as later:
+        assert later.execute_sql("SHOW CATALOGS").collect() == [
+            ("default_catalog",),
+            ("es",),
+            ("lake",),
+        ]
+        later.execute_sql("USE CATALOG es")
+        assert later.execute_sql("SHOW TABLES").collect() == [
+            ("flights",),
+            ("flights-2024.01",),
+        ]
+        found = later.execute_sql("SELECT carrier, id FROM flights ORDER BY id").collect()
+        assert found == [("AA", 1), ("UA", 2), ("AA", 3)]
+        assert later.from_path("es.default.`flights-2024.01`").count() == 0
+        with pytest.raises(CatalogOperationUnsupportedError, match="es cannot drop a table"):
+            later.execute_sql("DROP TABLE flights")
 
 
-def test_a_changelog_in_a_topic_becomes_documents(tables: Tables) -> None:
+@pytest.mark.line("4.3")
+def test_a_topic_is_a_table_without_declared_columns(
+    spark: SparkSession, broker: KafkaBroker, server: ElasticsearchServer, tmp_path: Path
+) -> None:
+    """Catalogs also create topics and indices; a registered one is not stored."""
+    servers, store = broker.bootstrap_servers, FileCatalogStore(tmp_path / "catalogs")
+    broker.topics.create("late", partitions=2)
+    producer = KafkaProducer(bootstrap_servers=servers)
+    for number, carrier in enumerate(("AA", "UA", "AA"), 1):
+        producer.send("late", json.dumps({"id": number, "carrier": carrier, "delay": 90}).encode())
+    producer.close()
+    properties = {"id": {"type": "long"}, "carrier": {"type": "keyword"}}
+    server.request("PUT", "/flights", {"mappings": {"properties": properties}})
+
+    def new() -> TableEnvironment:
+        return TableEnvironment(spark, checkpoint_location=tmp_path / "c", catalog_store=store)
+
+    with new() as env:
+        env.execute_script(
+            f"""
+            CREATE CATALOG kafka WITH ('type' = 'kafka', 'scan.bounded.mode' = 'latest-offset',
+              'properties.bootstrap.servers' = '{servers}', 'drop-topics' = 'true');
+            CREATE CATALOG es WITH ('type' = 'elasticsearch', 'hosts' = '{server.url}');
+            """
+        )
+        env.execute_sql("INSERT INTO es.default.flights SELECT id, carrier FROM kafka.default.late")
+        env.execute_script(
+            """
+            CREATE TABLE kafka.default.made (id BIGINT NOT NULL, carrier STRING)
+            WITH ('format' = 'json', 'partitions' = '3');
+            INSERT INTO kafka.default.made SELECT id, carrier FROM kafka.default.late WHERE id > 1;
+            CREATE TABLE es.default.newest (n BIGINT, carrier STRING, PRIMARY KEY (carrier) NOT ENFORCED);
+            INSERT INTO es.default.newest SELECT max(id), carrier FROM kafka.default.late GROUP BY 2;
+            """
+        )
+    server.request("POST", "/_refresh")
+    assert len(broker.topics.end_offsets("made")) == 3
+    with new() as later:
+        rows = later.execute_sql("SELECT id, carrier FROM es.default.flights ORDER BY id").collect()
+        assert rows == [(1, "AA"), (2, "UA"), (3, "AA")]
+        assert sorted(later.execute_sql("SELECT * FROM es.default.newest").collect()) == [
+            (2, "UA"),
+            (3, "AA"),
+        ]
+        assert sorted(later.execute_sql("SELECT * FROM kafka.default.made").collect()) == [
+            (2, "UA"),
+            (3, "AA"),
+        ]
+        described = later.execute_sql("DESCRIBE kafka.default.late").collect()
+        assert [(row[0], row[1], row[3]) for row in described] == [
+            ("id", "bigint", ""),
+            ("carrier", "string", ""),
+            ("delay", "bigint", ""),
+            ("partition", "int", "METADATA FROM 'partition' VIRTUAL"),
+            ("offset", "bigint", "METADATA FROM 'offset' VIRTUAL"),
+            ("timestamp", "timestamp", "METADATA FROM 'timestamp' VIRTUAL"),
+        ]
+        assert later.execute_sql("SHOW VIEWS IN kafka.default").collect() == []
+        options = {"properties.bootstrap.servers": servers, "scan.bounded.mode": "latest-offset"}
+        later.register_catalog("mine", KafkaCatalog("mine", options))
+        later.use_catalog("mine")
+        assert later.list_catalogs() == ["default_catalog", "es", "kafka", "mine"]
+        assert later.execute_sql("SELECT max(delay) FROM late").collect() == [(90,)]
+        with pytest.raises(CatalogError, match="mine does not delete topics"):
+            later.execute_sql("DROP TABLE made")
+        later.execute_sql("DROP TABLE kafka.default.made")
+        shown = later.execute_sql("SHOW TABLES").collect()
+        assert (("late",) in shown, ("made",) in shown) == (True, False)
+    with new() as last:
+        assert "mine" not in last.list_catalogs()
+
+
+def test_a_changelog_in_a_topic_becomes_documents(
+    tables: Tables, broker: KafkaBroker, server: ElasticsearchServer
+) -> None:
     """An update and a deletion reach the index by key; an aggregate of them is refused."""
 
     def change(kind: str, before: Any, after: Any) -> bytes:
         return json.dumps({"op": kind, "before": before, "after": after}).encode()
 
     first, second, other = ({"id": n, "delay": d} for n, d in ((1, 20), (1, 40), (2, 90)))
-    with KafkaBroker() as broker, ElasticsearchServer() as server:
-        broker.topics.create("changes", partitions=1)
-        broker.topics.create("newest", partitions=1)
-        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        for message in (
-            change("c", None, first),
-            change("c", None, other),
-            change("u", first, second),
-            change("d", other, None),
-        ):
-            producer.send("changes", message)
-        producer.close()
-        servers = broker.bootstrap_servers
-        tables.env.execute_script(
-            f"""
-            CREATE TABLE changes (id BIGINT, delay BIGINT, at BIGINT METADATA FROM 'offset' VIRTUAL)
-            WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = '{servers}',
-              'topic' = 'changes', 'value.format' = 'debezium-json',
-              'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
-            CREATE TABLE documents (id BIGINT, hours DOUBLE, PRIMARY KEY (id) NOT ENFORCED)
-            WITH ('connector' = 'elasticsearch', 'hosts' = '{server.url}', 'index' = 'flights');
-            INSERT INTO documents SELECT id, delay / 60 FROM changes WHERE delay > 10;
-            """
-        )
-        server.request("POST", "/flights/_refresh")
-        hits = server.request("GET", "/flights/_search")["hits"]["hits"]
-        assert [(hit["_id"], round(hit["_source"]["hours"], 2)) for hit in hits] == [("1", 0.67)]
-        assert tables.rows("SELECT id, round(hours, 2) FROM documents") == [(1, 0.67)]
-        kinds = [row[-1] for row in tables.rows("SELECT id FROM changes")]
-        assert kinds == ["+I", "+I", "-U", "+U", "-D"]
-        tables.env.execute_script(
-            f"""
-            CREATE TABLE newest (id BIGINT, delay BIGINT NOT NULL, PRIMARY KEY (id) NOT ENFORCED)
-            WITH ('connector' = 'upsert-kafka', 'properties.bootstrap.servers' = '{servers}',
-              'topic' = 'newest', 'key.format' = 'json', 'value.format' = 'json',
-              'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
-            INSERT INTO newest SELECT id, delay FROM changes;
-            CREATE TABLE copies LIKE documents WITH ('index' = 'copies');
-            INSERT INTO copies SELECT id, delay / 60 FROM newest;
-            """
-        )
-        assert sorted(tables.rows("SELECT * FROM newest"), key=str) == [
-            (1, 20, "+U"),
-            (1, 40, "+U"),
-            (2, 90, "+U"),
-            (2, None, "-D"),
-        ]
-        server.request("POST", "/copies/_refresh")
-        hits = server.request("GET", "/copies/_search")["hits"]["hits"]
-        assert [hit["_id"] for hit in hits] == ["1"]
-        starred = tables.rows("SELECT c.*, 'from' AS word FROM changes c WHERE delay > 80")
-        assert [(row[0], row[-2], row[-1]) for row in starred] == [
-            (2, "+I", "from"),
-            (2, "-D", "from"),
-        ]
-        for query in (
-            "SELECT count(*) FROM changes",
-            "SELECT DISTINCT id FROM changes",
-            "SELECT * EXCEPT (_row_kind) FROM changes",
-            "SELECT id FROM changes CLUSTER BY id",
-            "SELECT id FROM changes TABLESAMPLE (10 PERCENT) AS c",
-            "SELECT 1 FROM flights WHERE EXISTS (SELECT 1 FROM changes)",
-        ):
-            with pytest.raises(UnsupportedError, match="changelog"):
-                tables.rows(query)
-        with pytest.raises(UnsupportedError, match="updates and deletions"):
-            tables.env.execute_sql("INSERT INTO late (id) SELECT id FROM changes")
+    broker.topics.create("changes", partitions=1)
+    broker.topics.create("newest", partitions=1)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    for message in (
+        change("c", None, first),
+        change("c", None, other),
+        change("u", first, second),
+        change("d", other, None),
+    ):
+        producer.send("changes", message)
+    producer.close()
+    servers = broker.bootstrap_servers
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE changes (id BIGINT, delay BIGINT, at BIGINT METADATA FROM 'offset' VIRTUAL)
+        WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = '{servers}',
+          'topic' = 'changes', 'value.format' = 'debezium-json',
+          'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        CREATE TABLE documents (id BIGINT, hours DOUBLE, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'elasticsearch', 'hosts' = '{server.url}', 'index' = 'flights');
+        INSERT INTO documents SELECT id, delay / 60 FROM changes WHERE delay > 10;
+        """
+    )
+    server.request("POST", "/flights/_refresh")
+    hits = server.request("GET", "/flights/_search")["hits"]["hits"]
+    assert [(hit["_id"], round(hit["_source"]["hours"], 2)) for hit in hits] == [("1", 0.67)]
+    assert tables.rows("SELECT id, round(hours, 2) FROM documents") == [(1, 0.67)]
+    kinds = [row[-1] for row in tables.rows("SELECT id FROM changes")]
+    assert kinds == ["+I", "+I", "-U", "+U", "-D"]
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE newest (id BIGINT, delay BIGINT NOT NULL, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'upsert-kafka', 'properties.bootstrap.servers' = '{servers}',
+          'topic' = 'newest', 'key.format' = 'json', 'value.format' = 'json',
+          'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        INSERT INTO newest SELECT id, delay FROM changes;
+        CREATE TABLE copies LIKE documents WITH ('index' = 'copies');
+        INSERT INTO copies SELECT id, delay / 60 FROM newest;
+        """
+    )
+    assert sorted(tables.rows("SELECT * FROM newest"), key=str) == [
+        (1, 20, "+U"),
+        (1, 40, "+U"),
+        (2, 90, "+U"),
+        (2, None, "-D"),
+    ]
+    server.request("POST", "/copies/_refresh")
+    hits = server.request("GET", "/copies/_search")["hits"]["hits"]
+    assert [hit["_id"] for hit in hits] == ["1"]
+    starred = tables.rows("SELECT c.*, 'from' AS word FROM changes c WHERE delay > 80")
+    assert [(row[0], row[-2], row[-1]) for row in starred] == [
+        (2, "+I", "from"),
+        (2, "-D", "from"),
+    ]
+    for query in (
+        "SELECT count(*) FROM changes",
+        "SELECT DISTINCT id FROM changes",
+        "SELECT * EXCEPT (_row_kind) FROM changes",
+        "SELECT id FROM changes CLUSTER BY id",
+        "SELECT id FROM changes TABLESAMPLE (10 PERCENT) AS c",
+        "SELECT 1 FROM flights WHERE EXISTS (SELECT 1 FROM changes)",
+    ):
+        with pytest.raises(UnsupportedError, match="changelog"):
+            tables.rows(query)
+    with pytest.raises(UnsupportedError, match="updates and deletions"):
+        tables.env.execute_sql("INSERT INTO late (id) SELECT id FROM changes")

@@ -11,6 +11,7 @@ from connector_elasticsearch.client import (
     ElasticsearchConnection,
     path_of,
 )
+from connector_elasticsearch.documents.mapping import properties_of
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.catalog import (
     Catalog,
@@ -18,10 +19,11 @@ from connectors_core.catalog import (
     CatalogTableStatistics,
     DatabaseNotExistError,
     ObjectPath,
+    TableAlreadyExistError,
     TableNotExistError,
 )
 from connectors_core.options import Option
-from connectors_core.table import CatalogTable, TableSchema
+from connectors_core.table import CatalogTable, CatalogView, TableSchema
 
 __all__ = ["ElasticsearchCatalog", "ElasticsearchCatalogFactory"]
 
@@ -31,8 +33,9 @@ _HIDDEN: Final = "."
 class ElasticsearchCatalog(Catalog):
     """The indices, aliases, and data streams of a cluster, in the database `default`.
 
-    A table has the columns of its mapping, which the source reads at each use. The catalog creates
-    and drops nothing.
+    A table that the catalog has created has the columns and the primary key of its definition,
+    which the catalog keeps. Any other has the columns of its mapping, which the source reads at
+    each use.
 
     Args:
         name: The name of the catalog.
@@ -63,10 +66,7 @@ class ElasticsearchCatalog(Catalog):
 
     def list_tables(self, database: str) -> list[str]:
         """See `Catalog`. Names that begin with a dot are the system's own."""
-        if database != self.default_database:
-            raise DatabaseNotExistError(
-                f"there is no database {database}", expected=self.default_database
-            )
+        self._check_database(database)
         found = self._get("/_resolve/index/*", "listing the indices")
         named = [
             *(each for each in found["indices"] if "data_stream" not in each),
@@ -87,8 +87,30 @@ class ElasticsearchCatalog(Catalog):
             raise TableNotExistError(
                 f"there is no index {path.name}", hint="SHOW TABLES lists those of the cluster"
             )
-        options = {"connector": "elasticsearch", "index": path.name, **self._options}
-        return CatalogTable(schema=TableSchema(), options=options)
+        declared = self.definitions.get(path)
+        return self.completed(path, declared or CatalogTable(schema=TableSchema()))
+
+    def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
+        """See `Catalog`."""
+        return self.with_known(path, table, self._known(path), fixed=("connector", "index", "hosts"))
+
+    def create_table(
+        self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
+    ) -> None:
+        """See `Catalog`. It creates an index, whose fields have the types of the columns."""
+        self._check_database(path.database)
+        if isinstance(table, CatalogView) or replace:
+            raise self.unsupported("create a view")
+        if self.table_exists(path):
+            raise TableAlreadyExistError(f"the index {path.name} exists", hint="use IF NOT EXISTS")
+        mapping = {"properties": properties_of(table.schema.physical)}
+        # Another definition is that of a former index.
+        self.definitions.replace(path, self.without_known(table, self._known(path)))
+        try:
+            self._request("PUT", path_of(path.name), {"mappings": mapping}, doing="creating an index")
+        except BaseException:
+            self.definitions.remove(path)
+            raise
 
     def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:
         """See `Catalog`. The documents and the size of the primary shards."""
@@ -98,10 +120,22 @@ class ElasticsearchCatalog(Catalog):
             row_count=primaries["docs"]["count"], total_size=primaries["store"]["size_in_bytes"]
         )
 
+    def _known(self, path: ObjectPath) -> dict[str, str]:
+        return {"connector": "elasticsearch", "index": path.name, **self._options}
+
+    def _check_database(self, database: str) -> None:
+        if database != self.default_database:
+            raise DatabaseNotExistError(
+                f"there is no database {database}", expected=self.default_database
+            )
+
     def _get(self, path: str, doing: str) -> Any:
+        return self._request("GET", path, doing=doing)
+
+    def _request(self, method: str, path: str, body: Any = None, *, doing: str) -> Any:
         if self._client is None:
             self._client = ElasticsearchClient(self._connection)
-        return self._client.request("GET", path, doing=doing)
+        return self._client.request(method, path, body, doing=doing)
 
 
 class ElasticsearchCatalogFactory(CatalogFactory):

@@ -12,6 +12,7 @@ from connector_elasticsearch.documents.mapping import (
     MOMENT,
     fields_of,
     kind_of,
+    properties_of,
     pruned,
     with_own_format,
 )
@@ -152,3 +153,40 @@ def test_columns_and_nested_fields_are_selected() -> None:
 )
 def test_the_type_of_a_field_is_looked_up_by_its_path(path: str, kind: str | None) -> None:
     assert kind_of(FLIGHTS, path) == kind
+
+
+def test_columns_become_fields_that_become_the_same_columns() -> None:
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("small", pa.int8()),
+            ("ok", pa.bool_()),
+            ("data", pa.binary()),
+            ("at", MOMENT),
+            ("aircraft", pa.struct([("maker", pa.string()), ("seats", pa.int16())])),
+            ("stops", pa.list_(pa.struct([("gate", pa.int32()), ("cost", pa.float64())]))),
+            ("tags", pa.list_(pa.string())),
+        ]
+    )
+    found = {"properties": properties_of(schema)}
+    assert found["properties"]["stops"] == {
+        "type": "nested",
+        "properties": {"gate": {"type": "integer"}, "cost": {"type": "double"}},
+    }
+    assert fields_of({"made": found}, array_fields=["tags"]).remove_metadata() == schema
+
+
+def test_columns_without_an_exact_type_have_a_wider_one() -> None:
+    schema = pa.schema(
+        [
+            ("day", pa.date32()),
+            ("local", pa.timestamp("us")),
+            ("price", pa.decimal128(20, 2)),
+            ("any", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+    kinds = {name: each["type"] for name, each in properties_of(schema).items()}
+    assert kinds == {"day": "date", "local": "date", "price": "double", "any": "object"}
+    with pytest.raises(ConfigurationError, match="the column 'span' cannot be a field"):
+        properties_of([pa.field("span", pa.duration("us"))])

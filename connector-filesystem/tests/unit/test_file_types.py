@@ -14,8 +14,9 @@ import pytest
 from reading_files import Context, chunks_of, poll_all, rows_of
 
 from connector_filesystem import FileSource, SchemaChangedError
-from connector_filesystem.source.types import can_become, cast_values, spark_type
+from connector_filesystem.source.types import can_become, cast_values
 from connectors_core.errors import ConfigurationError, FatalError
+from connectors_core.formats.text import nearest_spark_type
 
 UTC_MICROS = pa.timestamp("us", tz="UTC")
 LONG = Decimal("-123456789012345678901234567890123456789012.3456789")
@@ -97,10 +98,10 @@ def test_an_inferred_type_fits_its_file_in_nested_columns(name):
     kind, value, wanted, _ = TYPES[name]
     for found in (kind, pa.dictionary(pa.int8(), kind) if name == "large string" else kind):
         nested = pa.struct([("list", pa.list_(found)), ("map", pa.map_(pa.string(), found))])
-        assert spark_type(nested) == pa.struct(
+        assert nearest_spark_type(nested) == pa.struct(
             [("list", pa.list_(wanted)), ("map", pa.map_(pa.string(), wanted))]
         )
-        assert can_become(nested, spark_type(nested))
+        assert can_become(nested, nearest_spark_type(nested))
     column = column_of(kind, value)
     cast = cast_values(column, wanted)
     assert cast.type == wanted

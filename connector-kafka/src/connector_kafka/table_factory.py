@@ -8,10 +8,17 @@ from typing import Final
 
 import pyarrow as pa
 
+from connector_kafka.client.config import (
+    CONSUMER_PROPERTIES,
+    PRODUCER_PROPERTIES,
+    READING_PROPERTIES,
+    WRITING_PROPERTIES,
+)
 from connector_kafka.sink import KafkaSink
 from connector_kafka.source import KafkaSource
 from connectors_core.errors import ConfigurationError, MissingOptionError
 from connectors_core.formats import FormatName
+from connectors_core.options import OptionSet
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.table import (
     ChangelogMode,
@@ -35,6 +42,7 @@ _WRITABLE: Final = {
     "timestamp": "timestamp.column",
     "topic": "topic.column",
 }
+_PROPERTIES: Final = "properties."
 _VALUE_FIELDS: Final = "value.fields-include"
 _VALUE: Final = "_connectors_value"
 
@@ -45,9 +53,18 @@ class KafkaTableFactory(ConfiguredTableFactory):
     identifier = "kafka"
     parts = (KafkaSource, KafkaSink)
 
+    def is_secret(self, key: str) -> bool:
+        """See `DynamicTableFactory`. Of the properties, those that may be shown are known."""
+        name = key.lower().removeprefix(_PROPERTIES)
+        if name == key.lower():
+            return super().is_secret(key)
+        known = [each for each in (CONSUMER_PROPERTIES, PRODUCER_PROPERTIES) if name in each]
+        return not known or any(each.is_secret(name) for each in known)
+
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
-        schema, changelog = schema_option(context), _is_changelog(context)
+        context = _without(WRITING_PROPERTIES, context)
+        schema, changelog = schema_option(context) or None, _is_changelog(context)
         if schema is not None and changelog:
             schema = schema.append(pa.field(ROW_KIND_COLUMN, pa.string()))
         columns = {"schema": schema, "metadata.columns": metadata_option(context)}
@@ -59,6 +76,7 @@ class KafkaTableFactory(ConfiguredTableFactory):
         """See `DynamicTableFactory`."""
         written = context.table.schema.written_metadata
         refuse_metadata(context, (each for each in written if each.key not in _WRITABLE))
+        context = _without(READING_PROPERTIES, context)
         columns = {_WRITABLE[each.key]: each.name for each in written}
         sink = KafkaSink.from_options(given_options(KafkaSink, context, columns))
         if sink.upsert is not None:
@@ -91,6 +109,7 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
+        context = _without(WRITING_PROPERTIES, context)
         declared, keys = context.table.schema, context.table.schema.primary_key
         # A record without a value has only the columns of its key, so the others can be null.
         fields = [
@@ -115,6 +134,16 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
         upserts = {"sink.upsert": "every-row", **context.options}
         keys = ";".join(context.table.schema.primary_key)
         return super().create_sink(replace(context, options={**upserts, "key.fields": keys}))
+
+
+def _without(foreign: OptionSet, context: DynamicTableContext) -> DynamicTableContext:
+    """Leave out the client's properties that only the other part of the connector has."""
+    options = {
+        key: each
+        for key, each in context.options.items()
+        if not (key.startswith(_PROPERTIES) and key.removeprefix(_PROPERTIES) in foreign)
+    }
+    return replace(context, options=options)
 
 
 def _is_changelog(context: DynamicTableContext) -> bool:

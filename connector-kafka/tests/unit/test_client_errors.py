@@ -32,6 +32,8 @@ from connectors_core.errors import ConfigurationError, ConnectorError, FatalErro
         (29, KafkaAuthorizationError),  # TOPIC_AUTHORIZATION_FAILED
         (58, KafkaAuthenticationError),  # SASL_AUTHENTICATION_FAILED
         (17, KafkaRequestError),  # INVALID_TOPIC_EXCEPTION
+        (38, KafkaRequestError),  # INVALID_REPLICATION_FACTOR
+        (40, KafkaRequestError),  # INVALID_CONFIG
         (-1, KafkaFatalError),
         (31_999, KafkaFatalError),  # from a newer broker
     ],

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors_core.errors import InvalidOptionError
-from connectors_core.schema.ddl import SCHEMA, parse_schema
+from connectors_core.schema.ddl import SCHEMA, parse_schema, type_text
 
 
 def test_a_schema_has_names_types_and_nullability() -> None:
@@ -67,6 +67,35 @@ def test_an_error_shows_its_position_and_the_expected_token(
         parse_schema(text)
     assert str(refused.value.found).endswith(found)
     assert expected in str(refused.value.expected)
+
+
+NAMES = st.text("aB_` é1", min_size=1, max_size=4)
+TYPES = st.recursive(
+    st.sampled_from(
+        [
+            *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+            *(pa.string(), pa.binary(), pa.date32(), pa.decimal128(12, 3), pa.duration("us")),
+            *(pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        ]
+    ),
+    lambda inner: st.one_of(
+        inner.map(pa.list_),
+        inner.map(lambda kind: pa.map_(pa.string(), kind)),
+        st.lists(
+            st.tuples(NAMES, inner, st.booleans()),
+            min_size=1,
+            max_size=3,
+            unique_by=lambda each: each[0].lower(),
+        ).map(lambda fields: pa.struct([pa.field(*each) for each in fields])),
+    ),
+    max_leaves=5,
+)
+
+
+@given(TYPES)
+def test_the_text_of_a_type_is_read_as_the_same_type(kind: pa.DataType) -> None:
+    assert parse_schema(f"c {type_text(kind, nullability=True)}") == pa.schema([("c", kind)])
+    assert "NOT NULL" not in type_text(kind)
 
 
 @given(st.text(max_size=20) | st.text("ab int,<>()`'\"-/*;:1", max_size=30))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derives columns from the mappings of indices.
+"""Derives columns from the mappings of indices, and mappings from columns.
 
 A mapping contains the type of a field, but not whether it holds several values, because any field
 in Elasticsearch can. The user names the fields that do.
@@ -7,14 +7,14 @@ in Elasticsearch can. The user names the fields that do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError
 
-__all__ = ["MOMENT", "fields_of", "kind_of", "pruned", "with_own_format"]
+__all__ = ["MOMENT", "fields_of", "kind_of", "properties_of", "pruned", "with_own_format"]
 
 MOMENT: Final = pa.timestamp("us", tz="UTC")
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -32,6 +32,17 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "short": pa.int16(),
     "token_count": pa.int32(),
     "unsigned_long": pa.decimal128(20, 0),
+}
+_PROPERTIES: Final[Mapping[pa.DataType, str]] = {
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.string(): "keyword",
 }
 # The formats in which a timestamp of a document can be parsed directly. Milliseconds come last,
 # after a format that parses four digits as a year.
@@ -76,6 +87,40 @@ def fields_of(
             "no field has this path", found=sorted(arrays), option="array-fields"
         )
     return found
+
+
+def properties_of(fields: Iterable[pa.Field]) -> dict[str, Any]:
+    """Return the properties of a mapping for columns, in the server's form.
+
+    Texts are keywords, decimals are doubles in the index, and lists of structs are nested.
+
+    Raises:
+        ConfigurationError: Elasticsearch has no type for a column.
+    """
+    return {each.name: _property(each.name, each.type) for each in fields}
+
+
+def _property(name: str, kind: pa.DataType) -> dict[str, Any]:
+    types = pa.types
+    if types.is_list(kind):
+        found = _property(name, kind.value_type)
+        return {**found, "type": "nested"} if "properties" in found else found
+    if types.is_struct(kind):
+        return {"properties": properties_of(kind)}
+    if types.is_map(kind):
+        return {"type": "object"}
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return {"type": "date"}
+    if types.is_decimal(kind):
+        return {"type": "double"}
+    if kind not in _PROPERTIES:
+        raise ConfigurationError(
+            f"the column {name!r} cannot be a field of documents",
+            expected="a type that Elasticsearch has",
+            found=str(kind),
+            hint="use another type, such as BIGINT",
+        )
+    return {"type": _PROPERTIES[kind]}
 
 
 def with_own_format(mappings: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:

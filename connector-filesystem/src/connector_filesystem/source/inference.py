@@ -13,9 +13,8 @@ from connector_filesystem.formats import Compression, CsvOptions, Format
 from connector_filesystem.source.parquet import parquet_schema
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.text import BOM, ByteStream, csv_header
-from connector_filesystem.source.types import spark_schema
 from connectors_core.errors import ConfigurationError
-from connectors_core.formats.text import infer_csv, infer_json
+from connectors_core.formats.text import infer_csv, infer_json, nearest_spark_schema
 
 __all__ = ["SAMPLE_BYTES", "SAMPLE_FILES", "found_schema"]
 
@@ -56,7 +55,7 @@ def found_schema(
                 if layout is Format.PARQUET:
                     found = parquet_schema(location, file.path, file.size)
                     if found.names:
-                        return spark_schema(found)
+                        return nearest_spark_schema(found)
                     schemas.append(found)
                     continue
                 stream = ByteStream(location, file.path, squeezed, file.size)
@@ -88,7 +87,7 @@ def found_schema(
             option="schema",
             hint="set the option schema",
         ) from exc
-    return spark_schema(unified)
+    return nearest_spark_schema(unified)
 
 
 def _of_text(

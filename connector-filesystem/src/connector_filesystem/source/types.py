@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.formats.text import is_binary, is_string
+from connectors_core.formats.text import is_binary, is_string, nearest_spark_type
 from connectors_core.schema import is_any_list
 
-__all__ = ["can_become", "cast_values", "spark_schema", "spark_type"]
+__all__ = ["can_become", "cast_values"]
 
-_MOST_DIGITS: Final = 38
 # A decimal with this many digits holds every integer with this many bytes.
 _DIGITS_OF_BITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 _UUID_BYTES: Final = 16
@@ -24,53 +23,10 @@ _FINER_THAN: Final = {"s": ("ms", "us", "ns"), "ms": ("us", "ns"), "us": ("ns",)
 _UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
-def spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the nearest Spark type, for an inferred schema."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return spark_type(kind.value_type)
-    if _is_uuid(kind) or types.is_null(kind) or types.is_time(kind) or is_string(kind):
-        return pa.string()
-    if isinstance(kind, pa.BaseExtensionType):
-        return spark_type(kind.storage_type)
-    if is_binary(kind):
-        return pa.binary()
-    if types.is_timestamp(kind):
-        return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
-    if types.is_duration(kind):
-        return pa.duration("us")
-    if types.is_date(kind):
-        return pa.date32()
-    if types.is_float16(kind):
-        return pa.float32()
-    if types.is_unsigned_integer(kind):
-        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
-        return wider[kind.bit_width]
-    if types.is_decimal(kind):
-        fits = kind.precision <= _MOST_DIGITS and 0 <= kind.scale <= kind.precision
-        return pa.decimal128(kind.precision, kind.scale) if fits else pa.string()
-    if is_any_list(kind):
-        return pa.list_(_spark_field(kind.value_field))
-    if types.is_struct(kind):
-        return pa.struct([_spark_field(field) for field in kind])
-    if types.is_map(kind):
-        return pa.map_(spark_type(kind.key_type), _spark_field(kind.item_field))
-    return kind
-
-
-def _spark_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, spark_type(field.type), field.nullable)
-
-
-def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """Return an inferred schema with Spark types. Every column is nullable."""
-    return pa.schema([pa.field(field.name, spark_type(field.type)) for field in schema])
-
-
 def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether most or all values of one type fit another.
 
-    It always allows the conversion to the result of `spark_type`.
+    It always allows the conversion to the result of `nearest_spark_type`.
     """
     types = pa.types
     if types.is_null(found) or found.equals(wanted):
@@ -101,7 +57,7 @@ def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
             return bool(types.is_integer(found))
         return not (types.is_decimal(wanted) and types.is_floating(found))
     if types.is_decimal(found) and is_string(wanted):
-        return bool(is_string(spark_type(found)))
+        return bool(is_string(nearest_spark_type(found)))
     return _kind(found) == _kind(wanted)
 
 

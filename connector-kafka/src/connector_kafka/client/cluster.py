@@ -1,24 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics that must exist, and settings of brokers."""
+"""Creates and deletes topics, and reads the settings of topics and brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.errors import NO_ERROR, error_of_code
+from connector_kafka.client.errors import NO_ERROR, error_of_code, is_missing
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaAuthorizationError, KafkaRetryableError
 
-__all__ = ["broker_setting", "check_reachable", "ensure_topic"]
+__all__ = [
+    "broker_setting",
+    "check_reachable",
+    "create_topic",
+    "delete_topic",
+    "ensure_topic",
+    "topic_setting",
+]
 
 _TOPIC_ALREADY_EXISTS: Final = 36
+_TOPIC: Final = 2
 _BROKER: Final = 4
 _BROKER_DEFAULT: Final = -1
+_TIMEOUT_MS: Final = 30_000
+# Later versions of this request identify topics by ID.
+_DELETE_TOPICS: Final = 5
 
 
 def ensure_topic(
@@ -41,13 +56,42 @@ def ensure_topic(
     metadata = wire.refresh_metadata([name])
     if any(topic.name == name and topic.error_code == NO_ERROR for topic in metadata.topics):
         return
+    try:
+        create_topic(wire, name, partitions=partitions, settings=settings)
+    except KafkaAuthorizationError as error:
+        error.hint = f"ask an administrator to create the topic {name!r} with one partition"
+        raise
+
+
+def create_topic(
+    wire: Wire,
+    name: str,
+    *,
+    partitions: int | None = None,
+    replication: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> bool:
+    """Create a topic, and return whether this call created it.
+
+    Args:
+        wire: The connection.
+        name: The name of the topic.
+        partitions: The number of partitions, or None for the brokers' default.
+        replication: The number of replicas, or None for the brokers' default.
+        settings: The settings of the topic.
+
+    Raises:
+        KafkaAuthorizationError: The user lacks the permission.
+        KafkaRetryableError: The cluster is temporarily unable to create it.
+        ConfigurationError: The cluster refuses it.
+    """
     entry = CreateTopicsRequest.CreatableTopic
     request = CreateTopicsRequest(
         topics=[
             entry(
                 name=name,
-                num_partitions=partitions,
-                replication_factor=_BROKER_DEFAULT,
+                num_partitions=_BROKER_DEFAULT if partitions is None else partitions,
+                replication_factor=_BROKER_DEFAULT if replication is None else replication,
                 assignments=[],
                 configs=[
                     entry.CreatableTopicConfig(name=key, value=value)
@@ -55,18 +99,36 @@ def ensure_topic(
                 ],
             )
         ],
-        timeout_ms=30_000,
+        timeout_ms=_TIMEOUT_MS,
         validate_only=False,
     )
-    response = wire.request(request, node=metadata.controller_id)
-    (created,) = response.topics
-    if created.error_code not in (NO_ERROR, _TOPIC_ALREADY_EXISTS):
-        error = error_of_code(
-            created.error_code, f"creating the topic {name!r}", said=created.error_message
-        )
-        if isinstance(error, KafkaAuthorizationError):
-            error.hint = f"ask an administrator to create the topic {name!r} with one partition"
-        raise error
+    (created,) = _ask_controller(wire, request).topics
+    if created.error_code == _TOPIC_ALREADY_EXISTS:
+        return False
+    if created.error_code != NO_ERROR:
+        doing = f"creating the topic {name!r}"
+        raise error_of_code(created.error_code, doing, said=created.error_message)
+    return True
+
+
+def delete_topic(wire: Wire, name: str) -> None:
+    """Delete a topic with its records if it exists.
+
+    Raises:
+        KafkaAuthorizationError: The user lacks the permission.
+        KafkaRetryableError: The cluster is temporarily unable to delete it.
+        ConfigurationError: The cluster refuses it.
+    """
+    request = DeleteTopicsRequest(
+        topic_names=[name], timeout_ms=_TIMEOUT_MS, max_version=_DELETE_TOPICS
+    )
+    (deleted,) = _ask_controller(wire, request).responses
+    if deleted.error_code != NO_ERROR and not is_missing(deleted.error_code):
+        raise error_of_code(deleted.error_code, f"deleting the topic {name!r}")
+
+
+def _ask_controller(wire: Wire, request: Any) -> Any:
+    return wire.request(request, node=wire.refresh_metadata().controller_id)
 
 
 def check_reachable(config: ClientConfig, timeout: float) -> None:
@@ -89,20 +151,25 @@ def check_reachable(config: ClientConfig, timeout: float) -> None:
 def broker_setting(wire: Wire, name: str) -> str | None:
     """Return a setting of the brokers, or None if the user lacks access or the cluster lacks it."""
     (broker, *_) = wire.refresh_metadata().brokers
+    return _setting(wire, _BROKER, str(broker.node_id), name, node=broker.node_id)
+
+
+def topic_setting(wire: Wire, topic: str, name: str) -> str | None:
+    """Return a setting of a topic, or None if the user lacks access or the cluster lacks it."""
+    return _setting(wire, _TOPIC, topic, name)
+
+
+def _setting(
+    wire: Wire, kind: int, owner: str, name: str, *, node: int | None = None
+) -> str | None:
     entry = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(
-        resources=[
-            entry(
-                resource_type=_BROKER,
-                resource_name=str(broker.node_id),
-                configuration_keys=[name],
-            )
-        ],
+        resources=[entry(resource_type=kind, resource_name=owner, configuration_keys=[name])],
         include_synonyms=False,
         include_documentation=False,
     )
     try:
-        (result,) = wire.request(request, node=broker.node_id).results
+        (result,) = wire.request(request, node=node).results
     except KafkaRetryableError:
         return None
     found: dict[str, Any] = {each.name: each.value for each in result.configs}

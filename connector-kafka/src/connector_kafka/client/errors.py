@@ -45,6 +45,10 @@ _AUTHENTICATION: Final = (
 )
 _REQUEST: Final = (
     kafka_errors.InvalidTopicError,
+    kafka_errors.InvalidPartitionsError,
+    kafka_errors.InvalidReplicationFactorError,
+    kafka_errors.InvalidConfigurationError,
+    kafka_errors.TopicDeletionDisabledError,
     kafka_errors.InvalidGroupIdError,
     kafka_errors.InvalidTransactionTimeoutError,
     kafka_errors.InvalidRequiredAcksError,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -29,17 +30,24 @@ __all__ = [
     "IsolationLevel",
     "Topic",
     "TopicPartition",
+    "is_topic_name",
 ]
 
 #: Special times: the first available offset, and the one after the last record.
 EARLIEST: Final = -2
 LATEST: Final = -1
 
+_TOPIC_NAME: Final = re.compile("(?![.]{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MISSING: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 # Later versions of these requests identify topics by ID only, or request several groups.
 _OFFSET_FETCH: Final = 7
 _OFFSET_COMMIT: Final = 8
 _LIST_OFFSETS: Final = 7
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a topic can have this name."""
+    return _TOPIC_NAME.fullmatch(name) is not None
 
 
 class IsolationLevel(enum.Enum):

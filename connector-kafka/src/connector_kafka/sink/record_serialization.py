@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from connector_kafka.client.metadata import is_topic_name
 from connector_kafka.fields import FieldsOptions, ValueFields
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import (
@@ -59,7 +59,7 @@ class Serialized:
 
 _ONE_TOPIC: Final = Bound(
     "one topic",
-    lambda name: re.fullmatch("[A-Za-z0-9._-]{1,249}", name) is not None,
+    is_topic_name,
     "the name of one topic; a column can name the topic of each record ('topic.column')",
 )
 

@@ -63,7 +63,7 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", sin
     metadata_columns: Setting[dict[str, str] | None, Mapping[str, str] | Sequence[str] | None] = (
         option(
             "metadata.columns",
-            OptionType("map", _metadata_columns),
+            OptionType("map", _metadata_columns, JSON_MAP.show),
             default=None,
             aliases=("includeheaders", "metadata-columns"),
             doc="Metadata columns: a map from `key`, `value`, `topic`, `partition`, `offset`, "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         DatabaseAlreadyExistError,
         DatabaseNotEmptyError,
         DatabaseNotExistError,
+        SchemaInferenceError,
         TableAlreadyExistError,
         TableNotExistError,
     )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         FileCatalogStore,
         SqliteCatalogStore,
     )
+    from connectors_core.catalog.table_store import TableStore
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -47,6 +49,7 @@ else:
                 "DatabaseAlreadyExistError",
                 "DatabaseNotEmptyError",
                 "DatabaseNotExistError",
+                "SchemaInferenceError",
                 "TableAlreadyExistError",
                 "TableNotExistError",
             ),
@@ -64,6 +67,7 @@ else:
                 "FileCatalogStore",
                 "SqliteCatalogStore",
             ),
+            "connectors_core.catalog.table_store": ("TableStore",),
         },
     )
 
@@ -87,7 +91,9 @@ __all__ = [
     "Modification",
     "ModificationPhase",
     "ObjectPath",
+    "SchemaInferenceError",
     "SqliteCatalogStore",
     "TableAlreadyExistError",
     "TableNotExistError",
+    "TableStore",
 ]

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from connectors_core.catalog.errors import CatalogOperationUnsupportedError
-from connectors_core.table.catalog_table import CatalogTable, CatalogView
+from connectors_core.catalog.table_store import MemoryTableStore, TableStore
+from connectors_core.errors import InvalidOptionError
+from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
 
 __all__ = ["Catalog", "CatalogTableStatistics", "ObjectPath"]
 
@@ -51,12 +53,18 @@ class Catalog(ABC):
 
     Args:
         name: The name of the catalog.
+
+    Attributes:
+        definitions: Where the catalog keeps what its system cannot, such as columns. A catalog of
+            a `CatalogStore` gets that of the store before it is opened. The default ends with the
+            catalog.
     """
 
     default_database = "default"
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.definitions: TableStore = MemoryTableStore()
 
     def normalized(self, name: str) -> str:
         """Return the form of a name that equal names share."""
@@ -111,6 +119,14 @@ class Catalog(ABC):
             DatabaseNotExistError: The database does not exist.
         """
 
+    def list_views(self, database: str) -> Sequence[str]:
+        """Return the names of the views of a database; most systems have none.
+
+        Raises:
+            DatabaseNotExistError: The database does not exist.
+        """
+        return ()
+
     @abstractmethod
     def get_table(self, path: ObjectPath) -> CatalogTable | CatalogView:
         """Return the definition of a table or view.
@@ -122,6 +138,16 @@ class Catalog(ABC):
     @abstractmethod
     def table_exists(self, path: ObjectPath) -> bool:
         """Return whether there is a table or view."""
+
+    def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
+        """Return a table as `get_table` returns it after its creation, without creating it.
+
+        A catalog adds the options that it knows, such as those of the connection.
+
+        Raises:
+            ConfigurationError: An option contradicts the catalog.
+        """
+        return table
 
     def create_table(
         self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
@@ -181,6 +207,43 @@ class Catalog(ABC):
     def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:
         """Return the size of a table."""
         raise self.unsupported("count rows")
+
+    def with_known(
+        self,
+        path: ObjectPath,
+        table: CatalogTable,
+        known: Mapping[str, str],
+        *,
+        fixed: Collection[str],
+    ) -> CatalogTable:
+        """Return a table with the options that the catalog knows of it, for `completed`.
+
+        Args:
+            path: The table.
+            table: Its definition, whose options come before the known ones.
+            known: The options of the catalog.
+            fixed: Those that no table can replace, such as the address of the system.
+
+        Raises:
+            InvalidOptionError: The definition replaces one of them.
+        """
+        for key in fixed:
+            given = table.options.get(key)
+            if given is not None and given != known.get(key):
+                raise InvalidOptionError(
+                    f"the catalog {self.name} determines an option of the table {path}",
+                    expected=known.get(key),
+                    found=given,
+                    option=key,
+                    hint="remove it; after LIKE, set it to the expected value",
+                )
+        return replace(table, options={**known, **table.options})
+
+    def without_known(self, table: CatalogTable, known: Mapping[str, str]) -> CatalogTable:
+        """Return a table without the options that the catalog knows of it, for `definitions`."""
+        own = {key: value for key, value in table.options.items() if known.get(key) != value}
+        connector = table.options.get(CONNECTOR, known[CONNECTOR])
+        return replace(table, options={CONNECTOR: connector, **own})
 
     def unsupported(self, operation: str) -> CatalogOperationUnsupportedError:
         """Return the error for an operation that the system lacks."""

@@ -24,10 +24,10 @@ from connectors_core.catalog.modifications import (
     Modification,
     modification,
 )
+from connectors_core.catalog.secret_options import refuse_clear_secrets
 from connectors_core.catalog.store import CatalogDescriptor, CatalogStore
-from connectors_core.errors import InvalidOptionError
 from connectors_core.table.catalog_table import CatalogTable, CatalogView
-from connectors_core.table.references import is_reference, resolved
+from connectors_core.table.references import resolved
 from connectors_core.table.sql.statements import Name
 
 __all__ = ["DEFAULT_CATALOG", "CatalogManager", "FullName"]
@@ -84,16 +84,16 @@ class CatalogManager:
         stored = [] if self._store is None else self._store.list_catalogs()
         return sorted({*self._open, *stored})
 
-    def register(self, catalog: Catalog) -> None:
-        """Add a catalog that is not stored.
+    def register(self, name: str, catalog: Catalog) -> None:
+        """Open a catalog that is not stored.
 
         Raises:
             CatalogAlreadyExistError: There is one of this name.
         """
-        if catalog.name in self.catalogs():
-            raise CatalogAlreadyExistError(f"the catalog {catalog.name} exists")
+        if name in self.catalogs():
+            raise CatalogAlreadyExistError(f"the catalog {name} exists")
         catalog.open()
-        self._open[catalog.name] = catalog
+        self._open[name] = catalog
 
     def create_catalog(self, descriptor: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
         """Open a catalog, and store its definition.
@@ -109,8 +109,9 @@ class CatalogManager:
                 f"the catalog {descriptor.name} exists", hint="use IF NOT EXISTS"
             )
         if self._store is not None:
-            _refuse_clear_secrets(descriptor)
-        opened = _opened(descriptor)
+            is_secret = catalog_factory(descriptor.name, descriptor.options).is_secret
+            refuse_clear_secrets(f"catalog {descriptor.name}", descriptor.options, is_secret)
+        opened = self._opened(descriptor)
         if self._store is not None:
             self._store.store_catalog(descriptor)
         self._open[descriptor.name] = opened
@@ -147,7 +148,7 @@ class CatalogManager:
             stored = None if self._store is None else self._store.get_catalog(name)
             if stored is None:
                 raise self._no_catalog(name)
-            found = self._open[name] = _opened(stored)
+            found = self._open[name] = self._opened(stored)
         return found
 
     def close(self) -> None:
@@ -222,6 +223,11 @@ class CatalogManager:
         catalog, found = self._database(database or ())
         return list(self.catalog(catalog).list_tables(found))
 
+    def views(self, database: Name | None = None) -> list[str]:
+        """Return the views of a database, or of the current one."""
+        catalog, found = self._database(database or ())
+        return list(self.catalog(catalog).list_views(found))
+
     def find(self, name: Name) -> CatalogTable | CatalogView | None:
         """Return a table or view, or None if there is none."""
         if len(name) > _FULL:
@@ -232,6 +238,16 @@ class CatalogManager:
         except (CatalogNotExistError, DatabaseNotExistError, TableNotExistError):
             return None
 
+    def exists(self, name: Name) -> bool:
+        """Return whether there is a table or view, without its definition."""
+        if len(name) > _FULL:
+            return False
+        place = self.full_name(name)
+        try:
+            return self.catalog(place.catalog).table_exists(place.path)
+        except (CatalogNotExistError, DatabaseNotExistError):
+            return False
+
     def get(self, name: Name) -> CatalogTable | CatalogView:
         """Return a table or view.
 
@@ -240,6 +256,11 @@ class CatalogManager:
         """
         place = self.full_name(name)
         return self.catalog(place.catalog).get_table(place.path)
+
+    def completed(self, name: Name, table: CatalogTable) -> CatalogTable:
+        """Return a new table as its catalog will return it; see `Catalog`."""
+        place = self.full_name(name)
+        return self.catalog(place.catalog).completed(place.path, table)
 
     def put(
         self,
@@ -282,11 +303,12 @@ class CatalogManager:
             TableNotExistError: There is none, or it is of the other kind.
         """
         place = self.full_name(name)
-        found = self.find(name)
-        if found is None and if_exists:
-            return
-        if isinstance(found, CatalogView) != view:
+        if not self.exists(name):
+            if if_exists:
+                return
             self.get(name)
+        is_view = place.path.name in self.catalog(place.catalog).list_views(place.path.database)
+        if is_view != view:
             kind, other = ("view", "TABLE") if view else ("table", "VIEW")
             raise TableNotExistError(f"{place} is no {kind}", hint=f"use DROP {other}")
         with self._changing_table(Modification.DROP_TABLE, place, None):
@@ -341,26 +363,16 @@ class CatalogManager:
         opened = self._open.get(catalog)
         return name if opened is None else opened.normalized(name)
 
+    def _opened(self, descriptor: CatalogDescriptor) -> Catalog:
+        factory = catalog_factory(descriptor.name, descriptor.options)
+        options = {key: value for key, value in descriptor.options.items() if key != TYPE}
+        catalog = factory.create_catalog(descriptor.name, resolved(options))
+        if self._store is not None:
+            catalog.definitions = self._store.tables_of(descriptor.name)
+        catalog.open()
+        return catalog
+
     def _no_catalog(self, name: str) -> CatalogNotExistError:
         return CatalogNotExistError(
             f"there is no catalog {name}", expected=", ".join(self.catalogs())
         )
-
-
-def _opened(descriptor: CatalogDescriptor) -> Catalog:
-    factory = catalog_factory(descriptor.name, descriptor.options)
-    options = {key: value for key, value in descriptor.options.items() if key != TYPE}
-    catalog = factory.create_catalog(descriptor.name, resolved(options))
-    catalog.open()
-    return catalog
-
-
-def _refuse_clear_secrets(descriptor: CatalogDescriptor) -> None:
-    factory = catalog_factory(descriptor.name, descriptor.options)
-    for key, value in descriptor.options.items():
-        if factory.is_secret(key) and not is_reference(value):
-            raise InvalidOptionError(
-                f"the secret of the catalog {descriptor.name} would be stored in clear text",
-                expected="a reference, such as ${env:PASSWORD} or ${file:/run/secrets/password}",
-                option=key,
-            )

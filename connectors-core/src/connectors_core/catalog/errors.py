@@ -13,6 +13,7 @@ __all__ = [
     "DatabaseAlreadyExistError",
     "DatabaseNotEmptyError",
     "DatabaseNotExistError",
+    "SchemaInferenceError",
     "TableAlreadyExistError",
     "TableNotExistError",
 ]
@@ -50,6 +51,10 @@ class TableNotExistError(CatalogError):
 
 class TableAlreadyExistError(CatalogError):
     """A table or view of this name exists."""
+
+
+class SchemaInferenceError(CatalogError):
+    """The data of a table does not show its columns."""
 
 
 class CatalogOperationUnsupportedError(CatalogError, UnsupportedError):

@@ -71,6 +71,11 @@ class GenericInMemoryCatalog(Catalog):
         """See `Catalog`."""
         return sorted(self._tables(database))
 
+    def list_views(self, database: str) -> list[str]:
+        """See `Catalog`."""
+        tables = self._tables(database)
+        return sorted(name for name, each in tables.items() if isinstance(each, CatalogView))
+
     def table_exists(self, path: ObjectPath) -> bool:
         """See `Catalog`."""
         return path.name.lower() in self._databases.get(path.database.lower(), {})

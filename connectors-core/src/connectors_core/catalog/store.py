@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the definitions of catalogs survive a restart (Flink's FLIP-295)."""
+"""Where catalogs, and the definitions that they keep, survive a restart (Flink's FLIP-295)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from urllib.parse import quote, unquote
 import orjson
 
 from connectors_core.catalog.errors import CatalogAlreadyExistError, CatalogNotExistError
+from connectors_core.catalog.stored_tables import FileTableStore, SqliteTableStore
+from connectors_core.catalog.table_store import MemoryTableStore, TableStore
 from connectors_core.engine.state import StateStore, decode_document, encode_document
 from connectors_core.errors import StateVersionError
 
@@ -42,7 +44,7 @@ class CatalogDescriptor:
 
 
 class CatalogStore(ABC):
-    """Keeps the definitions of catalogs. Driver; several processes can use one location."""
+    """Keeps catalogs, and what they keep of tables. Driver; processes can share a location."""
 
     @abstractmethod
     def store_catalog(self, descriptor: CatalogDescriptor) -> None:
@@ -68,9 +70,16 @@ class CatalogStore(ABC):
     def list_catalogs(self) -> list[str]:
         """Return the names of all catalogs, in order."""
 
+    def tables_of(self, name: str) -> TableStore:
+        """Return where a catalog keeps definitions that its system cannot keep.
+
+        They end with the catalog: `remove_catalog` removes them. By default, they are in memory.
+        """
+        return MemoryTableStore()
+
 
 class FileCatalogStore(CatalogStore):
-    """A file for each catalog, in a folder of a file system that creates files exclusively.
+    """Files for catalogs and tables, in a folder of a file system that creates files exclusively.
 
     Args:
         path: The folder, a path or a URL for fsspec.
@@ -93,6 +102,7 @@ class FileCatalogStore(CatalogStore):
         if not self._files.exists(_file(name)):
             raise _missing(name)
         self._files.delete(_file(name))
+        self._files.delete_tree(_folder(name))
 
     def get_catalog(self, name: str) -> CatalogDescriptor | None:
         """See `CatalogStore`."""
@@ -106,9 +116,13 @@ class FileCatalogStore(CatalogStore):
         files = [each for each in self._files.list() if each.endswith(_SUFFIX)]
         return sorted(unquote(each.removesuffix(_SUFFIX)) for each in files)
 
+    def tables_of(self, name: str) -> FileTableStore:
+        """See `CatalogStore`. A folder beside the file of the catalog."""
+        return FileTableStore(self._files.child(_folder(name)))
+
 
 class SqliteCatalogStore(CatalogStore):
-    """A table of an SQLite database.
+    """Tables of an SQLite database.
 
     Args:
         path: The file of the database.
@@ -134,6 +148,7 @@ class SqliteCatalogStore(CatalogStore):
             done = database.execute("DELETE FROM connectors_catalogs WHERE name = ?", [name])
             if not done.rowcount:
                 raise _missing(name)
+            database.execute("DELETE FROM connectors_tables WHERE catalog = ?", [name])
 
     def get_catalog(self, name: str) -> CatalogDescriptor | None:
         """See `CatalogStore`."""
@@ -148,6 +163,10 @@ class SqliteCatalogStore(CatalogStore):
             found = database.execute("SELECT name FROM connectors_catalogs ORDER BY name")
             return [name for (name,) in found]
 
+    def tables_of(self, name: str) -> SqliteTableStore:
+        """See `CatalogStore`."""
+        return SqliteTableStore(self._database, name)
+
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """Open the database in a transaction, which waits for those of other processes."""
@@ -155,6 +174,10 @@ class SqliteCatalogStore(CatalogStore):
             database.execute(
                 "CREATE TABLE IF NOT EXISTS connectors_catalogs "
                 "(name TEXT PRIMARY KEY, document TEXT NOT NULL)"
+            )
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS connectors_tables (catalog TEXT, database TEXT, "
+                "name TEXT, document TEXT NOT NULL, PRIMARY KEY (catalog, database, name))"
             )
             yield database
 
@@ -180,6 +203,10 @@ def _descriptor(payload: Mapping[str, Any]) -> CatalogDescriptor:
 
 def _file(name: str) -> str:
     return quote(name, safe="") + _SUFFIX
+
+
+def _folder(name: str) -> str:
+    return quote(name, safe="") + ".tables"
 
 
 def _exists(name: str) -> CatalogAlreadyExistError:

@@ -8,6 +8,7 @@ Good messages create no Python objects, except in Avro's library.
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.csv_format import CsvFormat
 from connectors_core.formats.debezium_format import DebeziumJsonFormat
+from connectors_core.formats.inference import InferredMessages, columns_of_avro, infer_messages
 from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat, read_json_messages
 from connectors_core.formats.messages import (
@@ -32,6 +33,7 @@ from connectors_core.formats.schema_registry import (
     UnknownSchemaError,
 )
 from connectors_core.formats.text import CsvDialect
+from connectors_core.formats.text.json_conflicts import TypeConflict
 
 __all__ = [
     "FORMAT_OPTIONS",
@@ -48,14 +50,18 @@ __all__ = [
     "EncodingFormat",
     "FormatName",
     "HttpSchemaRegistry",
+    "InferredMessages",
     "JsonFormat",
     "RawFormat",
     "SchemaRegistry",
     "StaticSchemaRegistry",
     "StringFormat",
+    "TypeConflict",
     "UnknownSchemaError",
     "as_format",
+    "columns_of_avro",
     "format_of",
     "format_options",
+    "infer_messages",
     "read_json_messages",
 ]

@@ -11,7 +11,7 @@ import copy
 import struct
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ from connectors_core.formats.schema_registry import (
 )
 from connectors_core.options import Setting, option, part
 
-__all__ = ["AvroFormat", "ConfluentAvroFormat"]
+__all__ = ["AvroFormat", "ConfluentAvroFormat", "schema_ids_of"]
 
 _HEADER: Final = struct.Struct(">bI")
 _SomeAvroFormat = TypeVar("_SomeAvroFormat", bound="_AvroFormat")
@@ -137,15 +137,26 @@ class ConfluentAvroFormat(_AvroFormat, since=SINCE):
         return _encode(rows, schema, _HEADER.pack(0, schema_id))
 
     def _framed(self, message: bytes) -> tuple[Any, bytes]:
-        if len(message) < _HEADER.size:
-            raise ValueError("the message does not start with a schema id")
-        magic, schema_id = _HEADER.unpack_from(message)
-        if magic != 0:
+        schema_id = _schema_id(message)
+        if schema_id is None:
             raise ValueError("the message does not start with a schema id")
         try:
             return parsed_schema(self.registry.schema_of(schema_id)), message[_HEADER.size :]
         except UnknownSchemaError as exc:
             raise ValueError(str(exc)) from exc
+
+
+def schema_ids_of(messages: pa.Array) -> set[int] | None:
+    """Return the ids of schemas with which messages begin, or None if one begins otherwise."""
+    found = set(map(_schema_id, messages.to_pylist()))
+    return None if None in found else cast("set[int]", found)
+
+
+def _schema_id(message: bytes) -> int | None:
+    if len(message) < _HEADER.size:
+        return None
+    magic, schema_id = _HEADER.unpack_from(message)
+    return None if magic != 0 else int(schema_id)
 
 
 def _narrowing(settings: _SomeAvroFormat) -> _SomeAvroFormat:

@@ -30,7 +30,7 @@ from connectors_core.formats.text import (
 )
 from connectors_core.options import Setting, option
 
-__all__ = ["JsonFormat", "explain_json", "read_json_messages"]
+__all__ = ["JsonFormat", "explain_json", "look_like_objects", "read_json_messages"]
 
 _SPACE: Final = " \t\r\n"
 _NO_OBJECT: Final = "the message is not a JSON object"
@@ -113,9 +113,9 @@ def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch
     # each other, and a text cannot contain a line break. If everything can be read, each message
     # therefore consists of one or more whole objects. If there are as many objects as messages,
     # each message is one object. (The parser ignores everything after a NUL.)
-    if not _are_objects(messages).all():
+    if not look_like_objects(messages).all():
         messages = pc.ascii_trim(messages.view(pa.string()), _SPACE).view(pa.binary())
-        are_objects = _are_objects(messages)
+        are_objects = look_like_objects(messages)
         if not are_objects.all():
             raise KnownBadError([None if each else _NO_OBJECT for each in are_objects.tolist()])
     newline, nothing = pa.scalar(b"\n", pa.binary()), pa.scalar(b"", pa.binary())
@@ -126,7 +126,8 @@ def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch
     return rows
 
 
-def _are_objects(messages: pa.Array) -> npt.NDArray[np.bool_]:
+def look_like_objects(messages: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which messages begin and end like an object."""
     framed = pc.and_(pc.starts_with(messages, "{"), pc.ends_with(messages, "}"))
     return np.asarray(framed.to_numpy(zero_copy_only=False), np.bool_)
 

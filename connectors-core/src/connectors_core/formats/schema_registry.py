@@ -131,19 +131,25 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             answer = self._ask(f"/schemas/ids/{schema_id}")
             if answer is None:
                 raise UnknownSchemaError(f"the registry has no schema {schema_id}")
-            if answer.get("schemaType", "AVRO") != "AVRO":
-                raise UnknownSchemaError(f"the schema {schema_id} is not an Avro schema")
-            if answer.get("references"):
-                raise UnknownSchemaError(f"the schema {schema_id} refers to others")
-            self._schemas[schema_id] = str(answer["schema"])
+            self._schemas[schema_id] = _avro(answer, f"the schema {schema_id}")
         return self._schemas[schema_id]
+
+    def newest_schema(self, subject: str) -> str | None:
+        """Return the newest schema of a subject, or None if it has none; driver.
+
+        Raises:
+            UnknownSchemaError: It is not an Avro schema.
+            RetryableError: The registry is temporarily unreachable.
+            ConfigurationError: The registry rejects the request.
+        """
+        answer = self._ask(f"{_path_of(subject)}/latest")
+        return None if answer is None else _avro(answer, f"the schema of {subject}")
 
     def register(self, subject: str, schema: str) -> int:
         """See `SchemaRegistry`."""
         key = (subject, schema)
         if key not in self._ids:
-            path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
-            answer = self._ask(path, {"schema": schema})
+            answer = self._ask(_path_of(subject), {"schema": schema})
             if answer is None:
                 raise self._refusal("the address is not a schema registry")
             self._ids[key] = int(answer["id"])
@@ -192,3 +198,20 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             option="avro-confluent.url",
             hint="check the address, avro-confluent.basic-auth.user-info and the schema",
         )
+
+
+def _path_of(subject: str) -> str:
+    return f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
+
+
+def _avro(answer: Mapping[str, Any], what: str) -> str:
+    """Return the schema of a response.
+
+    Raises:
+        UnknownSchemaError: It is not one that a format of this package reads.
+    """
+    if answer.get("schemaType", "AVRO") != "AVRO":
+        raise UnknownSchemaError(f"{what} is not an Avro schema")
+    if answer.get("references"):
+        raise UnknownSchemaError(f"{what} refers to others")
+    return str(answer["schema"])

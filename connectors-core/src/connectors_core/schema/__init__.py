@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas as text in Spark's DDL, casts of nested columns, and the kinds of changed rows."""
+"""Schemas as text in Spark's DDL, their differences, casts of columns, and kinds of changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from connectors_core._lazy import lazily
 
 if TYPE_CHECKING:
-    from connectors_core.schema.ddl import SCHEMA, SchemaLike, parse_schema
+    from connectors_core.schema.comparison import FieldChange, schema_changes
+    from connectors_core.schema.ddl import SCHEMA, SchemaLike, parse_schema, type_text
     from connectors_core.schema.nested_columns import (
         CastValues,
         cast_column,
@@ -23,7 +24,8 @@ else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "connectors_core.schema.ddl": ("SCHEMA", "SchemaLike", "parse_schema"),
+            "connectors_core.schema.comparison": ("FieldChange", "schema_changes"),
+            "connectors_core.schema.ddl": ("SCHEMA", "SchemaLike", "parse_schema", "type_text"),
             "connectors_core.schema.nested_columns": (
                 "CastValues",
                 "cast_column",
@@ -41,6 +43,7 @@ __all__ = [
     "ROW_KIND_COLUMN",
     "SCHEMA",
     "CastValues",
+    "FieldChange",
     "RowKind",
     "SchemaLike",
     "cast_column",
@@ -50,5 +53,7 @@ __all__ = [
     "nullable_column",
     "nullable_type",
     "parse_schema",
+    "schema_changes",
+    "type_text",
     "widened_column",
 ]

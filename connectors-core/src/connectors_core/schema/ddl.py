@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from sqlglot import Token, exp
 
-__all__ = ["SCHEMA", "SchemaLike", "parse_schema"]
+__all__ = ["SCHEMA", "SchemaLike", "parse_schema", "quoted", "type_text"]
 
 SchemaLike: TypeAlias = "pa.Schema | StructType | str"
 """The values of schema keywords: Arrow's schema, a `StructType` of pyspark, or DDL as text."""
@@ -52,6 +52,15 @@ _WORDS: Final = frozenset(
 _WORD: Final = re.compile(r"\w*[A-Z_]\w*", re.ASCII)
 _MAX_DIGITS: Final = 38
 _CONSTRAINTS: Final = ("NotNullColumnConstraint", "CommentColumnConstraint")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_TEXTS: Final[Mapping[pa.DataType, str]] = {
+    **{kind: name.lower() for name, kind in _TYPES.items()},
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.large_binary(): "binary",
+    pa.duration("us"): "interval day to second",
+    pa.null(): "void",
+}
 
 _NAME: Final = "the name of a column"
 _TYPE: Final = "a Spark SQL type that Arrow supports, such as BIGINT, STRING or ARRAY<STRING>"
@@ -197,6 +206,44 @@ def _wrong(text: str, at: int, expected: str, found: str = "") -> InvalidOptionE
     )
 
 
+# --- Types as text --------------------------------------------------------------------------------
+
+
+def type_text(kind: pa.DataType, *, nullability: bool = False) -> str:
+    """Return Spark's text of a type, such as `struct<a:bigint>`.
+
+    Args:
+        kind: A type that Spark has.
+        nullability: Whether fields of structs that cannot be null are marked, as in DDL.
+    """
+    types = pa.types
+    if types.is_dictionary(kind):
+        return type_text(kind.value_type, nullability=nullability)
+    if types.is_map(kind):
+        sides = (type_text(each, nullability=nullability) for each in (kind.key_type, kind.item_type))
+        return f"map<{','.join(sides)}>"
+    if types.is_struct(kind):
+        return f"struct<{','.join(_field_text(each, nullability) for each in kind)}>"
+    if types.is_nested(kind):
+        return f"array<{type_text(kind.value_type, nullability=nullability)}>"
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    return _TEXTS.get(kind, str(kind))
+
+
+def _field_text(field: pa.Field, nullability: bool) -> str:
+    required = " NOT NULL" if nullability and not field.nullable else ""
+    name = field.name if _PLAIN_NAME.fullmatch(field.name) else quoted(field.name)
+    return f"{name}:{type_text(field.type, nullability=nullability)}{required}"
+
+
+def quoted(name: str) -> str:
+    """Return a name in backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
 # --- The type of options --------------------------------------------------------------------------
 
 
@@ -221,7 +268,7 @@ def _is_struct_type(value: object) -> TypeGuard[StructType]:
 
 def _columns(struct: Mapping[str, Any]) -> str:
     return ", ".join(
-        f"`{field['name'].replace('`', '``')}` {_type_text(field['type'])}"
+        f"{quoted(field['name'])} {_type_text(field['type'])}"
         + ("" if field["nullable"] else " NOT NULL")
         for field in struct["fields"]
     )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from connectors_core.catalog import (
@@ -31,7 +32,7 @@ from connectors_core.catalog import (
 )
 from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import InvalidOptionError, StateVersionError, UnsupportedError
-from connectors_core.table import CatalogTable, CatalogView, TableSchema
+from connectors_core.table import CatalogTable, CatalogView, PhysicalColumn, TableSchema
 
 TABLE = CatalogTable(schema=TableSchema(), options={"connector": "x", "password": "canary-1"})
 VIEW = CatalogView(query="SELECT 1")
@@ -179,6 +180,75 @@ def test_definitions_survive_in_any_name(new_store):
     assert new_store().get_catalog("b") is None
 
 
+def declared(**options: str) -> CatalogTable:
+    column = PhysicalColumn("i`d", pa.list_(pa.int64()), comment="it's")
+    options = {"connector": "elasticsearch", "index": "a", **options}
+    return CatalogTable(schema=TableSchema((column,)), options=options)
+
+
+def test_definitions_of_tables_last_as_long_as_their_catalog(new_store):
+    path, other = ObjectPath("a,b", "../c"), ObjectPath("a", "b,../c")
+    for name in ("..", "x"):
+        new_store().store_catalog(CatalogDescriptor(name))
+        tables = new_store().tables_of(name)
+        assert tables.get(path) is None
+        assert tables.add(path, declared())
+        assert not tables.add(path, declared(index="late"))
+    again = new_store().tables_of("..")
+    assert (again.get(path), again.get(other)) == (declared(), None)
+    again.replace(path, declared(password="${env:P}"))
+    assert new_store().tables_of("..").get(path) == declared(password="${env:P}")
+    for act in (again.add, again.replace):
+        with pytest.raises(InvalidOptionError, match="clear text") as refused:
+            act(other, declared(password="canary-2"))
+        assert "canary-2" not in str(refused.value)
+    new_store().remove_catalog("..")
+    assert again.get(path) is None
+    kept = new_store().tables_of("x")
+    assert kept.get(path) == declared()
+    kept.remove(path)
+    kept.remove(path)
+    assert kept.get(path) is None
+    assert new_store().list_catalogs() == ["x"]
+
+
+def test_a_catalog_of_a_store_keeps_its_definitions_there(new_store):
+    path = ObjectPath("default", "t")
+    manager = CatalogManager(new_store())
+    manager.create_catalog(CatalogDescriptor("mem", {"type": "generic_in_memory"}))
+    assert manager.catalog("mem").definitions.add(path, declared())
+    assert CatalogManager(new_store()).catalog("mem").definitions.get(path) == declared()
+    manager.register("own", GenericInMemoryCatalog("own"))
+    assert manager.catalog("own").definitions.add(path, declared())
+    assert manager.catalog("own").definitions.get(path) == declared()
+    assert CatalogManager(new_store()).catalogs() == ["default_catalog", "mem"]
+
+
+def test_what_exists_is_known_without_its_definition():
+    class Slow(GenericInMemoryCatalog):
+        def get_table(self, path):
+            raise AssertionError("it reads the data")
+
+        def drop_table(self, path):
+            del self._tables(path.database)[path.name]
+
+    manager = CatalogManager()
+    manager.register("slow", Slow("slow"))
+    manager.use_catalog("slow")
+    manager.put(("t",), TABLE)
+    manager.put(("v",), VIEW)
+    assert (manager.exists(("T",)), manager.exists(("u",))) == (True, False)
+    assert not manager.exists(("a", "b", "c", "d"))
+    assert not manager.exists(("none", "default", "t"))
+    assert not manager.put(("t",), TABLE, if_not_exists=True)
+    assert (manager.names(), manager.views()) == (["t", "v"], ["v"])
+    with pytest.raises(TableNotExistError, match="use DROP VIEW"):
+        manager.drop(("v",), view=False)
+    manager.drop(("t",), view=False)
+    manager.drop(("v",), view=True)
+    assert manager.names() == []
+
+
 WRITER = """
 import sys
 from connectors_core.catalog import *
@@ -218,12 +288,16 @@ def test_of_two_concurrent_writers_one_wins_each_name(kind, tmp_path):
 
 
 def test_a_layout_of_a_newer_release_is_refused(tmp_path):
-    store = SqliteCatalogStore(tmp_path / "catalogs.db")
+    store, path = SqliteCatalogStore(tmp_path / "catalogs.db"), ObjectPath("default", "t")
     store.store_catalog(CatalogDescriptor("a"))
+    store.tables_of("a").add(path, declared())
     with store._database() as database:
-        database.execute("UPDATE connectors_catalogs SET document = '{\"layout\": 2}'")
+        for table in ("connectors_catalogs", "connectors_tables"):
+            database.execute(f"UPDATE {table} SET document = '{{\"layout\": 2}}'")
     with pytest.raises(StateVersionError):
         store.get_catalog("a")
+    with pytest.raises(StateVersionError):
+        store.tables_of("a").get(path)
 
 
 def test_a_stored_catalog_is_opened_at_its_first_use(tmp_path: Path):
@@ -240,8 +314,8 @@ def test_a_stored_catalog_is_opened_at_its_first_use(tmp_path: Path):
     manager.drop_catalog("mem")
     manager.drop_catalog("mem", if_exists=True)
     assert CatalogManager(store).catalogs() == ["default_catalog"]
-    manager.register(GenericInMemoryCatalog("own"))
+    manager.register("own", GenericInMemoryCatalog("own"))
     with pytest.raises(CatalogAlreadyExistError):
-        manager.register(GenericInMemoryCatalog("own"))
+        manager.register("own", GenericInMemoryCatalog("own"))
     with pytest.raises(InvalidOptionError, match="unknown type"):
         manager.create_catalog(CatalogDescriptor("x", {"type": "generic"}))

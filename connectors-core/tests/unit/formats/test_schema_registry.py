@@ -26,6 +26,8 @@ ANSWERS: dict[str, tuple[int, Any]] = {
     "/base/schemas/ids/5": (503, {}),
     "/base/schemas/ids/6": (200, "no object"),
     "/base/subjects/a%2Fb-value/versions": (200, {"id": 9}),
+    "/base/subjects/a%2Fb-value/versions/latest": (200, {"id": 9, "schema": SCHEMA}),
+    "/base/subjects/json/versions/latest": (200, {"schema": "{}", "schemaType": "JSON"}),
     "/base/subjects/refused/versions": (409, {}),
 }
 
@@ -87,6 +89,14 @@ def test_a_schema_is_requested_once(server: Registry) -> None:
         ("/base/schemas/ids/1", None),
         ("/base/subjects/a%2Fb-value/versions", {"schema": SCHEMA}),
     ]
+
+
+def test_the_newest_schema_of_a_subject_is_found(server: Registry) -> None:
+    registry = registry_at(server.url)
+    assert registry.newest_schema("a/b-value") == SCHEMA
+    assert registry.newest_schema("none") is None
+    with pytest.raises(UnknownSchemaError, match="schema of json is not an Avro schema"):
+        registry.newest_schema("json")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from connectors_core.table.references import resolved
 from connectors_core.table.sql import SqlError, parse_query, parse_script, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.parsing import is_complete
+from connectors_core.table.sql.writing import create_table_text
 
 UTC = pa.timestamp("us", tz="UTC")
 
@@ -64,6 +65,32 @@ def test_a_table_has_the_columns_the_key_the_watermark_and_the_options_of_its_de
             partition_keys=("id",),
             comment="Orders; all of them",
         ),
+    )
+
+
+def test_a_definition_is_written_as_the_statement_that_it_is_read_from():
+    inner = pa.struct([pa.field("a b", pa.int32(), nullable=False), ("t", pa.timestamp("us"))])
+    table = CatalogTable(
+        schema=TableSchema(
+            columns=(
+                PhysicalColumn("i`d", pa.int64(), nullable=False, comment="it's \\ a; key"),
+                PhysicalColumn("items", pa.list_(inner)),
+                MetadataColumn("at", UTC, "time stamp", virtual=True),
+                MetadataColumn("p", pa.int32(), "partition", comment="c"),
+                ComputedColumn("cost", "price * (1 + quantity)", comment="d"),
+            ),
+            primary_key=("i`d",),
+            watermark=WatermarkSpec("at", timedelta(seconds=1.5)),
+        ),
+        options={"connector": "kafka", "topic": "a'b\\n\n", "x": "${env:X}"},
+        partition_keys=("items",),
+        comment="two\nlines",
+    )
+    text = create_table_text(("c", "d", "t t"), table)
+    assert parse_statement(text) == sql.CreateTable(name=("c", "d", "t t"), table=table)
+    bare = CatalogTable(schema=TableSchema(), options={"connector": "x"})
+    assert parse_statement(create_table_text(("t",), bare)) == sql.CreateTable(
+        name=("t",), table=bare
     )
 
 

@@ -16,6 +16,7 @@ from connectors_core.formats.text.csv import (
     unreadable_csv_type,
     unsupported_csv_type,
 )
+from connectors_core.formats.text.inferred_types import nearest_spark_schema, nearest_spark_type
 from connectors_core.formats.text.json import (
     JsonReader,
     infer_json,
@@ -41,6 +42,8 @@ __all__ = [
     "is_binary",
     "is_string",
     "json_objects",
+    "nearest_spark_schema",
+    "nearest_spark_type",
     "parse_json",
     "unquotable_rows",
     "unreadable_csv_type",

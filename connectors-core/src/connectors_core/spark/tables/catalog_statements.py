@@ -82,18 +82,8 @@ def define(
         case sql.Show(kind="CURRENT DATABASE"):
             return _names("database", [catalog.current_database])
         case sql.Show():
-            names = catalog.names(statement.parent)
-            database = statement.parent or (
-                catalog.current_catalog,
-                catalog.current_database,
-            )
-            views = statement.kind == "VIEWS"
-            shown = [
-                name
-                for name in names
-                if not views or isinstance(catalog.get((*database, name)), CatalogView)
-            ]
-            return _names("table", shown)
+            shown = catalog.views if statement.kind == "VIEWS" else catalog.names
+            return _names("table", shown(statement.parent))
         case sql.ShowCreate():
             full = catalog.full_name(statement.name)
             text = create_statement(full, catalog.get(statement.name))

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField
 
 from connectors_core.catalog import (
+    Catalog,
+    CatalogError,
     CatalogModificationListener,
     CatalogStore,
 )
@@ -23,6 +25,7 @@ from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.schema.ddl import quoted
 from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
@@ -35,7 +38,7 @@ from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
-from connectors_core.spark.tables.text_edits import Edits, name_of, quoted, tables_of
+from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -83,7 +86,8 @@ class TableEnvironment:
             the checkpoint location.
         storage_options: Options for the file system of ``state_location``.
         listeners: Receive the lineage and the state of each run.
-        catalog_store: Keeps catalogs. By default, they end with the environment.
+        catalog_store: Keeps catalogs, and the columns that their systems cannot keep. By default,
+            they end with the environment.
         catalog_listeners: Learn of changed databases and tables.
 
     Raises:
@@ -110,6 +114,40 @@ class TableEnvironment:
         self._catalog = CatalogManager(catalog_store, tuple(catalog_listeners))
         self._options: dict[str, str] = {}
         self._jobs = Jobs()
+
+    # --- catalogs -------------------------------------------------------------------------------
+
+    def register_catalog(self, name: str, catalog: Catalog) -> None:
+        """Add a catalog that the program has created, as Flink's `registerCatalog` does.
+
+        It ends with the environment, which closes it. Unlike those of `CREATE CATALOG`, it is not
+        in the catalog store, and neither are the definitions that it keeps.
+
+        Raises:
+            CatalogAlreadyExistError: There is one of this name.
+            ConnectorError: Its system does not respond, or refuses the login.
+        """
+        self._catalog.register(name, catalog)
+
+    def get_catalog(self, name: str) -> Catalog:
+        """Return a catalog, for what SQL has no statement for.
+
+        Raises:
+            CatalogNotExistError: There is none of this name.
+        """
+        return self._catalog.catalog(name)
+
+    def use_catalog(self, name: str) -> None:
+        """Make a catalog the current one, as `USE CATALOG` does.
+
+        Raises:
+            CatalogNotExistError: There is none of this name.
+        """
+        self._catalog.use_catalog(name)
+
+    def list_catalogs(self) -> list[str]:
+        """Return the names of all catalogs."""
+        return self._catalog.catalogs()
 
     # --- statements -----------------------------------------------------------------------------
 
@@ -263,13 +301,13 @@ class TableEnvironment:
                 names = (target,)
             case _:
                 return False
-        if any(self._catalog.find(each) is not None for each in names):
+        if any(map(self._catalog.exists, names)):
             return False
         paths = [".".join(map(quoted, each)) for each in names]
         if not any(self._spark.catalog.tableExists(each) for each in paths):
             return False
         if isinstance(statement, Insert) and any(
-            self._catalog.find(name_of(each)) is not None
+            self._catalog.exists(name_of(each))
             for each in tables_of(parse_query(statement.query))
         ):
             raise UnsupportedError(
@@ -284,7 +322,7 @@ class TableEnvironment:
 
     def _create_table(self, statement: sql.CreateTable, text: str = "") -> TableResult:
         table = statement.table
-        if statement.if_not_exists and self._catalog.find(statement.name) is not None:
+        if statement.if_not_exists and self._catalog.exists(statement.name):
             return DONE
         if statement.like is not None:
             like = self._catalog.find(statement.like)
@@ -300,7 +338,8 @@ class TableEnvironment:
                 comment=table.comment or like.comment,
             )
         name = str(self._catalog.full_name(statement.name))
-        factory_named(table, name).validate(DynamicTableContext.declared(name, table))
+        complete = self._catalog.completed(statement.name, table)
+        factory_named(complete, name).validate(DynamicTableContext.declared(name, complete))
         if statement.query is None:
             self._catalog.put(statement.name, table)
             return DONE
@@ -309,8 +348,11 @@ class TableEnvironment:
         try:
             insert = Insert(target=statement.name, query=statement.query)
             return self._insert((insert,), text, shown=f"CREATE TABLE {name} AS {insert.query}")
-        except BaseException:
-            self._catalog.drop(statement.name, view=False)
+        except BaseException as error:
+            try:
+                self._catalog.drop(statement.name, view=False)
+            except CatalogError as refused:
+                error.add_note(f"the table {name} stays: {refused.message}")
             raise
 
     def _fields_of_table(self, name: Name) -> list[StructField]:

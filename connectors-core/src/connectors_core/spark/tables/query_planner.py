@@ -14,12 +14,13 @@ from sqlglot import exp
 from connectors_core.catalog.catalog_manager import CatalogManager, FullName
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.schema.ddl import quoted
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan
 from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
-from connectors_core.spark.tables.text_edits import Edits, name_of, quoted, span, tables_of
+from connectors_core.spark.tables.text_edits import Edits, name_of, span, tables_of
 from connectors_core.table import CatalogTable, CatalogView
 from connectors_core.table.sql import SqlError, parse_query
 from connectors_core.table.sql.statements import Name

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.schema import ROW_KIND_COLUMN, RowKind
+from connectors_core.schema import ROW_KIND_COLUMN, RowKind, type_text
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
 from connectors_core.table import (
     CatalogTable,
@@ -126,7 +126,7 @@ def _check(table: str, column: str, found: pa.DataType, wanted: pa.DataType) -> 
             return
     if pa.types.is_date(found) and pa.types.is_timestamp(wanted):
         return
-    expected, actual = (spark_type(each).simpleString() for each in (wanted, found))
+    expected, actual = type_text(wanted), type_text(found)
     if expected == actual:  # they differ only in what can be null
         return
     raise ConfigurationError(

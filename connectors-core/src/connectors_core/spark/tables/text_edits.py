@@ -11,7 +11,7 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from connectors_core.table.sql.statements import Name
 
-__all__ = ["Edits", "name_of", "quoted", "span", "tables_of"]
+__all__ = ["Edits", "name_of", "span", "tables_of"]
 
 
 @dataclass
@@ -69,11 +69,6 @@ def span(node: exp.Expr) -> tuple[int, int]:
 def name_of(table: exp.Table) -> Name:
     """Return the name of a table as the query writes it."""
     return tuple(part.name for part in table.parts)
-
-
-def quoted(name: str) -> str:
-    """Return a part of a name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def tables_of(query: exp.Expr) -> Iterator[exp.Table]:
