@@ -6,10 +6,12 @@ Good messages create no Python objects, except in Avro's library.
 """
 
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
+from connectors_core.formats.canal_format import CanalJsonFormat
 from connectors_core.formats.csv_format import CsvFormat
-from connectors_core.formats.debezium_format import DebeziumJsonFormat
+from connectors_core.formats.debezium_format import DebeziumAvroFormat, DebeziumJsonFormat
 from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat, read_json_messages
+from connectors_core.formats.maxwell_format import MaxwellJsonFormat
 from connectors_core.formats.messages import (
     BadMessage,
     Decoded,
@@ -37,9 +39,11 @@ __all__ = [
     "FORMAT_OPTIONS",
     "AvroFormat",
     "BadMessage",
+    "CanalJsonFormat",
     "ConfluentAvroFormat",
     "CsvDialect",
     "CsvFormat",
+    "DebeziumAvroFormat",
     "DebeziumJsonFormat",
     "Decoded",
     "DecodingFormat",
@@ -49,6 +53,7 @@ __all__ = [
     "FormatName",
     "HttpSchemaRegistry",
     "JsonFormat",
+    "MaxwellJsonFormat",
     "RawFormat",
     "SchemaRegistry",
     "StaticSchemaRegistry",
