@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from connectors_core.formats.json_format import JsonFormat, decode_json
 from connectors_core.formats.messages import Decoded
 from connectors_core.formats.partial_changes import partial_changes
 from connectors_core.formats.text import JsonReader, converted
-from connectors_core.options import OptionType, Setting, option
+from connectors_core.options import REGEX, Setting, option
 
 __all__ = ["CanalJsonFormat"]
 
@@ -34,16 +34,6 @@ _NO_ROWS: Final = (
     *("CREATE", "ALTER", "ERASE", "QUERY", "TRUNCATE", "RENAME", "CINDEX", "DINDEX"),
     *("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"),
 )
-
-
-def _regex(value: Any) -> str:
-    try:
-        return str(re.compile(value).pattern)
-    except (re.error, TypeError) as exc:
-        raise ValueError(f"a regular expression ({exc})") from exc
-
-
-_REGEX: Final = OptionType("string", _regex)
 
 
 class CanalJsonFormat(ChangelogFormat, since=CHANGELOGS_SINCE):
@@ -76,14 +66,14 @@ class CanalJsonFormat(ChangelogFormat, since=CHANGELOGS_SINCE):
 
     database_include: Setting[str | None] = option(
         "canal-json.database.include",
-        _REGEX,
+        REGEX,
         default=None,
         doc="Regular expression that must match the whole name of a database. Changes of others "
         "are skipped.",
     )
     table_include: Setting[str | None] = option(
         "canal-json.table.include",
-        _REGEX,
+        REGEX,
         default=None,
         doc="Regular expression that must match the whole name of a table. Changes of others are "
         "skipped.",

@@ -24,7 +24,6 @@ __all__ = [
     "are_valid",
     "changelog_rows",
     "operations_of",
-    "row_kind_codes",
     "unfaulted",
 ]
 
@@ -38,19 +37,17 @@ _KINDS: Final = pa.array([each.value for each in RowKind])
 class Operation(IntEnum):
     """What a message says of rows."""
 
-    UNKNOWN = -1
-    NOTHING = 0
-    INSERT = 1
-    UPDATE = 2
-    DELETE = 3
+    UNKNOWN = -2
+    NOTHING = -1
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
 
 
-# The kind of the first row of a change. An update also has a second one.
+# The places in `RowKind` of the kinds of rows: of the first one by operation, and of an update's
+# second one.
 _FIRST_KINDS: Final = np.array(
-    [
-        [*RowKind].index(each)
-        for each in (RowKind.INSERT, RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE)
-    ]
+    [[*RowKind].index(each) for each in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE)]
 )
 _SECOND_KIND: Final = [*RowKind].index(RowKind.UPDATE_AFTER)
 
@@ -91,12 +88,6 @@ def unfaulted(operation: npt.NDArray[np.int64], faults: Sequence[Fault]) -> npt.
     return np.flatnonzero(good)
 
 
-def row_kind_codes(kinds: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the place of each row's kind in `RowKind`; -1 for an unknown one, or none."""
-    found = pc.index_in(kinds.cast(pa.string()), value_set=_KINDS)
-    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
-
-
 def are_valid(column: pa.Array) -> Mask:
     """Return which values are not null."""
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -128,41 +119,38 @@ def changelog_rows(
     kinds = np.where(is_second, _SECOND_KIND, _FIRST_KINDS[changes.operation[change]])
     is_previous = ~is_second & (changes.operation[change] != Operation.INSERT)
     message = changes.message[change]
-    images = dict(
-        zip(
-            (each.name for each in changes.after.type),
-            zip(changes.before.flatten(), changes.after.flatten(), strict=True),
-            strict=True,
-        )
-    )
+    before, after = changes.before.flatten(), changes.after.flatten()
     columns = []
+    of_metadata = np.zeros(decoded.rows.num_rows, np.bool_)
     lacking = np.zeros(decoded.rows.num_rows, np.bool_)
     for field in schema:
         if field.name == ROW_KIND_COLUMN:
             column = _KINDS.take(pa.array(kinds))
         elif field.name in metadata:
-            column = metadata[field.name][0].take(pa.array(message))
+            values, is_outside = metadata[field.name]
+            column = values.take(pa.array(message))
+            of_metadata[message[is_outside[message]]] = True
         else:
             is_before = is_previous
             if changes.given is not None:
                 is_before = is_previous & changes.given[field.name][change]
-            both = pa.concat_arrays(images[field.name])
+            number = changes.after.type.get_field_index(field.name)
+            both = pa.concat_arrays([before[number], after[number]])
             column = both.take(pa.array(change + count * ~is_before))
         if not field.nullable and column.null_count:
             lacking[message[~are_valid(column)]] = True
         columns.append(column)
-    of_values = [
-        *((mask, f"the value of {name} is out of range") for name, (_, mask) in metadata.items()),
+    faults = [
+        *changes.faults,
+        (of_metadata, "a time is out of range"),
         (lacking, "a column that is not nullable is null"),
     ]
-    is_good = ~np.logical_or.reduce([mask for mask, _ in of_values])
+    is_good = ~(of_metadata | lacking)
     if not is_good.all():
         columns = [each.filter(pa.array(is_good[message])) for each in columns]
         message = message[is_good[message]]
     at = np.arange(decoded.rows.num_rows) if decoded.kept is None else decoded.kept
-    bad = sorted(
-        [*decoded.bad, *_bad_messages([*changes.faults, *of_values], at)], key=lambda each: each.at
-    )
+    bad = sorted([*decoded.bad, *_bad_messages(faults, at)], key=lambda each: each.at)
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
     return Decoded(rows=rows, kept=at[message], bad=tuple(bad))
 

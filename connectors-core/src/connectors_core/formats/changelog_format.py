@@ -22,7 +22,6 @@ from connectors_core.formats.change_rows import (
     Operation,
     changelog_rows,
     operations_of,
-    row_kind_codes,
 )
 from connectors_core.formats.isolation import RecordFormat, message_bytes
 from connectors_core.formats.json_format import JsonFormat
@@ -34,7 +33,12 @@ from connectors_core.formats.messages import (
     EncodingFormat,
 )
 from connectors_core.options import Configured
-from connectors_core.schema import ROW_KIND_COLUMN, RowKind
+from connectors_core.schema.row_kinds import (
+    ROW_KIND_COLUMN,
+    RowKind,
+    is_deletion,
+    is_unknown_row_kind,
+)
 
 __all__ = [
     "CHANGELOGS_SINCE",
@@ -48,8 +52,6 @@ CHANGELOGS_SINCE: Final = "1.1.0"
 """Version that introduced the options of the formats of changelogs."""
 
 _MOMENT: Final = pa.timestamp("us", "UTC")
-_INSERT: Final = [*RowKind].index(RowKind.INSERT)
-_DELETIONS: Final = [[*RowKind].index(each) for each in (RowKind.UPDATE_BEFORE, RowKind.DELETE)]
 
 
 @dataclass(frozen=True)
@@ -197,19 +199,20 @@ class ChangelogFormat(Configured, DecodingFormat, EncodingFormat, scope="format"
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
-        kinds = np.full(rows.num_rows, _INSERT)
+        kinds = pa.repeat(RowKind.INSERT.value, rows.num_rows)
         if ROW_KIND_COLUMN in rows.schema.names:
-            kinds = row_kind_codes(rows.column(ROW_KIND_COLUMN))
+            kinds = rows.column(ROW_KIND_COLUMN)
             rows = rows.drop_columns([ROW_KIND_COLUMN])
-        kept = np.flatnonzero(kinds >= 0)
+        is_bad = np.asarray(is_unknown_row_kind(kinds).to_numpy(zero_copy_only=False), np.bool_)
         bad = [
             BadMessage(at, "the row has an unknown kind of change")
-            for at in np.flatnonzero(kinds < 0).tolist()
+            for at in np.flatnonzero(is_bad).tolist()
         ]
+        kept = np.flatnonzero(~is_bad)
         if bad:
-            rows, kinds = rows.take(pa.array(kept)), kinds[kept]
-        is_deleted = pa.array(np.isin(kinds, _DELETIONS))
-        encoded = self.record_format.encode(self.enveloped(rows.to_struct_array(), is_deleted))
+            rows, kinds = rows.take(pa.array(kept)), kinds.take(pa.array(kept))
+        envelopes = self.enveloped(rows.to_struct_array(), is_deletion(kinds))
+        encoded = self.record_format.encode(envelopes)
         bad += [replace(each, at=int(kept[each.at])) for each in encoded.bad]
         return Encoded(
             messages=encoded.messages,

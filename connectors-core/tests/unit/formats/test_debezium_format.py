@@ -208,7 +208,7 @@ def test_metadata_of_a_change_are_columns_of_its_rows(form, encode):
         dict.fromkeys(columns),
     ]
     assert [each.at for each in decoded.bad] == [1]
-    assert "at is out of range" in decoded.bad[0].reason
+    assert decoded.bad[0].reason == "a time is out of range"
 
 
 def test_an_update_without_the_row_before_names_the_remedy():
