@@ -432,8 +432,10 @@ def test_a_topic_is_a_table_without_declared_columns(
             CREATE TABLE kafka.default.made (id BIGINT NOT NULL, carrier STRING)
             WITH ('format' = 'json', 'partitions' = '3');
             INSERT INTO kafka.default.made SELECT id, carrier FROM kafka.default.late WHERE id > 1;
-            CREATE TABLE es.default.newest (n BIGINT, carrier STRING, PRIMARY KEY (carrier) NOT ENFORCED);
-            INSERT INTO es.default.newest SELECT max(id), carrier FROM kafka.default.late GROUP BY 2;
+            CREATE TABLE es.default.newest
+              (n BIGINT, carrier STRING, PRIMARY KEY (carrier) NOT ENFORCED);
+            INSERT INTO es.default.newest
+              SELECT max(id), carrier FROM kafka.default.late GROUP BY 2;
             """
         )
     server.request("POST", "/_refresh")
@@ -484,6 +486,7 @@ def test_a_changelog_in_a_topic_becomes_documents(
     first, second, other = ({"id": n, "delay": d} for n, d in ((1, 20), (1, 40), (2, 90)))
     broker.topics.create("changes", partitions=1)
     broker.topics.create("newest", partitions=1)
+    broker.topics.create("written", partitions=1)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for message in (
         change("c", None, first),
@@ -531,6 +534,23 @@ def test_a_changelog_in_a_topic_becomes_documents(
     server.request("POST", "/copies/_refresh")
     hits = server.request("GET", "/copies/_search")["hits"]["hits"]
     assert [hit["_id"] for hit in hits] == ["1"]
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE written (id BIGINT, delay BIGINT)
+        WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = '{servers}',
+          'topic' = 'written', 'key.format' = 'json', 'key.fields' = 'id',
+          'value.format' = 'maxwell-json',
+          'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        INSERT INTO written SELECT id, delay FROM changes;
+        """
+    )
+    assert tables.rows("SELECT * FROM written") == [
+        (1, 20, "+I"),
+        (2, 90, "+I"),
+        (1, 20, "-D"),
+        (1, 40, "+I"),
+        (2, 90, "-D"),
+    ]
     starred = tables.rows("SELECT c.*, 'from' AS word FROM changes c WHERE delay > 80")
     assert [(row[0], row[-2], row[-1]) for row in starred] == [
         (2, "+I", "from"),

@@ -92,7 +92,9 @@ class ElasticsearchCatalog(Catalog):
 
     def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
         """See `Catalog`."""
-        return self.with_known(path, table, self._known(path), fixed=("connector", "index", "hosts"))
+        return self.with_known(
+            path, table, self._known(path), fixed=("connector", "index", "hosts")
+        )
 
     def create_table(
         self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
@@ -107,7 +109,9 @@ class ElasticsearchCatalog(Catalog):
         # Another definition is that of a former index.
         self.definitions.replace(path, self.without_known(table, self._known(path)))
         try:
-            self._request("PUT", path_of(path.name), {"mappings": mapping}, doing="creating an index")
+            self._request(
+                "PUT", path_of(path.name), {"mappings": mapping}, doing="creating an index"
+            )
         except BaseException:
             self.definitions.remove(path)
             raise

@@ -16,7 +16,7 @@ from connector_kafka.client.config import (
 )
 from connector_kafka.sink import KafkaSink
 from connector_kafka.source import KafkaSource
-from connectors_core.errors import ConfigurationError, MissingOptionError
+from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
 from connectors_core.formats import FormatName
 from connectors_core.options import OptionSet
 from connectors_core.schema import ROW_KIND_COLUMN
@@ -34,7 +34,7 @@ from connectors_core.table import (
 
 __all__ = ["KafkaTableFactory", "UpsertKafkaTableFactory"]
 
-_CHANGELOGS: Final = frozenset({FormatName.DEBEZIUM_JSON.value})
+_CHANGELOGS: Final = frozenset(each.value for each in FormatName if each.is_changelog)
 # The options for columns that become metadata of records.
 _WRITABLE: Final = {
     "headers": "headers.column",
@@ -106,6 +106,14 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
         for key in ("key.format", "value.format"):
             if key not in context.options:
                 raise MissingOptionError(key, scope=f"table {context.name}")
+        if _is_changelog(context):
+            raise InvalidOptionError(
+                f"the table {context.name} cannot have a format for changelogs",
+                expected="a format of single rows",
+                found=context.options["value.format"],
+                option="value.format",
+                hint="choose another format, or 'connector' = 'kafka'",
+            )
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""

@@ -3,23 +3,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from connector_kafka.fields import ValueFields
 from connector_kafka.records import COLUMNS
 from connector_kafka.source.layout import RecordLayout
+from connectors_core.errors import InvalidOptionError
+from connectors_core.formats import CanalJsonFormat
 
 
 def layout(*metadata: str) -> RecordLayout:
+    return layout_of(metadata, value_format=None, schema=None)
+
+
+def layout_of(metadata: Any, **decoded: Any) -> RecordLayout:
     return RecordLayout.of(
-        value_format=None,
-        schema=None,
         key_format=None,
         key_fields=(),
         key_fields_prefix="",
         value_fields=ValueFields.ALL,
         metadata_columns=metadata,
+        **decoded,
     )
 
 
@@ -42,3 +49,52 @@ def test_a_record_with_an_out_of_range_timestamp_is_a_bad_record(timestamp, colu
     assert damaged.offset == 7
     assert damaged.raw == (b"a" if "value" in columns else None)
     assert str(timestamp) in damaged.reason
+
+
+CANAL = {
+    "value_format": CanalJsonFormat(),
+    "schema": pa.schema([("id", pa.int64()), ("_row_kind", pa.string())]),
+}
+
+
+def test_metadata_of_values_line_up_with_those_of_records():
+    made = layout_of({"value.table": "of", "offset": "at"}, **CANAL)
+    made.check()
+    records = pa.RecordBatch.from_pydict(
+        {
+            "value": [
+                b'{"type":"UPDATE","table":"t1","data":[{"id":"1"},{"id":"2"}],"old":[{},{}]}',
+                b'{"type":"DELETE","table":"t2","data":[{"id":"3"}]}',
+            ],
+            "offset": [7, 8],
+        }
+    )
+    rows = made.rows(records, "t", 0).rows
+    assert rows.schema == made.schema
+    assert rows.to_pydict() == {
+        "id": [1, 1, 2, 2, 3],
+        "_row_kind": ["-U", "+U", "-U", "+U", "-D"],
+        "of": ["t1"] * 4 + ["t2"],
+        "at": [7] * 4 + [8],
+    }
+    narrow = made.projected(["of", "at"])
+    assert narrow.rows(records, "t", 0).rows == rows.select(["of", "at"])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        (["value.owner"], "'value.owner' does not exist"),
+        ({"value.table": "id"}, "same name"),
+        ({"value.table": "of", "value.database": "of"}, "same name"),
+        ({"value.table": "of", "offset": "of"}, "same name"),
+    ],
+)
+def test_unknown_and_ambiguous_metadata_of_values_are_refused(metadata, reason):
+    with pytest.raises(InvalidOptionError, match=reason):
+        layout_of(metadata, **CANAL).check()
+
+
+def test_values_that_are_not_decoded_have_no_metadata():
+    with pytest.raises(InvalidOptionError, match=r"'value\.table' does not exist"):
+        layout("value.table")

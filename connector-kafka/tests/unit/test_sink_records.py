@@ -292,6 +292,59 @@ def test_a_changelog_needs_an_upsert_mode() -> None:
     upserting.validate(changelog().schema)
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (
+            "debezium-json",
+            [
+                b'{"before":null,"after":{"id":1},"op":"c"}',
+                b'{"before":{"id":1},"after":null,"op":"d"}',
+            ],
+        ),
+        (
+            "canal-json",
+            [b'{"data":[{"id":1}],"type":"INSERT"}', b'{"data":[{"id":1}],"type":"DELETE"}'],
+        ),
+        (
+            "maxwell-json",
+            [b'{"data":{"id":1},"type":"insert"}', b'{"data":{"id":1},"type":"delete"}'],
+        ),
+    ],
+)
+def test_a_format_for_changelogs_writes_the_kinds_of_changes(
+    name: str, values: list[bytes]
+) -> None:
+    serialization = KafkaRecordSerializationSchema(
+        topic="a", key_fields=("id",), key_format="json", value_format=name
+    )
+    batch = pa.RecordBatch.from_pydict(
+        {"id": pa.array([1] * 4), "_row_kind": ["+I", "-U", "+U", "-D"]}
+    )
+    sink = KafkaSink("localhost:9", serialization=serialization)
+    sink.validate(batch.schema)
+    inserted, deleted = ((b'{"id":1}', each) for each in values)
+    made = prepared(preparation(serialization), batch)
+    assert made == {"a": [inserted, deleted, inserted, deleted]}
+    rows = batch.select(["id"])
+    sink.validate(rows.schema)
+    assert prepared(preparation(serialization), rows) == {"a": [inserted] * 4}
+
+
+def test_a_format_for_changelogs_is_refused_for_keys_and_upserts() -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        KafkaRecordSerializationSchema(
+            topic="a", key_fields=("id",), key_format="canal-json", value_format="json"
+        )
+    assert refused.value.option == "key.format"
+    serialization = KafkaRecordSerializationSchema(
+        topic="a", key_fields=("id",), key_format="json", value_format="canal-json"
+    )
+    with pytest.raises(InvalidOptionError) as refused:
+        KafkaSink("x:1", serialization=serialization, upsert=UpsertMode.EVERY_ROW)
+    assert refused.value.option == "value.format"
+
+
 # --- Bad records ------------------------------------------------------------------------------
 
 

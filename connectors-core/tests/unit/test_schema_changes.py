@@ -19,7 +19,9 @@ def test_added_removed_and_changed_fields_are_found() -> None:
 
 
 def test_fields_in_structs_and_lists_have_a_path() -> None:
-    before = "u STRUCT<n STRING, at DATE>, l ARRAY<STRUCT<x INT>>, m MAP<STRING, INT>, s STRUCT<a INT>"
+    before = (
+        "u STRUCT<n STRING, at DATE>, l ARRAY<STRUCT<x INT>>, m MAP<STRING, INT>, s STRUCT<a INT>"
+    )
     after = "u STRUCT<n INT>, l ARRAY<STRUCT<x INT, y INT>>, m MAP<STRING, STRING>, s STRING"
     assert schema_changes(parse_schema(before), parse_schema(after)) == (
         FieldChange("u.n", "string", "int"),

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,6 +23,7 @@ from connectors_core.options import (
     DURATION,
     JSON_MAP,
     MEMORY_SIZE,
+    REGEX,
     Configured,
     Option,
     Options,
@@ -51,13 +51,6 @@ _SINCE: Final = "2.0.0"
 def _paths(value: Any) -> tuple[str, ...]:
     """Return the paths of a keyword. A text is a single path, even if it contains commas."""
     return list_of(str).parse([value] if isinstance(value, str) else value)
-
-
-def _regex(value: Any) -> str:
-    try:
-        return str(re.compile(value).pattern)
-    except (re.error, TypeError) as exc:
-        raise ValueError(f"a regular expression ({exc})") from exc
 
 
 def _partition_columns(value: Any) -> tuple[tuple[str, pa.DataType | None], ...]:
@@ -213,7 +206,7 @@ class FileSourceOptions(
     )
     path_regex: Setting[str | None] = option(
         "source.path.regex-pattern",
-        OptionType("string", _regex),
+        REGEX,
         default=None,
         aliases=("path-regex", "path.regex-pattern", "pathglobfilter"),
         doc="Pattern that must match the whole path of a file relative to `path`. Named groups "

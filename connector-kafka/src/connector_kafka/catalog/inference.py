@@ -176,9 +176,7 @@ def registered_table(
     return replace(table, options={**table.options, **written})
 
 
-def _registered(
-    registry: HttpSchemaRegistry, subject: str
-) -> tuple[InferredMessages, str] | None:
+def _registered(registry: HttpSchemaRegistry, subject: str) -> tuple[InferredMessages, str] | None:
     """Return the columns and the newest schema of a subject, if it has one that can be read."""
     try:
         schema = registry.newest_schema(subject)

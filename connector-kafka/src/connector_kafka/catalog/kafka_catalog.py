@@ -53,8 +53,7 @@ _OPTIONS: Final = KafkaCatalogOptions.OPTIONS.extended(
         each.key: each
         for part in KafkaTableFactory.parts
         for each in part.OPTIONS
-        if each.key not in KafkaCatalogOptions.OPTIONS
-        and not each.key.startswith(_OF_ONE_TABLE)
+        if each.key not in KafkaCatalogOptions.OPTIONS and not each.key.startswith(_OF_ONE_TABLE)
     }.values()
 )
 

@@ -167,7 +167,10 @@ def _ranges(cluster: Cluster, topic: Topic, options: SampleOptions) -> list[Part
 def _sample(batches: Sequence[pa.RecordBatch]) -> Sample:
     nothing = pa.array([], pa.binary())
     return Sample(
-        *(pa.concat_arrays([nothing, *(each.column(name) for each in batches)]) for name in _COLUMNS)
+        *(
+            pa.concat_arrays([nothing, *(each.column(name) for each in batches)])
+            for name in _COLUMNS
+        )
     )
 
 

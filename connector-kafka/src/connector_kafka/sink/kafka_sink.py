@@ -82,6 +82,14 @@ class KafkaSink(
                 found="none",
                 option="key.fields",
             )
+        if self.upsert is not None and serialization.writes_changelog:
+            raise InvalidOptionError(
+                "an upsert cannot have a format for changelogs",
+                expected="a format of single rows",
+                found=type(serialization.value_format).__name__,
+                option="value.format",
+                hint="remove sink.upsert, or choose another format",
+            )
         if self.upsert is not None and self.partitioner is not KafkaPartitioner.DEFAULT:
             raise InvalidOptionError(
                 "an upsert needs the default partitioner",
@@ -109,14 +117,16 @@ class KafkaSink(
         Raises:
             ConfigurationError: A column is missing, unused, or has a wrong type.
         """
-        if ROW_KIND_COLUMN in schema.names and self.upsert is None:
+        writes_kinds = self.upsert is not None or self.serialization.writes_changelog
+        if ROW_KIND_COLUMN in schema.names and not writes_kinds:
             raise ConfigurationError(
                 "a changelog contains updates and deletions, which cannot be written as plain "
                 "inserts",
                 expected="no column '_row_kind'",
                 found="one",
                 option="sink.upsert",
-                hint="set how to write a changelog, or drop the column",
+                hint="set how to write a changelog, choose a format for changelogs, or drop the "
+                "column",
             )
         self.serialization.validate(schema)
 

@@ -37,6 +37,8 @@ _OF_READERS: Final = frozenset(
         "json.fail-on-unknown-field",
         "csv.timestamp-formats",
         "csv.assume-time-zone",
+        "canal-json.database.include",
+        "canal-json.table.include",
     }
 )
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -160,6 +162,14 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
                 found=", ".join(self.key_fields),
                 option="key.format",
             )
+        if self.key_format is not None and self.key_format.is_changelog:
+            raise InvalidOptionError(
+                "a changelog cannot be written to keys",
+                expected="a format of single rows",
+                found=type(self.key_format).__name__,
+                option="key.format",
+                hint="set it as value.format",
+            )
         strangers = [f for f in self.key_fields if not f.startswith(self.key_fields_prefix)]
         if strangers:
             raise InvalidOptionError(
@@ -175,6 +185,11 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
                 found=ValueFields.ALL,
                 option="value.fields-include",
             )
+
+    @property
+    def writes_changelog(self) -> bool:
+        """Whether values tell the kind of change of each row."""
+        return self.value_format is not None and self.value_format.is_changelog
 
     # --- When the pipeline is built -------------------------------------------------------------
 
@@ -257,6 +272,8 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
             self.timestamp_column,
             self.partition_column,
         }
+        if self.writes_changelog:
+            taken.remove(ROW_KIND_COLUMN)
         if self.value_format is None or self.value_fields is ValueFields.EXCEPT_KEY:
             taken.update(self._key_columns(schema))
         return tuple(name for name in schema.names if name not in taken)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_kafka.fields import FieldsOptions
-from connector_kafka.source.layout import METADATA, RecordLayout
+from connector_kafka.source.layout import METADATA, OF_VALUE, RecordLayout
 from connectors_core.formats import DecodingFormat, as_format, format_of, format_options
 from connectors_core.options import JSON_MAP, OptionType, Setting, option, part
 from connectors_core.schema import SCHEMA, SchemaLike
@@ -23,7 +23,7 @@ def _metadata_columns(value: Any) -> dict[str, str]:
     is_map = isinstance(value, Mapping | str)
     names = JSON_MAP.parse(value) if is_map else {name: name for name in value}
     for name in names:
-        if name not in METADATA.names:
+        if name not in METADATA.names and not name.startswith(OF_VALUE):
             known = ", ".join(METADATA.names)
             raise ValueError(f"one of {known}: there is no metadata column {name!r}")
     return names
@@ -67,8 +67,9 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", sin
             default=None,
             aliases=("includeheaders", "metadata-columns"),
             doc="Metadata columns: a map from `key`, `value`, `topic`, `partition`, `offset`, "
-            "`timestamp`, `timestamp_type`, or `headers` to a column name. If nothing is decoded, "
-            "the default is all except the headers. Otherwise, it is none.",
+            "`timestamp`, `timestamp_type`, or `headers` to a column name. A key such as "
+            "`value.table` is metadata that the format of values reads. If nothing is decoded, the "
+            "default is all except the headers. Otherwise, it is none.",
         )
     )
 

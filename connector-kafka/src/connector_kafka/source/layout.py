@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import DecodingFormat
 from connectors_core.source import Predicate
 
-__all__ = ["METADATA", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
+__all__ = ["METADATA", "OF_VALUE", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())])
 #: Metadata columns of a record, by their default names.
@@ -35,6 +35,8 @@ METADATA: Final = pa.schema(
 )
 #: The metadata columns that are included if nothing is decoded.
 RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name != "headers")
+OF_VALUE: Final = "value."
+"""The prefix of the metadata that the format of values reads (as in Flink)."""
 _MAX_MILLISECONDS: Final = (2**63 - 1) // 1000
 _OF_PARTITION: Final = frozenset({"topic", "partition"})
 # The fields whose conditions are evaluated before keys and values are decoded.
@@ -151,6 +153,11 @@ class RecordLayout:
             )
         if metadata_columns is None:
             metadata_columns = () if decoded else RAW_COLUMNS
+        readable = {} if value_format is None else value_format.readable_metadata
+        metadata, of_values = _metadata(metadata_columns, readable)
+        if value_format is not None and of_values:
+            values += [pa.field(name, readable[key]) for key, name in of_values]
+            value_format = value_format.reading_metadata({name: key for key, name in of_values})
         return cls(
             key_format=key_format if keys else None,
             key_fields=pa.schema(
@@ -159,7 +166,7 @@ class RecordLayout:
             key_names=tuple(keys),
             value_format=value_format,
             value_fields=pa.schema(values),
-            metadata=_metadata(metadata_columns),
+            metadata=metadata,
         )
 
     def check(self) -> None:
@@ -336,17 +343,30 @@ def _check_key_fields(names: Sequence[str], fields: Mapping[str, pa.Field], pref
         )
 
 
-def _metadata(columns: Mapping[str, str] | Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _metadata(
+    columns: Mapping[str, str] | Sequence[str], of_format: Collection[str]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return the metadata of records, and of values; pairs of a field and its column name.
+
+    Args:
+        columns: The column names by field, or the fields.
+        of_format: The metadata that the format of values reads.
+    """
     named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
-    for name in named:
-        if name not in METADATA.names:
+    known = [*METADATA.names, *(OF_VALUE + key for key in of_format)]
+    for field in named:
+        if field not in known:
             raise InvalidOptionError(
-                f"the metadata column {name!r} does not exist",
-                expected="one of " + ", ".join(METADATA.names),
-                found=name,
+                f"the metadata column {field!r} does not exist",
+                expected="one of " + ", ".join(known),
+                found=field,
                 option="metadata.columns",
             )
-    return tuple(named.items())
+    of_values = [each for each in named.items() if each[0].startswith(OF_VALUE)]
+    of_records = [each for each in named.items() if each not in of_values]
+    return tuple(of_records), tuple(
+        (field.removeprefix(OF_VALUE), name) for field, name in of_values
+    )
 
 
 def _in_time(records: pa.RecordBatch, damaged: list[Damaged]) -> pa.RecordBatch:

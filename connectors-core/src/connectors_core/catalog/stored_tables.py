@@ -73,8 +73,7 @@ class SqliteTableStore(TableStore):
     def get(self, path: ObjectPath) -> CatalogTable | None:
         """See `TableStore`."""
         query = (
-            "SELECT document FROM connectors_tables "
-            "WHERE catalog = ? AND database = ? AND name = ?"
+            "SELECT document FROM connectors_tables WHERE catalog = ? AND database = ? AND name = ?"
         )
         with self._database() as database:
             found = database.execute(query, self._key(path)).fetchone()
@@ -90,15 +89,13 @@ class SqliteTableStore(TableStore):
 
     def remove(self, path: ObjectPath) -> None:
         """See `TableStore`."""
-        statement = (
-            "DELETE FROM connectors_tables WHERE catalog = ? AND database = ? AND name = ?"
-        )
+        statement = "DELETE FROM connectors_tables WHERE catalog = ? AND database = ? AND name = ?"
         with self._database() as database:
             database.execute(statement, self._key(path))
 
     def _insert(self, otherwise: str, path: ObjectPath, table: CatalogTable) -> bool:
         document = orjson.dumps(_payload(path, table)).decode()
-        statement = f"INSERT OR {otherwise} INTO connectors_tables VALUES (?, ?, ?, ?)"
+        statement = f"INSERT OR {otherwise} INTO connectors_tables VALUES (?, ?, ?, ?)"  # noqa: S608
         with self._database() as database:
             return database.execute(statement, [*self._key(path), document]).rowcount > 0
 

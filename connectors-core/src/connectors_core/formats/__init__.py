@@ -6,11 +6,13 @@ Good messages create no Python objects, except in Avro's library.
 """
 
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
+from connectors_core.formats.canal_format import CanalJsonFormat
 from connectors_core.formats.csv_format import CsvFormat
-from connectors_core.formats.debezium_format import DebeziumJsonFormat
+from connectors_core.formats.debezium_format import DebeziumAvroFormat, DebeziumJsonFormat
 from connectors_core.formats.inference import InferredMessages, columns_of_avro, infer_messages
 from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat, read_json_messages
+from connectors_core.formats.maxwell_format import MaxwellJsonFormat
 from connectors_core.formats.messages import (
     BadMessage,
     Decoded,
@@ -39,9 +41,11 @@ __all__ = [
     "FORMAT_OPTIONS",
     "AvroFormat",
     "BadMessage",
+    "CanalJsonFormat",
     "ConfluentAvroFormat",
     "CsvDialect",
     "CsvFormat",
+    "DebeziumAvroFormat",
     "DebeziumJsonFormat",
     "Decoded",
     "DecodingFormat",
@@ -52,6 +56,7 @@ __all__ = [
     "HttpSchemaRegistry",
     "InferredMessages",
     "JsonFormat",
+    "MaxwellJsonFormat",
     "RawFormat",
     "SchemaRegistry",
     "StaticSchemaRegistry",

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes Avro records of plain fields into columns, without a Python object for each record.
 
-It reads one field of all records at a time. It gives up on everything unusual: damaged records,
-nested fields, values outside of their type's range. Avro's library then reads the same records,
-and finds the bad ones.
+A plain field is a number, a text, a moment, or a record of plain fields. It reads one field of all
+records at a time. It gives up on everything unusual: damaged records, lists, values outside of
+their type's range. Avro's library then reads the same records, and finds the bad ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -38,6 +38,7 @@ _LOGICAL: Final[Mapping[str, tuple[pa.DataType, int, int]]] = {
 }
 _FLOATS: Final[Mapping[str, np.dtype[Any]]] = {"float": np.dtype("<f4"), "double": np.dtype("<f8")}
 _TEXTS: Final = {"string": pa.string(), "bytes": pa.binary()}
+_CHECKED: Final = pa.null()  # the wanted type of a field that is only read to be checked
 
 
 class _UnusualError(Exception):
@@ -86,17 +87,13 @@ def _decoded(
 ) -> pa.RecordBatch:
     data, starts, ends = _bytes_of(messages)
     padded = np.concatenate([data, np.zeros(_PADDING, np.uint8)])
-    records = _Records(padded, starts + skip, ends)
-    found: dict[str, pa.Array] = {}
-    for field in written["fields"]:
-        kept = not narrow or field["name"] in schema.names
-        column = records.read(field["type"], kept)
-        if kept:
-            assert column is not None
-            column.validate(full=True)  # the texts are valid UTF-8
-            found[field["name"]] = column
+    named = written.get("__named_schemas", {})
+    records = _Records(padded, starts + skip, ends, named, narrow=narrow)
+    found = records.read_fields(written, np.arange(len(messages)), schema)
     if (records.at != ends).any():
         raise _UnusualError
+    for column in found.values():
+        column.validate(full=True)  # the texts are valid UTF-8
     return pa.RecordBatch.from_arrays(
         [_converted(found.get(each.name), each, len(messages)) for each in schema], schema=schema
     )
@@ -107,6 +104,13 @@ def _converted(column: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
         column = pa.nulls(rows, field.type)
     if column.null_count and not field.nullable:
         raise _UnusualError
+    if pa.types.is_struct(column.type) and pa.types.is_struct(field.type):
+        found = dict(zip((each.name for each in column.type), column.flatten(), strict=True))
+        return pa.StructArray.from_arrays(
+            [_converted(found.get(each.name), each, rows) for each in field.type],
+            fields=list(field.type),
+            mask=column.is_null(),
+        )
     if column.type != field.type and not _is_wider(column.type, field.type):
         raise _UnusualError
     return column.cast(field.type)
@@ -143,35 +147,65 @@ class _Records:
         at: The position of the next field of each record.
     """
 
-    def __init__(self, data: _Bytes, at: _Longs, ends: _Longs) -> None:
+    def __init__(
+        self, data: _Bytes, at: _Longs, ends: _Longs, named: Mapping[str, Any], *, narrow: bool
+    ) -> None:
         self._data = data
         self._ends = ends
+        self._named = named
+        self._narrow = narrow
         self.at = at
         self._check(slice(None))
 
-    def read(self, kind: Any, kept: bool) -> pa.Array | None:
-        """Read the next field of all records; return its values if they are kept."""
-        rows = np.arange(len(self.at))
-        null: _Mask | None = None
+    def read_fields(
+        self, record: Any, rows: _Longs, wanted: Iterable[pa.Field]
+    ) -> dict[str, pa.Array]:
+        """Read all fields of some records; return the values of those that are kept.
+
+        Args:
+            record: The schema of the records.
+            rows: The numbers of the records.
+            wanted: The wanted fields. Others are only kept to be checked.
+        """
+        kinds = {each.name: each.type for each in wanted}
+        found = {}
+        for field in record["fields"]:
+            name = field["name"]
+            kind = kinds.get(name, None if self._narrow else _CHECKED)
+            column = self._read(field["type"], rows, kind)
+            if kind is not None:
+                found[name] = column
+        return found
+
+    def _read(self, kind: Any, rows: _Longs, wanted: pa.DataType | None) -> pa.Array | None:
+        """Read the next field of some records; return its values if they are wanted."""
         if isinstance(kind, list):
             kind, null = self._branch(kind, rows)
-            rows = rows[~null]
+            values = self._read(kind, rows[~null], wanted)
+            return None if wanted is None else _spread(values, null)
+        if isinstance(kind, str):
+            kind = self._named.get(kind, kind)
         name = kind["type"] if isinstance(kind, dict) else kind
         logical = kind.get("logicalType") if isinstance(kind, dict) else None
+        kept = wanted is not None
         if name in ("int", "long") and (logical is None or logical in _LOGICAL):
             longs = self._longs(rows)
-            return _of_longs(longs, logical, null) if kept else None
+            return _of_longs(longs, logical) if kept else None
         if logical is not None:
             raise _UnusualError
         if name in _FLOATS:
-            return _spread(self._fixed(rows, _FLOATS[name]), null)
+            return pa.array(self._fixed(rows, _FLOATS[name]))
         if name == "boolean":
             values = self._fixed(rows, np.dtype(np.uint8))
             if (values > 1).any():
                 raise _UnusualError
-            return _spread(values.astype(np.bool_), null)
+            return pa.array(values.astype(np.bool_))
         if name in _TEXTS:
-            return self._texts(rows, null, _TEXTS[name], kept)
+            return self._texts(rows, _TEXTS[name], kept)
+        if name == "record":
+            fields = wanted if kept and pa.types.is_struct(wanted) else ()
+            found = self.read_fields(kind, rows, fields)
+            return _struct(found, len(rows)) if kept else None
         raise _UnusualError
 
     def _branch(self, kinds: Sequence[Any], rows: _Longs) -> tuple[Any, _Mask]:
@@ -211,9 +245,7 @@ class _Records:
         self._check(rows)
         return np.ascontiguousarray(found).view(kind).reshape(len(rows))
 
-    def _texts(
-        self, rows: _Longs, null: _Mask | None, kind: pa.DataType, kept: bool
-    ) -> pa.Array | None:
+    def _texts(self, rows: _Longs, kind: pa.DataType, kept: bool) -> pa.Array | None:
         lengths = self._longs(rows)
         starts = self.at[rows]
         if ((lengths < 0) | (lengths > len(self._data))).any():
@@ -222,22 +254,11 @@ class _Records:
         self._check(rows)
         if not kept:
             return None
-        every = lengths
-        if null is not None:
-            every = np.zeros(len(null), np.int64)
-            every[rows] = lengths
-        offsets = np.zeros(len(every) + 1, np.int64)
-        np.cumsum(every, out=offsets[1:])
-        before = np.zeros(len(lengths), np.int64)
-        np.cumsum(lengths[:-1], out=before[1:])
-        places = np.repeat(starts - before, lengths) + np.arange(offsets[-1])
-        valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-        buffers = [
-            valid,
-            pa.py_buffer(offsets.astype(np.int32)),
-            pa.py_buffer(self._data[places]),
-        ]
-        return pa.Array.from_buffers(kind, len(every), buffers)
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        buffers = [pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(self._data[places])]
+        return pa.Array.from_buffers(kind, len(lengths), [None, *buffers])
 
     def _check(self, rows: _Longs | slice) -> None:
         """Raise an error if a field continues after the end of its record."""
@@ -245,20 +266,22 @@ class _Records:
             raise _UnusualError
 
 
-def _of_longs(values: _Longs, logical: str | None, null: _Mask | None) -> pa.Array:
+def _of_longs(values: _Longs, logical: str | None) -> pa.Array:
     if logical is None:
-        return _spread(values, null)
+        return pa.array(values)
     kind, low, high = _LOGICAL[logical]
     if len(values) and (values.min() < low or values.max() > high):
         raise _UnusualError
-    storage = np.int32 if kind.bit_width == 32 else np.int64
-    return _spread(values.astype(storage), null).view(kind)
+    return pa.array(values.astype(np.int32 if kind.bit_width == 32 else np.int64)).view(kind)
 
 
-def _spread(values: npt.NDArray[Any], null: _Mask | None) -> pa.Array:
+def _struct(columns: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
+    kind = pa.struct([(name, column.type) for name, column in columns.items()])
+    return pa.Array.from_buffers(kind, rows, [None], children=[*columns.values()])
+
+
+def _spread(values: pa.Array, null: _Mask) -> pa.Array:
     """Return the values with nulls between them."""
-    if null is None:
-        return pa.array(values)
-    every = np.zeros(len(null), values.dtype)
-    every[~null] = values
-    return pa.array(every, mask=null)
+    if not null.any():
+        return values
+    return values.take(pa.array(np.cumsum(~null) - 1, mask=null))

@@ -149,9 +149,7 @@ def _avro(messages: pa.Array, registry: SchemaRegistry | None) -> _Attempt:
         return "the messages look like Avro with IDs of schemas, and no registry is named"
     try:
         parts = [columns_of_avro(registry.schema_of(each)) for each in sorted(ids)]
-        schema = pa.unify_schemas(
-            [each.schema for each in parts], promote_options="permissive"
-        )
+        schema = pa.unify_schemas([each.schema for each in parts], promote_options="permissive")
     except (UnknownSchemaError, ValueError, pa.ArrowTypeError) as error:
         return str(error)
     omitted = tuple(dict.fromkeys(name for each in parts for name in each.omitted))

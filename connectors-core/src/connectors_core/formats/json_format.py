@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.isolation import (
     SINCE,
+    EmptyMessages,
     KnownBadError,
     RecordFormat,
     decode_isolating,
@@ -22,6 +23,7 @@ from connectors_core.formats.isolation import (
 from connectors_core.formats.messages import Decoded, Encoded
 from connectors_core.formats.text import (
     JsonReader,
+    converted,
     data_of,
     explained,
     json_objects,
@@ -30,7 +32,12 @@ from connectors_core.formats.text import (
 )
 from connectors_core.options import Setting, option
 
-__all__ = ["JsonFormat", "explain_json", "look_like_objects", "read_json_messages"]
+__all__ = [
+    "JsonFormat",
+    "decode_json",
+    "look_like_objects",
+    "read_json_messages",
+]
 
 _SPACE: Final = " \t\r\n"
 _NO_OBJECT: Final = "the message is not a JSON object"
@@ -82,18 +89,36 @@ class JsonFormat(RecordFormat, since=SINCE):
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
         reader = JsonReader(schema, ignore_new=not self.fail_on_unknown_field)
-        return decode_isolating(
-            messages,
-            schema,
-            parse=lambda part: read_json_messages(part, reader),
-            explain=explain_json,
-            empty=self.empty_messages,
-        )
+        return decode_json(messages, reader, schema, empty=self.empty_messages)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
         texts = json_objects(rows, write_nulls=not self.ignore_null_fields)
         return Encoded(messages=joined_texts(texts))
+
+
+def decode_json(
+    messages: pa.Array | pa.ChunkedArray,
+    reader: JsonReader,
+    schema: pa.Schema,
+    *,
+    empty: EmptyMessages,
+) -> Decoded:
+    """Decode JSON objects, and isolate the bad ones.
+
+    Args:
+        messages: See `DecodingFormat.decode`.
+        reader: The reader of the columns.
+        schema: The columns, to whose types those of the reader are cast.
+        empty: How to decode an empty message.
+    """
+    return decode_isolating(
+        messages,
+        schema,
+        parse=lambda part: converted(read_json_messages(part, reader), schema),
+        explain=lambda _, error: re.sub(r" in row \d+$", "", explained(error)),
+        empty=empty,
+    )
 
 
 def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch:
@@ -130,11 +155,6 @@ def look_like_objects(messages: pa.Array) -> npt.NDArray[np.bool_]:
     """Return which messages begin and end like an object."""
     framed = pc.and_(pc.starts_with(messages, "{"), pc.ends_with(messages, "}"))
     return np.asarray(framed.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def explain_json(_: bytes, error: Exception) -> str:
-    """Return the reason why a message cannot be read, without its values."""
-    return re.sub(r" in row \d+$", "", explained(error))
 
 
 def _refused(what: str, field: pa.Field, kind: pa.DataType, hint: str) -> ConfigurationError:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -85,9 +86,11 @@ class DecodingFormat(ABC):
     Attributes:
         one_row_per_message: Whether each good message has exactly one row, as in most formats. The
             rows of a message of another format depend on the message alone.
+        is_changelog: Whether the columns include `_row_kind`, the kind of change of each row.
     """
 
     one_row_per_message = True
+    is_changelog = False
 
     @abstractmethod
     def check_readable(self, schema: pa.Schema) -> None:
@@ -128,12 +131,33 @@ class DecodingFormat(ABC):
         """
         return None
 
+    @property
+    def readable_metadata(self) -> Mapping[str, pa.DataType]:
+        """The types of the values that a message has besides its rows, by key."""
+        return {}
+
+    def reading_metadata(self, columns: Mapping[str, str]) -> DecodingFormat:
+        """Return a format that also decodes metadata of messages; driver.
+
+        The counterpart of Flink's `applyReadableMetadata`.
+
+        Args:
+            columns: Keys of `readable_metadata`, by the name of the column for each. The schema of
+                `check_readable` and `decode` then also has these columns, with the type from there.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no metadata")
+
 
 class EncodingFormat(ABC):
     """Encodes messages; an immutable value that is sent to executors.
 
     The counterpart of Flink's interface. Not thread-safe.
+
+    Attributes:
+        is_changelog: Whether a row can have the column `_row_kind`, its kind of change.
     """
+
+    is_changelog = False
 
     @abstractmethod
     def check_writable(self, schema: pa.Schema) -> None:

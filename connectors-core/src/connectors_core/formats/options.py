@@ -10,10 +10,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
+from connectors_core.formats.canal_format import CanalJsonFormat
 from connectors_core.formats.csv_format import CsvFormat
-from connectors_core.formats.debezium_format import DebeziumJsonFormat
+from connectors_core.formats.debezium_format import DebeziumAvroFormat, DebeziumJsonFormat
 from connectors_core.formats.isolation import SINCE, RecordFormat
 from connectors_core.formats.json_format import JsonFormat
+from connectors_core.formats.maxwell_format import MaxwellJsonFormat
 from connectors_core.formats.plain_formats import RawFormat, StringFormat
 from connectors_core.options import Option, Options, OptionSet, option_like
 
@@ -27,6 +29,9 @@ Format: TypeAlias = (
     | AvroFormat
     | ConfluentAvroFormat
     | DebeziumJsonFormat
+    | DebeziumAvroFormat
+    | CanalJsonFormat
+    | MaxwellJsonFormat
 )
 
 _T = TypeVar("_T")
@@ -49,6 +54,17 @@ class FormatName(StrEnum):
     "The same, prefixed with the id of its schema in a registry."
     DEBEZIUM_JSON = "debezium-json"
     "A change of a row in Debezium's JSON."
+    DEBEZIUM_AVRO_CONFLUENT = "debezium-avro-confluent"
+    "The same in Avro, prefixed with the id of its schema in a registry."
+    CANAL_JSON = "canal-json"
+    "Changes of rows in Canal's JSON."
+    MAXWELL_JSON = "maxwell-json"
+    "A change of a row in Maxwell's JSON."
+
+    @property
+    def is_changelog(self) -> bool:
+        """Whether messages are changes of rows, whose kind is in the column `_row_kind`."""
+        return _FORMATS[self].is_changelog
 
 
 _FORMATS: Final[Mapping[FormatName, type[Format]]] = {
@@ -59,6 +75,9 @@ _FORMATS: Final[Mapping[FormatName, type[Format]]] = {
     FormatName.AVRO: AvroFormat,
     FormatName.AVRO_CONFLUENT: ConfluentAvroFormat,
     FormatName.DEBEZIUM_JSON: DebeziumJsonFormat,
+    FormatName.DEBEZIUM_AVRO_CONFLUENT: DebeziumAvroFormat,
+    FormatName.CANAL_JSON: CanalJsonFormat,
+    FormatName.MAXWELL_JSON: MaxwellJsonFormat,
 }
 _FORMAT: Final = Option("format", FormatName, doc="Format of the messages.", since=SINCE)
 _EMPTY: Final = RecordFormat.OPTIONS.keys[0]
@@ -75,6 +94,9 @@ FORMAT_OPTIONS: Final = OptionSet(
         "`Pipeline.from_source`",
         "*.timestamp-format.standard": "JSON times are read in both of Flink's formats and "
         "written as ISO 8601; remove it",
+        "*.encode.decimal-as-plain-number": "decimals are written with all their digits; remove it",
+        "*.map-null-key.mode": "maps have no null as a key; remove it",
+        "*.map-null-key.literal": "maps have no null as a key; remove it",
     },
     keywords={
         key: keyword if key == _EMPTY else f"{kind.__name__}.{keyword}"

@@ -20,6 +20,7 @@ __all__ = [
     "DURATION",
     "JSON_MAP",
     "MEMORY_SIZE",
+    "REGEX",
     "OptionType",
     "format_duration",
     "format_memory_size",
@@ -201,6 +202,13 @@ def _parse_json_map(value: object) -> dict[str, Any]:
     raise ValueError("a mapping, or a JSON object as text")
 
 
+def _parse_regex(value: Any) -> str:
+    try:
+        return str(re.compile(value).pattern)
+    except (re.error, TypeError) as exc:
+        raise ValueError(f"a regular expression ({exc})") from exc
+
+
 def _show_bool(value: bool) -> str:
     return "true" if value else "false"
 
@@ -217,6 +225,8 @@ MEMORY_SIZE: Final[OptionType[int]] = OptionType(
 """A number of bytes; `128mb` becomes an int."""
 JSON_MAP: Final[OptionType[dict[str, Any]]] = OptionType("map", _parse_json_map, _show_json)
 """A mapping; in Spark's options, a JSON object."""
+REGEX: Final[OptionType[str]] = OptionType("string", _parse_regex)
+"""A regular expression of Python, as text."""
 
 _PLAIN_TYPES: Final[Mapping[type[Any], OptionType[Any]]] = {
     bool: OptionType("boolean", _parse_bool, _show_bool),

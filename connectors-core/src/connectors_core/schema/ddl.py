@@ -220,7 +220,9 @@ def type_text(kind: pa.DataType, *, nullability: bool = False) -> str:
     if types.is_dictionary(kind):
         return type_text(kind.value_type, nullability=nullability)
     if types.is_map(kind):
-        sides = (type_text(each, nullability=nullability) for each in (kind.key_type, kind.item_type))
+        sides = (
+            type_text(each, nullability=nullability) for each in (kind.key_type, kind.item_type)
+        )
         return f"map<{','.join(sides)}>"
     if types.is_struct(kind):
         return f"struct<{','.join(_field_text(each, nullability) for each in kind)}>"

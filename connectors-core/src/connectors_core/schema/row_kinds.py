@@ -6,7 +6,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["ROW_KIND_COLUMN", "RowKind"]
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["ROW_KIND_COLUMN", "RowKind", "is_deletion", "is_unknown_row_kind"]
 
 ROW_KIND_COLUMN: Final = "_row_kind"
 "The column with the kind of change of a changelog row; without it, rows are inserted."
@@ -23,3 +26,20 @@ class RowKind(StrEnum):
     """The new version of an updated row."""
     DELETE = "-D"
     """A deleted row."""
+
+
+_KINDS: Final = pa.array([each.value for each in RowKind])
+
+
+def is_deletion(kinds: pa.Array) -> pa.Array:
+    """Return which rows are deletions: deleted rows, and previous versions of updates.
+
+    Leave out the replaced previous versions first; see `is_replaced`.
+    """
+    gone = pa.array([RowKind.DELETE.value, RowKind.UPDATE_BEFORE.value], kinds.type)
+    return pc.is_in(kinds, value_set=gone)
+
+
+def is_unknown_row_kind(kinds: pa.Array) -> pa.Array:
+    """Return which rows have an unknown kind, or none."""
+    return pc.invert(pc.is_in(kinds, value_set=_KINDS.cast(kinds.type)))

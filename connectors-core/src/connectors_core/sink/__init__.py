@@ -2,6 +2,7 @@
 """The Sink API after Flink's Sink V2: writers, committables, committers, topologies."""
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, is_deletion, is_unknown_row_kind
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.async_sink import (
     AsyncSink,
@@ -9,13 +10,7 @@ from connectors_core.sink.async_sink import (
     AsyncSinkWriterConfiguration,
     ElementConverter,
 )
-from connectors_core.sink.changelog import (
-    ROW_KIND_COLUMN,
-    is_deletion,
-    is_replaced,
-    is_unknown_row_kind,
-    is_update_before,
-)
+from connectors_core.sink.changelog import is_replaced, is_update_before
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,

@@ -3,23 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, RowKind
+from connectors_core.schema import RowKind
 
-__all__ = [
-    "ROW_KIND_COLUMN",
-    "is_deletion",
-    "is_replaced",
-    "is_unknown_row_kind",
-    "is_update_before",
-]
-
-_KINDS: Final = pa.array([each.value for each in RowKind])
+__all__ = ["is_replaced", "is_update_before"]
 
 
 def is_update_before(kinds: pa.Array) -> pa.Array:
@@ -44,17 +34,3 @@ def is_replaced(kinds: pa.Array, keys: pa.Array) -> pa.Array:
         same = pc.fill_null(pc.equal(keys[:-1], keys[1:]), False)
         replaced[:-1] = pc.and_(pc.and_(before, after), same).to_numpy(zero_copy_only=False)
     return pa.array(replaced)
-
-
-def is_deletion(kinds: pa.Array) -> pa.Array:
-    """Return which rows are deletions: deleted rows, and previous versions of updates.
-
-    Leave out the replaced previous versions first; see `is_replaced`.
-    """
-    gone = pa.array([RowKind.DELETE.value, RowKind.UPDATE_BEFORE.value], kinds.type)
-    return pc.is_in(kinds, value_set=gone)
-
-
-def is_unknown_row_kind(kinds: pa.Array) -> pa.Array:
-    """Return which rows have an unknown kind, or none."""
-    return pc.invert(pc.is_in(kinds, value_set=_KINDS.cast(kinds.type)))

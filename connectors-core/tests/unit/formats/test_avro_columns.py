@@ -30,6 +30,13 @@ def of_millis(value):
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 
+def record(name, **fields):
+    listed = [{"name": each, "type": kind} for each, kind in fields.items()]
+    return {"type": "record", "name": name, "fields": listed}
+
+
+DEEP = record("deep", z="boolean")
+
 # By name: the type in Avro, its values, and the types of columns that it can be read into.
 KINDS = {
     "int": ("int", st.integers(-(2**31), 2**31 - 1), [pa.int32(), pa.int64(), pa.int8()]),
@@ -58,12 +65,28 @@ KINDS = {
     ),
     "local": (logical("long", "local-timestamp-micros"), st.datetimes(), [pa.timestamp("us")]),
     "uuid": (logical("string", "uuid"), st.uuids().map(str), [pa.string()]),
+    "record": (
+        record("inner", x=["null", "long"], y="string", deep=["null", DEEP]),
+        st.fixed_dictionaries(
+            {
+                "x": st.none() | LONGS,
+                "y": st.text(max_size=5),
+                "deep": st.none() | st.fixed_dictionaries({"z": st.booleans()}),
+            }
+        ),
+        [
+            pa.struct(
+                [("x", pa.int64()), ("y", pa.string()), ("deep", pa.struct([("z", pa.bool_())]))]
+            ),
+            pa.struct([("missing", pa.int64()), pa.field("y", pa.string(), nullable=False)]),
+            pa.struct([("x", pa.int32()), ("deep", pa.string())]),
+        ],
+    ),
 }
 
 
 def record_schema(**fields):
-    listed = [{"name": name, "type": kind} for name, kind in fields.items()]
-    return parsed_schema(json.dumps({"type": "record", "name": "r", "fields": listed}))
+    return parsed_schema(json.dumps(record("r", **fields)))
 
 
 def written(schema, rows):
@@ -138,7 +161,8 @@ def test_columns_are_those_that_the_library_reads(case, before, narrow):
 @settings(max_examples=20)
 def test_valid_records_of_plain_fields_need_no_library(name, data):
     kind, drawn, columns = KINDS[name]
-    schema = record_schema(a=["null", kind], b=kind, c="string")
+    again = kind["name"] if name == "record" else kind
+    schema = record_schema(a=["null", kind], b=again, c="string")
     one, two, three = (data.draw(drawn) for _ in range(3))
     rows = [{"a": None, "b": one, "c": ""}, {"a": two, "b": three, "c": "é"}]
     wanted = pa.schema([("c", pa.string()), ("a", columns[0]), ("b", columns[0])])
@@ -183,7 +207,7 @@ def test_damaged_records_are_left_to_the_library(case, data):
         {"type": "enum", "name": "e", "symbols": ["A"]},
         {"type": "fixed", "name": "f", "size": 2},
         {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
-        {"type": "record", "name": "n", "fields": [{"name": "x", "type": "int"}]},
+        record("n", x=["int", "long"]),
         ["null", "int", "string"],
     ],
 )

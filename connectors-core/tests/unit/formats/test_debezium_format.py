@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the rows of changes in Debezium's JSON, against a reading of one message after another."""
+"""Tests the rows of changes of Debezium, against a reading of one message after another."""
 
 from __future__ import annotations
 
 import json
-import pickle
+from datetime import UTC, datetime
+from io import BytesIO
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors_core.errors import ConfigurationError
-from connectors_core.formats import DebeziumJsonFormat, as_format
-from connectors_core.schema import ROW_KIND_COLUMN, RowKind
+from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.formats import (
+    DebeziumAvroFormat,
+    DebeziumJsonFormat,
+    HttpSchemaRegistry,
+    StaticSchemaRegistry,
+    avro_format,
+)
+from connectors_core.schema import ROW_KIND_COLUMN
 
 SCHEMA = pa.schema(
     [
@@ -28,7 +36,7 @@ IMAGES = st.none() | st.fixed_dictionaries(
     optional={
         "id": st.none() | st.integers(0, 9),
         "tags": st.none() | st.lists(st.text(max_size=2), max_size=2),
-        "further": st.integers(),
+        "further": st.integers(0, 9),
     },
 )
 CHANGES = st.fixed_dictionaries(
@@ -40,11 +48,79 @@ IMAGES_OF = {"c": ["after"], "r": ["after"], "u": ["before", "after"], "d": ["be
 KINDS_OF = {"c": ["+I"], "r": ["+I"], "u": ["-U", "+U"], "d": ["-D"]}
 
 
-def as_bytes(message, wrapped=False):
-    if not isinstance(message, dict):
-        return message
-    given = {"schema": {"type": "struct"}, "payload": message} if wrapped else message
-    return json.dumps(given).encode()
+def nullable(kind):
+    return ["null", kind]
+
+
+# The schema that Debezium registers. The row after a change has the type of that before it.
+ROW = {
+    "type": "record",
+    "name": "Value",
+    "fields": [
+        {"name": "id", "type": nullable("long")},
+        {"name": "further", "type": nullable({"type": "int", "connect.default": 7})},
+        {"name": "name", "type": nullable("string")},
+        {"name": "tags", "type": nullable({"type": "array", "items": "string"})},
+    ],
+}
+SOURCE = {
+    "type": "record",
+    "name": "Source",
+    "namespace": "io.debezium.connector.postgresql",
+    "fields": [
+        {"name": "ts_ms", "type": "long"},
+        {"name": "db", "type": "string"},
+        {"name": "schema", "type": nullable("string")},
+        {"name": "table", "type": "string"},
+    ],
+}
+
+
+def envelope_of(row):
+    return {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "dbserver1.public.flights",
+        "fields": [
+            {"name": "before", "type": nullable(row)},
+            {"name": "after", "type": nullable("Value")},
+            {"name": "source", "type": nullable(SOURCE)},
+            {"name": "op", "type": nullable("string")},
+            {"name": "ts_ms", "type": nullable("long")},
+        ],
+    }
+
+
+PLAIN_ROW = {**ROW, "fields": ROW["fields"][:3]}
+ENVELOPES = {1: envelope_of(ROW), 2: envelope_of(PLAIN_ROW)}
+REGISTRY = StaticSchemaRegistry({key: json.dumps(each) for key, each in ENVELOPES.items()})
+
+
+def json_of(message):
+    return json.dumps(message).encode()
+
+
+def wrapped_json_of(message):
+    return json_of({"schema": {"type": "struct"}, "payload": message})
+
+
+def avro_of(message, schema_id=1):
+    stream = BytesIO(bytes([0, 0, 0, 0, schema_id]))
+    stream.seek(5)
+    fastavro.schemaless_writer(stream, ENVELOPES[schema_id], message)
+    return stream.getvalue()
+
+
+ENCODINGS = [
+    (DebeziumJsonFormat(), json_of),
+    (DebeziumJsonFormat(schema_include=True), wrapped_json_of),
+    (DebeziumAvroFormat(registry=REGISTRY), avro_of),
+]
+
+
+def column_of(messages, encode):
+    encoded = [encode(each) if isinstance(each, dict) else each for each in messages]
+    return pa.array(encoded, pa.binary())
 
 
 def rows_of(message):
@@ -67,11 +143,11 @@ def rows_of(message):
     ]
 
 
-@settings(max_examples=200)
-@given(MESSAGES, st.booleans())
-def test_each_change_has_its_rows_and_bad_ones_have_none(messages, wrapped):
-    column = pa.array([as_bytes(each, wrapped) for each in messages], pa.binary())
-    decoded = DebeziumJsonFormat(schema_include=wrapped).decode(column, SCHEMA)
+@pytest.mark.parametrize(("form", "encode"), ENCODINGS)
+@settings(max_examples=150)
+@given(messages=MESSAGES)
+def test_each_change_has_its_rows_and_bad_ones_have_none(form, encode, messages):
+    decoded = form.decode(column_of(messages, encode), SCHEMA)
     expected = [rows_of(each) for each in messages]
     rows = [(at, row) for at, found in enumerate(expected) for row in found or []]
     assert decoded.rows.schema == SCHEMA
@@ -83,67 +159,109 @@ def test_each_change_has_its_rows_and_bad_ones_have_none(messages, wrapped):
     assert all(each.reason for each in decoded.bad)
 
 
-@given(MESSAGES, st.sets(st.sampled_from(SCHEMA.names), min_size=1))
-def test_any_columns_have_the_same_rows(messages, names):
-    """If no image lacks a value that is not nullable, which only the whole row shows."""
-    messages = [each for each in messages if rows_of(each) is not None]
-    column = pa.array([as_bytes(each) for each in messages], pa.binary())
-    some = pa.schema([field for field in SCHEMA if field.name in names])
-    format_ = DebeziumJsonFormat()
-    everything = format_.decode(column, SCHEMA)
-    decoded = format_.projected(SCHEMA).decode(column, some)
-    assert decoded.rows == everything.rows.select(some.names)
-    assert decoded.kept.tolist() == everything.kept.tolist()
-
-
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {
-                "id": st.integers(0, 5),
-                "name": st.none() | st.text(max_size=3),
-                "tags": st.none() | st.lists(st.text(max_size=2), max_size=2),
-                ROW_KIND_COLUMN: st.sampled_from([each.value for each in RowKind]),
-            }
-        ),
-        max_size=10,
-    )
-)
-def test_written_changes_are_read_as_creations_and_deletions(rows):
-    format_ = DebeziumJsonFormat()
-    format_.check_writable(SCHEMA)
-    encoded = format_.encode(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
-    assert (encoded.kept, encoded.bad) == (None, ())
-    decoded = format_.decode(encoded.messages, SCHEMA)
-    simple = {"+I": "+I", "+U": "+I", "-U": "-D", "-D": "-D"}
+@settings(max_examples=50)
+@given(messages=st.lists(CHANGES, min_size=2, max_size=8))
+def test_rows_of_plain_fields_need_no_objects_of_avro(messages):
+    plain = pa.schema([each for each in SCHEMA if each.name != "tags"])
+    column = column_of(messages, lambda message: avro_of(message, 2))
+    form = DebeziumAvroFormat(registry=REGISTRY)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delattr(avro_format, "_read")
+        decoded = form.decode(column, plain)
+    expected = [row for each in messages for row in rows_of(each) or []]
     assert decoded.rows.to_pylist() == [
-        row | {ROW_KIND_COLUMN: simple[row[ROW_KIND_COLUMN]]} for row in rows
+        {name: row[name] for name in plain.names} for row in expected
     ]
 
 
-def test_a_row_of_an_unknown_kind_is_bad():
-    rows = [{"id": 1, ROW_KIND_COLUMN: "+I"}, {"id": 2, ROW_KIND_COLUMN: "?"}]
-    encoded = DebeziumJsonFormat().encode(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
-    assert len(encoded.messages) == 1
-    assert encoded.kept.tolist() == [0]
-    assert [each.at for each in encoded.bad] == [1]
+@pytest.mark.parametrize(("form", "encode"), ENCODINGS)
+def test_metadata_of_a_change_are_columns_of_its_rows(form, encode):
+    source = {"ts_ms": 1_000, "db": "shop", "schema": "public", "table": "flights"}
+    image = {"id": 1}
+    messages = [
+        {"op": "u", "before": image, "after": image, "source": source, "ts_ms": 2_001},
+        {"op": "c", "after": image, "source": None, "ts_ms": 2**62},
+        {"op": "c", "after": image},
+    ]
+    columns = {
+        "at": "ingestion-timestamp",
+        "changed": "source.timestamp",
+        "db": "source.database",
+        "schema": "source.schema",
+        "table": "source.table",
+    }
+    types = [(name, form.readable_metadata[key]) for name, key in columns.items()]
+    schema = pa.schema([*types, *SCHEMA])
+    reading = form.reading_metadata(columns)
+    reading.check_readable(schema)
+    decoded = reading.decode(column_of(messages, encode), schema)
+    of_update = {
+        "at": datetime(1970, 1, 1, 0, 0, 2, 1000, UTC),
+        "changed": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        "db": "shop",
+        "schema": "public",
+        "table": "flights",
+    }
+    assert decoded.rows.select([*columns]).to_pylist() == [
+        of_update,
+        of_update,
+        dict.fromkeys(columns),
+    ]
+    assert [each.at for each in decoded.bad] == [1]
+    assert decoded.bad[0].reason == "a time is out of range"
 
 
 def test_an_update_without_the_row_before_names_the_remedy():
-    message = as_bytes({"op": "u", "before": None, "after": {"id": 1}})
+    message = json_of({"op": "u", "before": None, "after": {"id": 1}})
     (bad,) = DebeziumJsonFormat().decode(pa.array([message]), SCHEMA).bad
     assert "REPLICA IDENTITY FULL" in bad.reason
 
 
-def test_a_schema_without_the_kind_of_change_is_refused():
-    for check in (DebeziumJsonFormat().check_readable, DebeziumJsonFormat().check_writable):
-        with pytest.raises(ConfigurationError, match="_row_kind STRING"):
-            check(pa.schema([("id", pa.int64())]))
+def test_messages_with_their_schema_cannot_be_written():
     with pytest.raises(ConfigurationError, match="their schema cannot be written"):
         DebeziumJsonFormat(schema_include=True).check_writable(SCHEMA)
 
 
-def test_the_format_has_a_name_and_can_be_sent_to_executors():
-    format_ = as_format("debezium-json")
-    assert format_ == DebeziumJsonFormat()
-    assert pickle.loads(pickle.dumps(format_)) == format_
+def test_messages_in_avro_are_written_with_a_registered_schema():
+    plain = pa.schema([each for each in SCHEMA if each.name != "tags"])
+    row = {"type": "record", "fields": PLAIN_ROW["fields"][::2]}
+    schema = {
+        "type": "record",
+        "name": "written",
+        "fields": [
+            {"name": "before", "type": nullable({**row, "name": "old"})},
+            {"name": "after", "type": nullable({**row, "name": "new"})},
+            {"name": "op", "type": "string"},
+        ],
+    }
+    form = DebeziumAvroFormat(
+        registry=StaticSchemaRegistry({9: json.dumps(schema)}),
+        subject="flights-value",
+        schema=json.dumps(schema),
+    )
+    form.check_writable(plain)
+    rows = [{"id": 1, "name": "a", ROW_KIND_COLUMN: kind} for kind in ("+I", "?", "-D")]
+    encoded = form.encode(pa.RecordBatch.from_pylist(rows, schema=plain))
+    assert encoded.kept.tolist() == [0, 2]
+    assert [each.at for each in encoded.bad] == [1]
+    assert [
+        fastavro.schemaless_reader(BytesIO(each[5:]), schema)
+        for each in encoded.messages.to_pylist()
+    ] == [
+        {"before": None, "after": {"id": 1, "name": "a"}, "op": "c"},
+        {"before": {"id": 1, "name": "a"}, "after": None, "op": "d"},
+    ]
+
+
+def test_errors_of_the_registry_name_the_options_of_the_format():
+    with pytest.raises(ConfigurationError) as refused:
+        DebeziumAvroFormat(registry=REGISTRY).check_writable(SCHEMA)
+    assert refused.value.option == "debezium-avro-confluent.subject"
+    registry = HttpSchemaRegistry(url="http://127.0.0.1:1", timeout="1 s")
+    form = DebeziumAvroFormat(registry=registry, subject="flights-value")
+    with pytest.raises(RetryableError) as unreachable:
+        form.decode(column_of([{"op": "c"}], avro_of), SCHEMA)
+    assert unreachable.value.option == "debezium-avro-confluent.url"
+    with pytest.raises(RetryableError) as unreachable:
+        form.encode(pa.RecordBatch.from_pylist([], schema=SCHEMA))
+    assert unreachable.value.option == "debezium-avro-confluent.url"

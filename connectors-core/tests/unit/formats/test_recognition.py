@@ -192,7 +192,11 @@ def test_messages_whose_schema_cannot_be_used_are_raw(message, reason):
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abA"), inner),
     max_leaves=6,
 )

@@ -14,8 +14,8 @@ __all__ = ["converted", "explained", "one_batch", "zoned"]
 
 # Messages must not contain values. Arrow puts values after these words or in quotes.
 _VALUES: Final = re.compile(
-    r"(?<=invalid value)\s.*|(?<=couldn't parse):.*|(?P<count>, got \d+):.*|\s+in '.*"
-    r"|:\s'.*|(?<=: )[^:]+(?= requires scale)|'[^']*'",
+    r"(?<=invalid value)\s.*|(?<=couldn't parse):.*|(?<=parse value):.*|(?P<count>, got \d+):.*"
+    r"|\s+in '.*|:\s'.*|(?<=: )[^:]+(?= requires scale)|'[^']*'",
     re.DOTALL,
 )
 

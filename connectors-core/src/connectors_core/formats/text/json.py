@@ -118,10 +118,13 @@ class JsonReader:
         schema: Wanted fields, in order; `unreadable_json_type` must accept them.
         ignore_new: Whether to ignore fields that are not wanted; else such an object is
             malformed.
+        rewrite: Whether to rewrite objects that Arrow's parser refuses, which takes several times
+            as long. Maps are always rewritten.
     """
 
     schema: pa.Schema
     ignore_new: bool = False
+    rewrite: bool = True
 
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         """Read any number of objects; missing fields are null.
@@ -145,7 +148,8 @@ class JsonReader:
                 may_be_text = any(said in str(error) for said in _NO_TEXT)
                 may_be_nan = _NO_NUMBER in str(error)
                 kinds = self.schema.types
-                if not ((may_be_text and has_texts(kinds)) or (may_be_nan and has_floats(kinds))):
+                can_help = (may_be_text and has_texts(kinds)) or (may_be_nan and has_floats(kinds))
+                if not (self.rewrite and can_help):
                     raise
         rewritten = rewritten_json(data, self.schema)
         return parse_json(rewritten, self._parsed, ignore_new=self.ignore_new)

@@ -55,4 +55,6 @@ def _extras(column: Column) -> str:
         case ComputedColumn():
             return column_text(column)
         case _:
-            return column_text(column).removeprefix(type_text(column.type, nullability=True)).strip()
+            return (
+                column_text(column).removeprefix(type_text(column.type, nullability=True)).strip()
+            )

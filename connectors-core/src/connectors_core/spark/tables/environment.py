@@ -307,8 +307,7 @@ class TableEnvironment:
         if not any(self._spark.catalog.tableExists(each) for each in paths):
             return False
         if isinstance(statement, Insert) and any(
-            self._catalog.exists(name_of(each))
-            for each in tables_of(parse_query(statement.query))
+            self._catalog.exists(name_of(each)) for each in tables_of(parse_query(statement.query))
         ):
             raise UnsupportedError(
                 f"{paths[0]} is a table of Spark, into which no pipeline inserts",
