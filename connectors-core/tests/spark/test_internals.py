@@ -70,9 +70,7 @@ CLASSES = {
     "org.apache.spark.sql.catalyst.catalog.HiveTableRelation": {"tableMeta"},
     "org.apache.spark.sql.catalyst.expressions.InSet": {"child", "children", "hset"},
     "org.apache.spark.sql.catalyst.plans.logical.Filter": {"condition"},
-    "org.apache.spark.sql.catalyst.streaming.StreamingRelationV2": {
-        *("extraOptions", "sourceName", "table")
-    },
+    "org.apache.spark.sql.catalyst.streaming.StreamingRelationV2": {"extraOptions", "sourceName"},
     f"{_DATA_SOURCES}.HadoopFsRelation": {"location"},
     f"{_DATA_SOURCES}.InMemoryFileIndex": {"leafFiles", "rootPaths"},
     f"{_DATA_SOURCES}.LogicalRelation": {"catalogTable", "relation"},
