@@ -36,7 +36,7 @@ METHODS = {
     "dataset": {"queryExecution", "schema"},
     "query execution": {"analyzed", "logical", "toRdd"},
     "rows": {"getNumPartitions"},
-    "plan": {"nodeName", "isStreaming", "children"},
+    "plan": {"nodeName", "isStreaming", "children", "schema"},
     "alias": {"identifier"},
     "alias identifier": {"name"},
     "aggregate": {"groupingExpressions"},
@@ -57,6 +57,7 @@ METHODS = {
 }  # fmt: skip
 """Methods of objects in the JVM."""
 
+_DATA_SOURCES = "org.apache.spark.sql.execution.datasources"
 CLASSES = {
     "java.lang.System": {"getProperty"},
     "org.apache.commons.io.IOUtils": {"toString"},
@@ -65,8 +66,18 @@ CLASSES = {
     "org.apache.hadoop.fs.Path": {"getFileSystem"},
     "org.apache.spark.api.python.PythonUtils": {"toSeq"},
     "org.apache.spark.sql.Encoders": {"STRING"},
+    "org.apache.spark.sql.catalyst.catalog.CatalogTable": {"location"},
+    "org.apache.spark.sql.catalyst.catalog.HiveTableRelation": {"tableMeta"},
     "org.apache.spark.sql.catalyst.expressions.InSet": {"child", "children", "hset"},
     "org.apache.spark.sql.catalyst.plans.logical.Filter": {"condition"},
+    "org.apache.spark.sql.catalyst.streaming.StreamingRelationV2": {"extraOptions", "sourceName"},
+    f"{_DATA_SOURCES}.HadoopFsRelation": {"location"},
+    f"{_DATA_SOURCES}.InMemoryFileIndex": {"leafFiles", "rootPaths"},
+    f"{_DATA_SOURCES}.LogicalRelation": {"catalogTable", "relation"},
+    f"{_DATA_SOURCES}.jdbc.JDBCOptions": {"tableOrQuery", "url"},
+    f"{_DATA_SOURCES}.jdbc.JDBCRelation": {"jdbcOptions"},
+    f"{_DATA_SOURCES}.v2.DataSourceV2Relation": {"table"},
+    f"{_DATA_SOURCES}.v2.jdbc.JDBCTable": {"jdbcOptions"},
     "org.apache.spark.status.api.v1.JobData": {"jobTags"},
     "org.apache.spark.status.api.v1.StageData": {"attemptId", "status"},
     "org.apache.spark.status.api.v1.TaskData": {"attempt", "errorMessage", "index"},

@@ -124,10 +124,12 @@ COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
         ["n=n", "s=s"],
     ),
     "choices": (
-        lambda df: df.selectExpr(
-            "CASE WHEN n > 3 THEN s ELSE '' END AS c", "sum(n) FILTER (WHERE s <> '') AS x"
-        ),
-        ["c=n CONDITIONAL,s TRANSFORMATION", "x=n AGGREGATION,s CONDITIONAL"],
+        lambda df: df.selectExpr("CASE WHEN n > 3 THEN s ELSE '' END AS c", "if(n > 3, 1, 2) AS i"),
+        ["c=n CONDITIONAL,s TRANSFORMATION", "i=n CONDITIONAL"],
+    ),
+    "sums of some rows": (
+        lambda df: df.groupBy().agg(F.expr("sum(n) FILTER (WHERE s <> '') AS n")),
+        ["n=n AGGREGATION,s CONDITIONAL"],
     ),
     "grouping sets": (
         lambda df: df.rollup("s").agg(F.sum("n").alias("n")),

@@ -80,8 +80,8 @@ def test_a_table_of_a_database_is_named_without_credentials(
     table = spark.read.jdbc(database, "t")
     (read,) = spark_inputs(table)
     assert read.datasets == (LineageDataset(namespace="derby:memory:lineage", name="t"),)
-    assert list(read.columns.values()) == ["N"]
-    query = "SELECT a.n AS m FROM t AS a JOIN sa.t AS b ON a.n = b.n"
+    assert list(read.columns.values()) == ["n"]
+    query = 'SELECT a."n" AS m FROM t AS a JOIN sa.t AS b ON a."n" = b."n"'
     (joined,) = spark_inputs(spark.read.jdbc(database, f"({query}) q"))
     assert [each.name for each in joined.datasets] == ["t", "sa.t"]
     assert joined.columns == {}

@@ -28,7 +28,7 @@ _INSTANCE: Final = re.compile(r"([^\\]+)\\(\w+)(:\d+)?")  # SQL Server's host\in
 _DATABASE: Final = re.compile(r";\s*database(?:name)?\s*=\s*([^;]+)", re.IGNORECASE)
 _SYSTEMS: Final = {"postgresql": "postgres"}
 _PORTS: Final = {"mysql": 3306, "oracle": 1521, "postgres": 5432}
-_DIALECTS: Final = {"db2": "", "mariadb": "mysql", "sqlserver": "tsql"}
+_DIALECTS: Final = {"mariadb": "mysql", "sqlserver": "tsql"}
 _SCHEMA_IS_DATABASE: Final = frozenset({"mariadb", "mysql"})
 
 

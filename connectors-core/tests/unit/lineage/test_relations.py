@@ -65,8 +65,8 @@ def test_a_source_of_kafka_in_spark_reads_topics(chosen, topics):
 
 
 def test_a_table_of_hive_is_named_by_its_location():
-    leaf = Java("HiveTableRelation", tableMeta=Java("CatalogTable", location="s3a://lake/t"))
-    assert read(leaf).datasets == (LineageDataset(namespace="s3://lake", name="t"),)
+    leaf = Java("HiveTableRelation", tableMeta=Java("CatalogTable", location="s3a://lake/a%20t"))
+    assert read(leaf).datasets == (LineageDataset(namespace="s3://lake", name="a t"),)
 
 
 def test_a_table_of_another_relation_is_named_by_its_location():

@@ -12,12 +12,13 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from connectors_core.lineage import LineageDataset, file_dataset, jdbc_datasets, kafka_datasets
-from connectors_core.spark.internals.plans import PlanNode
+from connectors_core.spark.internals.plans import PlanNode, elements
 from connectors_core.spark.internals.sessions import java_class, java_session
 
 if TYPE_CHECKING:
@@ -72,14 +73,13 @@ def _logical_relation(_spark: SparkSession, leaf: Any) -> Relation:
 
 def _folders(location: Any) -> Iterable[str]:
     """Return the folders of an index of files."""
-    separator = f"\0{uuid.uuid4()}\0"
-    paths = str(location.rootPaths().mkString(separator)).split(separator)  # one call for all paths
+    roots, separator = location.rootPaths(), f"\0{uuid.uuid4()}\0"
+    paths = str(roots.mkString(separator)).split(separator)  # one call for all paths
     if len(paths) > _MOST_PATHS:  # a pattern, which Spark has replaced by its files
         return [path.rpartition("/")[0] for path in paths]
-    roots = [location.rootPaths().apply(at) for at in range(len(paths))]
     return [
         path.rpartition("/")[0] if _is_file(location, root) else path
-        for path, root in zip(paths, roots, strict=True)
+        for path, root in zip(paths, elements(roots), strict=True)
     ]
 
 
@@ -95,7 +95,7 @@ def _hive_table(_spark: SparkSession, leaf: Any) -> Relation:
 
 
 def _table(table: Any) -> Relation:
-    return _files([str(table.location())])
+    return _files([unquote(str(table.location()))])  # a URI
 
 
 def _table_of_catalog(_spark: SparkSession, leaf: Any) -> Relation:
