@@ -115,7 +115,7 @@ def test_rows_are_text_in_the_session_of_spark(engine: ShellEngine) -> None:
     assert list(found.json_rows()) == ['{"n":1,"t":"a","b":"Cg==","n":null,"m":{"k":1.5}}']
     assert len(list(engine.execute("SELECT * FROM range(100)").rows(7))) == 7
     assert list(engine.execute("SHOW CURRENT DATABASE").rows()) == [("default",)]
-    assert list(engine.execute("DESCRIBE arriving").rows())[0][:2] == ("id", "bigint")
+    assert next(engine.execute("DESCRIBE arriving").rows())[:2] == ("id", "bigint")
     assert not engine.execute("CREATE DATABASE d").columns
 
 
