@@ -78,9 +78,9 @@ def engine(spark: SparkSession, tmp_path: Path) -> Iterator[ShellEngine]:
     put_flights(tmp_path)
     tables = TableEnvironment(spark, checkpoint_location=tmp_path / "checkpoints")
     found = ShellEngine(spark, tables, owns_session=False)
-    arriving = files(tmp_path, "flights", "csv").replace(
-        ")", ", 'source.monitor-interval' = '50 ms')"
-    )
+    flights = files(tmp_path, "flights", "csv")
+    arriving = flights.replace(")", ", 'source.monitor-interval' = '50 ms')")
+    found.execute(f"CREATE TABLE flights (id BIGINT, delay BIGINT) {flights}")
     found.execute(f"CREATE TABLE arriving (id BIGINT, delay BIGINT) {arriving}")
     found.execute(f"CREATE TABLE ids (id BIGINT) {files(tmp_path, 'ids', 'parquet')}")
     yield found
@@ -139,7 +139,7 @@ def test_a_running_query_can_be_canceled(engine: ShellEngine, spark: SparkSessio
 @pytest.mark.parametrize(
     ("statement", "place"),
     [
-        ("SELECT nope FROM ids", (1, 8)),
+        ("SELECT f.id, nope FROM flights AS f", (1, 14)),
         ("SELECT id, nope\nFROM range(3)", (1, 12)),
         ("SELEC 1", (1, 1)),
         ("INSERT INTO ids\nSELECT a.id, nope FROM arriving a", (2, 14)),
