@@ -9,6 +9,7 @@ import fsspec
 import pytest
 
 from connector_filesystem.catalog import FileCatalog, FileCatalogFactory
+from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.catalog import (
     CatalogOperationUnsupportedError,
     CatalogTableStatistics,
@@ -114,3 +115,16 @@ def test_a_catalog_needs_a_folder(root):
         FileCatalog("files", {})
     assert FileCatalogFactory().is_secret("storage-options.key")
     assert FileCatalog("files", {"path": f"{root}/none"}).list_databases() == ["default"]
+
+
+def test_definitions_have_no_options_that_columns_determine():
+    """The path and its storage are also options of a catalog."""
+    of_tables = {each.key for each in FileTableFactory().options()}
+    assert {
+        "path",
+        "format",
+        "source.monitor-interval",
+        "sink.rolling-policy.row-count",
+    } < of_tables
+    assert not {"schema", "metadata.columns", "partition.columns"} & of_tables
+    assert {each.key for each in FileCatalogFactory().options()} == {"path", "storage-options.*"}

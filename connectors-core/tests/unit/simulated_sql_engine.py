@@ -67,7 +67,7 @@ class SimulatedEngine:
                 raise ConfigurationError("it was canceled")
             case ["START", name, state]:
                 self.states[name] = PipelineState(state)
-                return FixedResult(("t",), job=name)
+                return FixedResult(job=name)
             case ["SHOW", "CURRENT", kind]:
                 return FixedResult((kind,), [(kind.lower(),)])
             case _:

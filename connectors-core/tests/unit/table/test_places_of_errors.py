@@ -28,8 +28,7 @@ def edited() -> Edits:
     [
         (
             "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `x` cannot be resolved. Did "
-            "you mean one of the following? [`y`]. SQLSTATE: 42703; line 1 pos 7;\n"
-            "'Project ['x]\n+- ",
+            "you mean one of the following? [`y`]. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n",
             "`x` cannot be resolved. Did you mean one of the following? [`y`]",
             (1, 8),
         ),

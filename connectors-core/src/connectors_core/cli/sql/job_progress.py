@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Self
 
 from rich.console import Console
@@ -82,7 +82,7 @@ def summary(jobs: Jobs) -> str:
         return ""
     (name, status), *more = found.items()
     if more:
-        return f"{len(found)} jobs: {_rows(_merged(found, found.keys()))}"
+        return f"{len(found)} jobs: {_rows(_merged(found, found))}"
     epochs = [each.epoch for each in status.queries if each.epoch is not None]
     lags = [each.watermark_lag for each in status.sources if each.watermark_lag is not None]
     pending = [each.pending_records for each in status.sources if each.pending_records is not None]
@@ -101,7 +101,7 @@ def _rows(status: PipelineStatus) -> str:
     return f"{count(read)} rows read, {count(written)} rows written"
 
 
-def _merged(jobs: Jobs, names: Mapping[str, object] | frozenset[str] | set[str]) -> PipelineStatus:
+def _merged(jobs: Jobs, names: Iterable[str]) -> PipelineStatus:
     """Return the status of several jobs as that of one."""
     found = [jobs[name] for name in sorted(names) if name in jobs]
     states = [each.state for each in found]

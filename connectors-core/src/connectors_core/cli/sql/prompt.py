@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -21,7 +22,8 @@ from connectors_core.table.sql.parsing import is_complete
 
 __all__ = ["TerminalPrompt"]
 
-_REFRESH_SECONDS = 1.0
+_LOGGER: Final = logging.getLogger(__name__)
+_REFRESH_SECONDS: Final = 1.0
 
 
 class TerminalPrompt:
@@ -89,7 +91,12 @@ class _StatementCompleter(Completer):
     def get_completions(self, document: Document, _: CompleteEvent) -> Iterator[Completion]:
         """Yield the completions at the cursor."""
         at = document.cursor_position
-        for each in candidates(document.text[:at], document.text[at:], self._names):
+        try:
+            found = candidates(document.text[:at], document.text[at:], self._names)
+        except Exception:  # such as a connector that cannot be loaded
+            _LOGGER.debug("the statement cannot be completed", exc_info=True)
+            return
+        for each in found:
             yield Completion(
                 each.text, each.start - at, display=each.shown, display_meta=each.doc or None
             )

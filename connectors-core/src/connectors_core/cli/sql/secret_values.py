@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 
@@ -90,6 +91,11 @@ def _is_secret(key: str, value: str) -> bool:
 @cache
 def _declared() -> tuple[Callable[[str], bool], ...]:
     """Return how each installed connector and catalog names its secrets."""
-    tables = [factory_of(each).is_secret for each in connectors()]
-    catalogs = [catalog_factory(each, {TYPE: each}).is_secret for each in catalog_types()]
-    return (*tables, *catalogs)
+    found: list[Callable[[str], bool]] = []
+    for each in connectors():
+        with suppress(Exception):  # a package that cannot be loaded
+            found.append(factory_of(each).is_secret)
+    for each in catalog_types():
+        with suppress(Exception):
+            found.append(catalog_factory(each, {TYPE: each}).is_secret)
+    return tuple(found)

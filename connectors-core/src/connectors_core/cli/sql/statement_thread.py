@@ -6,6 +6,7 @@ Spark's session is created on this thread too. Its own handler of Ctrl-C would c
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
@@ -71,7 +72,8 @@ class StatementThread:
 
     def _cancel(self, future: Future[T]) -> None:
         self._tell("canceling")
-        self.engine.cancel()
+        # On another thread: it may wait for a micro-batch, and the statement may end by itself.
+        threading.Thread(target=self.engine.cancel, daemon=True).start()
         self._wait(future)
 
     def _wait(self, future: Future[T]) -> None:

@@ -399,7 +399,8 @@ class TableEnvironment:
         self, inserts: Sequence[Insert], text: str, *, shown: str | None = None
     ) -> TableResult:
         session, name = self._session, self._name_of(inserts)
-        self._jobs.refuse_running(name, option=session.pipeline_name and "pipeline.name")
+        is_named = session.pipeline_name is not None
+        self._jobs.refuse_running(name, option="pipeline.name" if is_named else None)
         endless = [name for each in inserts for name in self._endless(each.query)]
         mode = session.runtime_mode
         if mode is RuntimeMode.BATCH and endless:

@@ -46,20 +46,19 @@ class ShellEngine:
 
     @classmethod
     def open(cls, spark_conf: Mapping[str, str], **environment: Any) -> Self:
-        """Start Spark, or use the active session, and create an environment.
+        """Start Spark, and create an environment.
 
         Args:
             spark_conf: Spark's own options.
             **environment: The arguments of `TableEnvironment`.
         """
-        active = SparkSession.getActiveSession()
         defaults = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
         builder = SparkSession.builder.appName("connectors sql")
         for key, value in {**defaults, **spark_conf}.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
         tables = TableEnvironment(spark, **environment)
-        return cls(spark, tables, owns_session=active is None)
+        return cls(spark, tables, owns_session=True)
 
     def execute(self, text: str) -> TextResult:
         """Run one statement. An INSERT into tables that end runs to its end.
