@@ -43,6 +43,7 @@ change.
 """
 
 Row = tuple[int, str | None, int]
+Change = tuple[str, int, str | None, int]
 _KEYS: Final = 6
 _PLANS: Final = 4
 
@@ -96,7 +97,7 @@ class ChangelogTrial(Trial):
         self.context = context
         self.folder = DirectorySink(root / "read")
 
-    def random_changes(self, *, first: int = 0, count: int = 60) -> list[tuple[str, *Row]]:
+    def random_changes(self, *, first: int = 0, count: int = 60) -> list[Change]:
         """Return valid changes of some rows: each is inserted, updated, deleted, or comes back.
 
         Args:
@@ -106,7 +107,7 @@ class ChangelogTrial(Trial):
         chosen = random.Random(f"{self._seed}/{first}")
         versions: dict[int, int] = dict.fromkeys(range(first, first + _KEYS), 0)
         texts: dict[int, str | None] = {}
-        changes: list[tuple[str, *Row]] = []
+        changes: list[Change] = []
         for _ in range(count):
             key = chosen.choice(list(versions))
             text = chosen.choice(["a", "ä漢\"'", "", None, "x" * chosen.randrange(30)])
@@ -127,7 +128,7 @@ class ChangelogTrial(Trial):
 
     def job(
         self,
-        changes: Iterable[tuple[str, *Row]],
+        changes: Iterable[Change],
         *,
         plans: int = 1,
         kinds: bool = True,
@@ -154,14 +155,14 @@ class ChangelogTrial(Trial):
         limits = ReadLimits(rows=-(-rows.num_rows // plans))
         return self._job(source, self.context.create_sink(), limits, splits)
 
-    def apply(self, changes: Iterable[tuple[str, *Row]], **settings: Any) -> None:
+    def apply(self, changes: Iterable[Change], **settings: Any) -> None:
         """Run a pipeline of changes to its end. A later call is another pipeline."""
         job = self.job(changes, **settings)
         with job.build(self.environment) as pipeline:
             self.run_to_end(pipeline)
         self.location = self.location.with_name(self.location.name + "-next")
 
-    def assert_rows(self, *changes: Iterable[tuple[str, *Row]]) -> None:
+    def assert_rows(self, *changes: Iterable[Change]) -> None:
         """Check that the system has the rows that all changes leave."""
         found = self.context.read_back()
         assert ROW_KIND_COLUMN not in found.schema.names, "the kind of the change is written"
@@ -184,7 +185,7 @@ class ChangelogTrial(Trial):
         """
         return self._job(source, self.folder, ReadLimits(rows=rows), 1)
 
-    def changes_read(self) -> list[tuple[str, *Row]]:
+    def changes_read(self) -> list[Change]:
         """Return the copied changes in their order."""
         found = self.folder.read()
         if not found.num_columns:
@@ -380,35 +381,35 @@ class ChangelogTestSuite(PipelineSuite):
         assert found == _as_emitted(changes, found), "changes are lost, doubled, or in disorder"
 
 
-def changes_table(changes: Iterable[tuple[str, *Row]]) -> pa.Table:
+def changes_table(changes: Iterable[Change]) -> pa.Table:
     """Return changes as rows of :data:`CHANGES`."""
     names = [ROW_KIND_COLUMN, "id", "text", "version"]
     rows = [dict(zip(names, change, strict=True)) for change in changes]
     return pa.Table.from_pylist(rows, CHANGES)
 
 
-def table_after(changes: Iterable[tuple[str, *Row]]) -> dict[int, Row]:
+def table_after(changes: Iterable[Change]) -> dict[int, Row]:
     """Return the rows by id that changes leave, if they are applied one after another."""
     rows: dict[int, Row] = {}
-    for kind, *row in changes:
+    for kind, key, text, version in changes:
         if kind in (RowKind.DELETE, RowKind.UPDATE_BEFORE):
-            rows.pop(row[0], None)
+            rows.pop(key, None)
         else:
-            rows[row[0]] = (row[0], row[1], row[2])
+            rows[key] = (key, text, version)
     return rows
 
 
 def _as_emitted(
-    changes: Iterable[tuple[str, *Row]], found: Iterable[tuple[str, *Row]]
-) -> list[tuple[str, *Row]]:
+    changes: Iterable[Change], found: Iterable[Change]
+) -> list[Change]:
     """Return changes without previous versions, if a source emits none."""
     has_previous = any(kind == RowKind.UPDATE_BEFORE for kind, *_ in found)
     return [each for each in changes if has_previous or each[0] != RowKind.UPDATE_BEFORE]
 
 
-def _changes(*texts: str) -> list[tuple[str, *Row]]:
+def _changes(*texts: str) -> list[Change]:
     """Return changes from texts such as `+I 1 2`: a kind, an id, and a version."""
-    found = []
+    found: list[Change] = []
     for text in texts:
         kind, key, version = text.split()
         found.append((kind, int(key), f"text {version}", int(version)))
