@@ -204,16 +204,19 @@ def test_a_watermark_is_no_condition_of_the_query(spark: SparkSession, tmp_path:
     by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
     log = LogSource(tmp_path / "log")
     rows = pipeline.from_source(log, uid="log", watermark_strategy=by_time).where("n > 3")
-    pipeline.sink_to(rows.select("n"), Folder(tmp_path / "out"), uid="out")
+    pipeline.sink_to(rows, Folder(tmp_path / "out"), uid="out")
     (edge,) = pipeline._frames.lineage().edges
     assert shown(edge.row_origins) == "n FILTER"
-    assert {name: shown(origins) for name, origins in edge.columns.items()} == {"n": "n"}
+    found = {name: shown(origins) for name, origins in edge.columns.items()}
+    assert found == {"n": "n", "ts": "ts"}
 
 
 def test_a_lookup_joins_on_its_keys(spark: SparkSession, tmp_path: Path) -> None:
     table = ToyTable(str(tmp_path / "rows.arrow"), {})
-    pipeline = new_pipeline(spark, tmp_path, streaming=None)
-    rows = pipeline.from_source(numbers(), uid="numbers")
+    pipeline = new_pipeline(spark, tmp_path)
+    by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ts")
+    log = LogSource(tmp_path / "log")
+    rows = pipeline.from_source(log, uid="numbers", watermark_strategy=by_time)
     joined = pipeline.lookup_join(rows, table, on={"n": "number"}, columns=["value"], uid="table")
     pipeline.sink_to(joined.select("value"), Folder(tmp_path / "out"), uid="out")
     graph = pipeline._frames.lineage()

@@ -17,6 +17,7 @@ from connectors_core.spark.pushdown.selection import Selection, selection_of
 from connectors_core.spark.pushdown.source_needs import (
     LookupOccurrence,
     SourceOccurrence,
+    column_ids,
     needs_of,
 )
 
@@ -90,6 +91,12 @@ def needs_with(inputs):
         time_zone=lambda: "UTC",
     )
     return found["rows"]
+
+
+def test_ids_of_columns_are_read_off_their_texts():
+    names = ["a", "b.c", "at"]
+    assert column_ids("a#1L,b.c#2,at#3-T3153600000000ms", names) == (1, 2, 3)
+    assert column_ids("a#1L,bxc#2,at#3", names) is None
 
 
 def test_a_lookup_needs_its_own_columns_and_those_that_the_query_uses():

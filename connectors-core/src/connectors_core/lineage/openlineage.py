@@ -28,7 +28,7 @@ from connectors_core.secrets import Secret
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
-    from openlineage.client.facet_v2.column_lineage_dataset import InputField
+    from openlineage.client.generated.column_lineage_dataset import InputField
 
 __all__ = ["OpenLineageListener"]
 
@@ -188,7 +188,13 @@ def _unknown_facet(graph: LineageGraph) -> dict[str, Any]:
     from openlineage.client.facet_v2 import RunFacet
 
     inputs = [
-        {"description": uid, "outputAttributes": _fields(graph.schemas.get(uid, ()))}
+        {
+            "description": uid,
+            "outputAttributes": [
+                {"name": field.name, "type": str(field.type)}
+                for field in graph.schemas.get(uid, ())
+            ],
+        }
         for uid in _read(graph)
         if not graph.datasets.get(uid)
     ]
@@ -227,12 +233,11 @@ def _outputs(graph: LineageGraph, written: Mapping[str, int]) -> Iterator[Output
 def _schema_facet(schema: pa.Schema) -> dict[str, Any]:
     from openlineage.client.facet_v2 import schema_dataset
 
-    fields = [schema_dataset.SchemaDatasetFacetFields(**each) for each in _fields(schema)]
+    fields = [
+        schema_dataset.SchemaDatasetFacetFields(name=field.name, type=str(field.type))
+        for field in schema
+    ]
     return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)}
-
-
-def _fields(schema: Iterable[pa.Field]) -> list[dict[str, str]]:
-    return [{"name": field.name, "type": str(field.type)} for field in schema]
 
 
 def _column_facet(graph: LineageGraph, edge: LineageEdge) -> dict[str, Any]:

@@ -82,7 +82,9 @@ class LookupOccurrence:
 
 
 def column_ids(columns: str, names: Sequence[str]) -> tuple[int, ...] | None:
-    """Return Spark's ids of columns from their text, such as ``a#1L,b#2``.
+    """Return Spark's ids of columns from their text, such as ``a#1L,b#2,at#3-T60000ms``.
+
+    The suffix of an event time is the delay of its watermark.
 
     Args:
         columns: The columns.
@@ -91,7 +93,7 @@ def column_ids(columns: str, names: Sequence[str]) -> tuple[int, ...] | None:
     Returns:
         Their ids; None if the text is in another form.
     """
-    pattern = ",".join(re.escape(name) + r"#(\d+)L?" for name in names)
+    pattern = ",".join(re.escape(name) + r"#(\d+)L?(?:-T\d+ms)?" for name in names)
     found = re.fullmatch(pattern, columns)
     return None if found is None else tuple(map(int, found.groups()))
 
