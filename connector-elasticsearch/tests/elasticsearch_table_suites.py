@@ -142,20 +142,32 @@ class Indices(CatalogExternalContext):
             self._server.request("PUT", f"/{name}/_doc/{number}?refresh=true", {"id": number})
         self._added.append(name)
 
+    def definition(self) -> CatalogTable:
+        return CatalogTable(schema=table_schema(key=True))
+
     def secrets(self) -> Sequence[str]:
         return [PASSWORD]
 
     def close(self) -> None:
-        for name in self._added:
-            self._server.request("DELETE", f"/{name}")
+        for name in (*self._added, "made"):
+            self._server.request("DELETE", f"/{name}?ignore_unavailable=true")
 
 
 class ElasticsearchCatalogSuite(OnElasticsearch, CatalogTestSuite):
     capabilities = Capabilities(
-        can=frozenset({Capability.STATISTICS, Capability.PERSISTENT, Capability.SECRETS}),
+        can=frozenset(
+            {
+                Capability.CREATE_TABLES,
+                Capability.STATISTICS,
+                Capability.PERSISTENT,
+                Capability.SECRETS,
+            }
+        ),
         cannot={
             Capability.CREATE_DATABASES: "a cluster has no databases",
-            Capability.CREATE_TABLES: "the catalog creates no indices",
+            Capability.ALTER_TABLES: "the catalog changes no mapping",
+            Capability.RENAME_TABLES: "an index keeps its name",
+            Capability.DROP_TABLES: "the catalog removes no documents",
             Capability.VIEWS: "a cluster keeps no queries",
             Capability.PARTITIONS: "an index has shards, which hold no values of a column",
         },

@@ -101,7 +101,15 @@ class FileCatalogSuite(CatalogTestSuite):
             }
         ),
         cannot={
-            Capability.CREATE_TABLES: "a folder is a table as soon as it has files",
+            **dict.fromkeys(
+                (
+                    Capability.CREATE_TABLES,
+                    Capability.ALTER_TABLES,
+                    Capability.RENAME_TABLES,
+                    Capability.DROP_TABLES,
+                ),
+                "a folder is a table as long as it has files",
+            ),
             Capability.VIEWS: "a folder has only data",
             Capability.SECRETS: "local folders need no login",
         },

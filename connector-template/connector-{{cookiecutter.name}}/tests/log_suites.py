@@ -439,6 +439,9 @@ class LogCatalogSuite(OnLog, CatalogTestSuite):
         cannot={
             Capability.CREATE_DATABASES: "a server has no databases",
             Capability.CREATE_TABLES: "the catalog creates no topics",
+            Capability.ALTER_TABLES: "a topic keeps its columns",
+            Capability.RENAME_TABLES: "a topic keeps its name",
+            Capability.DROP_TABLES: "the catalog drops no topics",
             Capability.VIEWS: "a server keeps no queries",
             Capability.PARTITIONS: "partitions of a topic hold no values of a column",
         },

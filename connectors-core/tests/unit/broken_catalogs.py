@@ -65,7 +65,7 @@ class HasOneDatabase(GenericInMemoryCatalog):
 
 
 class CreatesOverAnOlderTable(GenericInMemoryCatalog):
-    seen_by = "test_tables_are_created_and_dropped"
+    seen_by = "test_tables_are_created"
 
     def create_table(self, path, table, *, replace=False):
         replace = replace or not isinstance(table, CatalogView)
@@ -73,7 +73,7 @@ class CreatesOverAnOlderTable(GenericInMemoryCatalog):
 
 
 class ForgetsTheKey(GenericInMemoryCatalog):
-    seen_by = "test_tables_are_created_and_dropped"
+    seen_by = "test_tables_are_created"
 
     def get_table(self, path):
         found = super().get_table(path)
@@ -83,19 +83,26 @@ class ForgetsTheKey(GenericInMemoryCatalog):
 
 
 class AltersNothing(GenericInMemoryCatalog):
-    seen_by = "test_tables_are_altered_and_renamed"
+    seen_by = "test_tables_are_altered"
 
     def alter_table(self, path, table):
         self.get_table(path)
 
 
 class RenamesOverAnotherTable(GenericInMemoryCatalog):
-    seen_by = "test_tables_are_altered_and_renamed"
+    seen_by = "test_tables_are_renamed"
 
     def rename_table(self, path, name):
         found = self.get_table(path)
         self.create_table(ObjectPath(path.database, name), found, replace=True)
         self.drop_table(path)
+
+
+class DropsNothing(GenericInMemoryCatalog):
+    seen_by = "test_tables_are_dropped"
+
+    def drop_table(self, path):
+        self.get_table(path)
 
 
 class ForgetsTheColumnsOfViews(GenericInMemoryCatalog):

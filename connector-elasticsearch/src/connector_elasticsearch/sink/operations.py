@@ -187,7 +187,7 @@ class BulkConverter(ElementConverter[bytes]):
         if ROW_KIND_COLUMN in batch.schema.names:
             kinds = batch.column(ROW_KIND_COLUMN)
             deleted = _mask(is_deletion(kinds))
-            yield from _some(is_unknown_row_kind(kinds), "unknown row kind")
+            yield from _some(is_unknown_row_kind(kinds), f"unknown row kind in {ROW_KIND_COLUMN!r}")
         if self.index.static is None:
             names = heads.column("_index")
             yield from _some(_is_empty(names), "the index name of the row is empty")

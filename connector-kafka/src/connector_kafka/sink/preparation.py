@@ -95,7 +95,12 @@ class RecordPreparation:
             self._refuse(records, good, no_key, "the record of an upsert has no key")
             if ROW_KIND_COLUMN in batch.schema.names:
                 kinds = batch.column(ROW_KIND_COLUMN)
-                self._refuse(records, good, _mask(is_unknown_row_kind(kinds)), "unknown row kind")
+                self._refuse(
+                    records,
+                    good,
+                    _mask(is_unknown_row_kind(kinds)),
+                    f"unknown row kind in {ROW_KIND_COLUMN!r}",
+                )
                 records = apply_row_kinds(records, kinds)
                 good &= ~_mask(is_replaced(kinds, records.column("key")))
         records = _filtered(records, good)

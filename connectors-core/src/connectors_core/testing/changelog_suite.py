@@ -399,9 +399,7 @@ def table_after(changes: Iterable[Change]) -> dict[int, Row]:
     return rows
 
 
-def _as_emitted(
-    changes: Iterable[Change], found: Iterable[Change]
-) -> list[Change]:
+def _as_emitted(changes: Iterable[Change], found: Iterable[Change]) -> list[Change]:
     """Return changes without previous versions, if a source emits none."""
     has_previous = any(kind == RowKind.UPDATE_BEFORE for kind, *_ in found)
     return [each for each in changes if has_previous or each[0] != RowKind.UPDATE_BEFORE]

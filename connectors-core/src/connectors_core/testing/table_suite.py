@@ -54,7 +54,7 @@ TABLE_ROWS: Final = pa.schema(
 _VALUES: Final = (
     "(1, 'one', 1.5D, TIMESTAMP '2024-01-01 00:00:01'),"
     " (2, 'it''s \"two\", ä漢', -0.25D, TIMESTAMP '2024-02-29 23:59:59.999999'),"
-    " (3, CAST(NULL AS STRING), CAST(NULL AS DOUBLE), TIMESTAMP '1969-12-31 23:59:59'),"
+    " (3, CAST(NULL AS STRING), CAST(NULL AS DOUBLE), TIMESTAMP '1970-01-01 00:00:00'),"
     " (4, '', 0D, TIMESTAMP '2024-01-01 00:00:04')"
 )
 
