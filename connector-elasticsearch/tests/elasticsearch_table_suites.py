@@ -21,6 +21,7 @@ from elasticsearch_system import (
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.catalog import ElasticsearchCatalog
 from connector_elasticsearch.table_factory import ElasticsearchTableFactory
+from connectors_core.catalog import FileCatalogStore
 from connectors_core.table import CatalogTable, MetadataColumn
 from connectors_core.testing import (
     Capabilities,
@@ -128,13 +129,16 @@ class ElasticsearchChangelogSuite(OnElasticsearch, ChangelogTestSuite):
 class Indices(CatalogExternalContext):
     """The indices of a cluster, which other cases leave empty."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, folder: Path) -> None:
         self._address = address
         self._server = server_at(address)
+        self._store = FileCatalogStore(folder)
         self._added: list[str] = []
 
     def create_catalog(self, name: str) -> ElasticsearchCatalog:
-        return ElasticsearchCatalog(name, login_options(self._address))
+        catalog = ElasticsearchCatalog(name, login_options(self._address))
+        catalog.definitions = self._store.tables_of("indices")
+        return catalog
 
     def add_table(self, name: str) -> None:
         self._server.request("PUT", f"/{name}", {"mappings": {"properties": _TYPES}})
@@ -174,4 +178,4 @@ class ElasticsearchCatalogSuite(OnElasticsearch, CatalogTestSuite):
     )
 
     def external_context(self, folder: Path) -> Indices:
-        return Indices(self.address)
+        return Indices(self.address, folder)

@@ -13,15 +13,19 @@ import pyarrow as pa
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from connector_kafka import KafkaRecordDeserializationSchema, KafkaSource, OffsetsInitializer
+from connector_kafka.catalog import KafkaCatalog
 from connector_kafka.sink import KafkaSink
 from connector_kafka.table_factory import KafkaTableFactory
 from connector_kafka.testing import KafkaBroker
+from connectors_core.catalog import FileCatalogStore
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind
 from connectors_core.table import CatalogTable, MetadataColumn
 from connectors_core.testing import (
     CHANGES,
     Capabilities,
     Capability,
+    CatalogExternalContext,
+    CatalogTestSuite,
     ChangelogExternalContext,
     ChangelogTestSuite,
     TableExternalContext,
@@ -172,4 +176,59 @@ class KafkaChangelogSuite(ChangelogTestSuite):
     written_for = SUITES
     capabilities = Capabilities(
         can=frozenset({Capability.CHANGELOG_SOURCE, Capability.CHANGELOG_SINK})
+    )
+
+
+class Topics(CatalogExternalContext):
+    """The topics of a cluster, which other cases leave without those of this one."""
+
+    def __init__(self, broker: KafkaBroker, folder: Path) -> None:
+        self._broker = broker
+        self._store = FileCatalogStore(folder)
+
+    def create_catalog(self, name: str) -> KafkaCatalog:
+        options = {
+            "properties.bootstrap.servers": self._broker.bootstrap_servers,
+            "drop-topics": "true",
+        }
+        catalog = KafkaCatalog(name, options)
+        catalog.definitions = self._store.tables_of("topics")
+        return catalog
+
+    def add_table(self, name: str) -> None:
+        self._broker.topics.create(name, partitions=1)
+        producer = KafkaProducer(bootstrap_servers=self._broker.bootstrap_servers)
+        for number in (1, 2):
+            producer.send(name, json.dumps({"id": number, "text": "a"}).encode())
+        producer.close()
+
+    def definition(self) -> CatalogTable:
+        return CatalogTable(schema=table_schema(), options={"value.format": "json"}, comment="made")
+
+    def close(self) -> None:
+        consumer = KafkaConsumer(bootstrap_servers=self._broker.bootstrap_servers)
+        for name in {"things", "a", "b", "made"} & consumer.topics():
+            self._broker.topics.delete(name)
+        consumer.close()
+
+
+class KafkaCatalogSuite(CatalogTestSuite):
+    written_for = SUITES
+    capabilities = Capabilities(
+        can=frozenset(
+            {
+                Capability.CREATE_TABLES,
+                Capability.ALTER_TABLES,
+                Capability.DROP_TABLES,
+                Capability.PERSISTENT,
+            }
+        ),
+        cannot={
+            Capability.CREATE_DATABASES: "a cluster has no databases",
+            Capability.RENAME_TABLES: "a topic keeps its name",
+            Capability.VIEWS: "a cluster keeps no queries",
+            Capability.PARTITIONS: "partitions of a topic hold no values of a column",
+            Capability.STATISTICS: "a topic does not count its records",
+            Capability.SECRETS: "the broker of the tests needs no login",
+        },
     )

@@ -6,7 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kafka_table_suites import ChangedTopic, KafkaChangelogSuite, KafkaTables, KafkaTableSuite
+from kafka_table_suites import (
+    ChangedTopic,
+    KafkaCatalogSuite,
+    KafkaChangelogSuite,
+    KafkaTables,
+    KafkaTableSuite,
+    Topics,
+)
 
 from connector_kafka.testing import KafkaBroker
 
@@ -28,3 +35,9 @@ class TestKafkaTablesOnSpark(_WithBroker, KafkaTableSuite):
 class TestKafkaChangelogs(_WithBroker, KafkaChangelogSuite):
     def external_context(self, folder: Path) -> ChangedTopic:
         return ChangedTopic(self.broker)
+
+
+@pytest.mark.line("3.5")  # without Spark
+class TestKafkaCatalog(_WithBroker, KafkaCatalogSuite):
+    def external_context(self, folder: Path) -> Topics:
+        return Topics(self.broker, folder)

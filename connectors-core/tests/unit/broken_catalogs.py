@@ -104,6 +104,10 @@ class DropsNothing(GenericInMemoryCatalog):
     def drop_table(self, path):
         self.get_table(path)
 
+    def rename_table(self, path, name):
+        self.create_table(ObjectPath(path.database, name), self.get_table(path))
+        super().drop_table(path)
+
 
 class ForgetsTheColumnsOfViews(GenericInMemoryCatalog):
     seen_by = "test_views_are_kept"

@@ -39,7 +39,16 @@ class Memory(CatalogExternalContext):
 class MemoryCatalogSuite(CatalogTestSuite):
     written_for = "1.4"
     capabilities = Capabilities(
-        can=frozenset({Capability.CREATE_DATABASES, Capability.CREATE_TABLES, Capability.VIEWS}),
+        can=frozenset(
+            {
+                Capability.CREATE_DATABASES,
+                Capability.CREATE_TABLES,
+                Capability.ALTER_TABLES,
+                Capability.RENAME_TABLES,
+                Capability.DROP_TABLES,
+                Capability.VIEWS,
+            }
+        ),
         cannot={
             Capability.PARTITIONS: "definitions have no data",
             Capability.STATISTICS: "definitions have no data",
