@@ -203,7 +203,7 @@ class _Records:
         if name in _TEXTS:
             return self._texts(rows, _TEXTS[name], kept)
         if name == "record":
-            fields = wanted if kept and pa.types.is_struct(wanted) else ()
+            fields = wanted if wanted is not None and pa.types.is_struct(wanted) else ()
             found = self.read_fields(kind, rows, fields)
             return _struct(found, len(rows)) if kept else None
         raise _UnusualError

@@ -101,8 +101,8 @@ class CanalJsonFormat(ChangelogFormat, since=CHANGELOGS_SINCE):
         )
 
     def _decode_envelopes(self, messages: pa.Array, schema: pa.Schema) -> Decoded:
-        patterns = {"database": self.database_include, "table": self.table_include}
-        patterns = {name: each for name, each in patterns.items() if each is not None}
+        includes = {"database": self.database_include, "table": self.table_include}
+        patterns = {name: each for name, each in includes.items() if each is not None}
         if not patterns:
             return _decode(messages, schema)
         # The rows of other tables need not fit the schema.

@@ -77,7 +77,8 @@ class Changes:
 def operations_of(column: pa.Array, known: Mapping[str, Operation]) -> npt.NDArray[np.int64]:
     """Return the operations that texts name."""
     found = pc.fill_null(pc.index_in(column, value_set=pa.array([*known])), -1)
-    return np.array([*known.values(), Operation.UNKNOWN])[found.to_numpy()]
+    operations = np.array([*known.values(), Operation.UNKNOWN])
+    return np.asarray(operations[found.to_numpy()], np.int64)
 
 
 def unfaulted(operation: npt.NDArray[np.int64], faults: Sequence[Fault]) -> npt.NDArray[np.int64]:
