@@ -68,6 +68,8 @@ SELECT 'not reached';
     shown = json.loads(job)
     assert (shown["status"], shown["rows read"], shown["rows written"]) == ("finished", 3, 2)
     assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "stacktrace" not in done.stderr
     error, *_, line, caret = done.stderr[done.stderr.index("error: ") :].splitlines()
     assert error.startswith(f"error: {script}:10:3: [SQL] Spark rejects the statement: [UNRES")
     assert (line, caret) == ("10 |   dely FROM late;", "       ^")

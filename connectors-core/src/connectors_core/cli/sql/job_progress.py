@@ -47,7 +47,9 @@ class JobProgress:
         """Appear if it is time."""
         if self._display is not None:
             return
-        names = running(self._jobs()).keys() - self._hidden
+        # Not while a job starts: one without an end goes to the background right after that.
+        started = {name for name, each in running(self._jobs()).items() if each.queries}
+        names = started - self._hidden
         if not names:
             self._since = None
             return

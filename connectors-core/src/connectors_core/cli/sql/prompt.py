@@ -58,7 +58,7 @@ class TerminalPrompt:
             key_bindings=_keys(),
             lexer=PygmentsLexer(SqlLexer),
             multiline=True,
-            prompt_continuation=lambda width, *_: "> ".rjust(width),
+            prompt_continuation=lambda width, _, wraps: ("" if wraps else "> ").rjust(width),
             refresh_interval=_REFRESH_SECONDS,
             **terminal,
         )

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -52,6 +53,7 @@ class ShellEngine:
             spark_conf: Spark's own options.
             **environment: The arguments of `TableEnvironment`.
         """
+        _silence_loggers()
         defaults = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
         builder = SparkSession.builder.appName("connectors sql")
         for key, value in {**defaults, **spark_conf}.items():
@@ -154,6 +156,15 @@ class TextResult:
         named = [renamed[place].alias(name) for place, name in enumerate(frame.columns)]
         text = sf.to_json(sf.struct(*named), {"ignoreNullFields": "false"})
         yield from (row[0] for row in _collected(renamed.select(text), limit))
+
+
+def _silence_loggers() -> None:
+    """Let only the shell tell of errors, and not pyspark with its stack traces too."""
+    with suppress(ImportError):  # Spark 3.5 has no such loggers
+        from pyspark.logger import PySparkLogger
+
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager
