@@ -433,9 +433,9 @@ def test_a_topic_is_a_table_without_declared_columns(
             WITH ('format' = 'json', 'partitions' = '3');
             INSERT INTO kafka.default.made SELECT id, carrier FROM kafka.default.late WHERE id > 1;
             CREATE TABLE es.default.newest
-              (n BIGINT, carrier STRING, PRIMARY KEY (carrier) NOT ENFORCED);
+            (n BIGINT, carrier STRING, PRIMARY KEY (carrier) NOT ENFORCED);
             INSERT INTO es.default.newest
-              SELECT max(id), carrier FROM kafka.default.late GROUP BY 2;
+            SELECT max(id), carrier FROM kafka.default.late GROUP BY carrier;
             """
         )
     server.request("POST", "/_refresh")

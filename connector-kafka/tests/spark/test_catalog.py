@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from kafka import KafkaProducer
 from connector_kafka.catalog import KafkaCatalog
 from connector_kafka.client.cluster import topic_setting
 from connector_kafka.errors import KafkaRequestError
+from connector_kafka.table_factory import KafkaTableFactory
 from connector_kafka.testing import KafkaBroker
 from connectors_core.catalog import (
     CatalogError,
@@ -26,8 +29,16 @@ from connectors_core.catalog import (
     TableAlreadyExistError,
     TableNotExistError,
 )
+from connectors_core.formats import FormatName
 from connectors_core.schema import FieldChange
-from connectors_core.table import CatalogTable, CatalogView, PhysicalColumn, TableSchema
+from connectors_core.table import (
+    CatalogTable,
+    CatalogView,
+    DynamicTableContext,
+    PhysicalColumn,
+    TableSchema,
+)
+from connectors_core.testing import DirectorySink, LocalPipeline
 
 pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 
@@ -144,6 +155,146 @@ def test_a_compacted_topic_with_keys_is_upserted_if_asked_for(
     assert connectors == ["upsert-kafka", "kafka"]
     plain = new().get_table(path_of("compacted"))
     assert plain.options["connector"] == "kafka"
+
+
+class Rows:
+    """Reads and writes tables of a catalog without Spark."""
+
+    def __init__(self, catalog: KafkaCatalog, folder: Path) -> None:
+        self._catalog = catalog
+        self._folder = folder
+        self._runs = 0
+
+    def context(self, topic: str) -> DynamicTableContext:
+        return DynamicTableContext.of(topic, self._catalog.get_table(path_of(topic)))
+
+    def read(self, topic: str) -> list[dict[str, Any]]:
+        out = DirectorySink(self._folder / topic)
+        self._run(topic, out)
+        return sorted(out.read().to_pylist(), key=repr)
+
+    def copy(self, topic: str, target: str) -> None:
+        self._run(topic, KafkaTableFactory().create_sink(self.context(target)).sink)
+
+    def _run(self, topic: str, sink: Any) -> None:
+        self._runs += 1
+        location = str(self._folder / f"checkpoint{self._runs}")
+        source = KafkaTableFactory().create_scan_source(self.context(topic)).source
+        with LocalPipeline(f"run-{self._runs}", checkpoint_location=location) as pipeline:
+            pipeline.sink_to(pipeline.from_source(source, uid="in"), sink, uid="out")
+            pipeline.run()
+
+
+PLAIN = {"scan.bounded.mode": "latest-offset", "metadata.columns": "{}"}
+TEXT_KEYS = [(b"a", b'{"id": 1}'), (b"b", b'{"id": 2}')]
+SAME_KEYS = [(b'{"id": 1}', b'{"id": 1, "x": "y"}')]
+OTHER_KEYS = [(b'{"id": "k"}', b'{"id": 1}')]
+
+
+@pytest.mark.parametrize(
+    ("records", "rows"),
+    [
+        (TEXT_KEYS, [{"id": 1, "key": "a"}, {"id": 2, "key": "b"}]),
+        (SAME_KEYS, [{"id": 1, "x": "y"}]),
+        (OTHER_KEYS, [{"id": 1, "key_id": "k"}]),
+        ([(None, b"1,a"), (None, b"2,b")], [{"f0": 1, "f1": "a"}, {"f0": 2, "f1": "b"}]),
+        ([(b"\0", b"text")], [{"key": b"\0", "value": "text"}]),
+    ],
+    ids=["text", "same", "other", "csv", "binary"],
+)
+def test_records_are_read_and_written_with_inferred_columns(
+    new: Callable[..., KafkaCatalog],
+    broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    records: list[tuple[bytes | None, bytes]],
+    rows: list[dict[str, Any]],
+) -> None:
+    catalog = new(**PLAIN)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    for key, value in records:
+        producer.send(topic, value, key=key)
+    producer.close()
+    tables = Rows(catalog, tmp_path)
+    assert tables.read(topic) == rows
+    catalog.create_table(path_of(f"{topic}-copy"), catalog.infer_table(path_of(topic)).table)
+    tables.copy(topic, f"{topic}-copy")
+    assert tables.read(f"{topic}-copy") == rows
+
+
+def test_a_single_value_can_be_missing(
+    new: Callable[..., KafkaCatalog], broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    for key, value in ((None, b"\xff"), (b"k", None)):
+        producer.send(topic, value, key=key)
+    producer.close()
+    tables = Rows(new(**PLAIN), tmp_path)
+    assert tables.read(topic) == [{"key": None, "value": b"\xff"}, {"key": b"k", "value": None}]
+
+
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "flights.Late",
+        "fields": [{"name": "id", "type": "long"}, {"name": "x", "type": ["null", "string"]}],
+    }
+)
+
+
+class Registry(BaseHTTPRequestHandler):
+    """A registry that has one schema, of the subject `avro-value`."""
+
+    def do_GET(self) -> None:
+        known = self.path in {"/subjects/avro-value/versions/latest", "/schemas/ids/7"}
+        self._answer({"id": 7, "schema": SCHEMA} if known else None)
+
+    def do_POST(self) -> None:
+        given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        known = (self.path, given["schema"]) == ("/subjects/avro-value/versions", SCHEMA)
+        self._answer({"id": 7} if known else None)
+
+    def _answer(self, content: dict[str, Any] | None) -> None:
+        data = json.dumps(content or {}).encode()
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_registry_has_the_columns_with_which_records_are_read_and_written(
+    new: Callable[..., KafkaCatalog],
+    broker: KafkaBroker,
+    topic: str,
+    tmp_path: Path,
+    registry: str,
+) -> None:
+    rows = [{"id": 1, "x": "a"}, {"id": 2, "x": None}]
+    send(broker, topic, *rows)
+    broker.topics.create("avro")
+    catalog = new(**{"avro-confluent.url": registry, **PLAIN})
+    assert physical(catalog.get_table(path_of("avro"))) == {"id": pa.int64(), "x": pa.string()}
+    assert catalog.definitions.get(path_of("avro")) is None
+    tables = Rows(catalog, tmp_path)
+    tables.copy(topic, "avro")
+    assert [{"id": row["id"], "x": row["x"]} for row in tables.read("avro")] == rows
+    assert catalog.compare_table(path_of("avro")) == ()
+    report = catalog.infer_table(path_of("avro")).report
+    assert report.value.format is FormatName.AVRO_CONFLUENT
+    assert new().infer_table(path_of("avro")).report.value.format is FormatName.RAW
 
 
 def declared(**options: str) -> CatalogTable:

@@ -73,17 +73,9 @@ NAMES = st.text("aB_` é1", min_size=1, max_size=4)
 TYPES = st.recursive(
     st.sampled_from(
         [
-            *(
-                pa.bool_(),
-                pa.int8(),
-                pa.int16(),
-                pa.int32(),
-                pa.int64(),
-                pa.float32(),
-                pa.float64(),
-            ),
-            *(pa.string(), pa.binary(), pa.date32(), pa.decimal128(12, 3), pa.duration("us")),
-            *(pa.timestamp("us"), pa.timestamp("us", "UTC")),
+            *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32()),
+            *(pa.float64(), pa.string(), pa.binary(), pa.date32(), pa.decimal128(12, 3)),
+            *(pa.duration("us"), pa.timestamp("us"), pa.timestamp("us", "UTC")),
         ]
     ),
     lambda inner: st.one_of(

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from connector_kafka.client.options import ClientOptions
-from connector_kafka.source.deserialization import KafkaRecordDeserializationSchema
+from connector_kafka.source.deserialization import METADATA_COLUMNS
 from connectors_core.errors import MissingOptionError
 from connectors_core.formats import HttpSchemaRegistry
 from connectors_core.options import (
@@ -95,13 +95,12 @@ class KafkaCatalogOptions(ClientOptions, scope="Kafka catalog", since=_SINCE):
     sample: Setting[SampleOptions, SampleOptions | None] = part(
         SampleOptions, default=SampleOptions, doc="The records from which columns are inferred."
     )
-    metadata_columns: Setting[dict[str, str], Mapping[str, str] | Sequence[str] | None] = (
-        option_like(
-            KafkaRecordDeserializationSchema.metadata_columns,
-            default={name: name for name in ("partition", "offset", "timestamp")},
-            doc="Metadata columns of tables, as a map from the names of the source's option to "
-            "names of columns. A table lacks those whose names its fields have.",
-        )
+    metadata_columns: Setting[dict[str, str], Mapping[str, str] | Sequence[str] | None] = option(
+        "metadata.columns",
+        METADATA_COLUMNS,
+        default={name: name for name in ("partition", "offset", "timestamp")},
+        doc="Metadata columns of tables, as a map from the names of the source's option to names "
+        "of columns. A table lacks those whose names its fields have.",
     )
     upsert: Setting[bool] = option(
         "compacted-topics.upsert",

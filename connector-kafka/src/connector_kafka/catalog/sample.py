@@ -176,4 +176,5 @@ def _sample(batches: Sequence[pa.RecordBatch]) -> Sample:
 
 def _sizes(keys: pa.Array, values: pa.Array) -> npt.NDArray[np.int64]:
     lengths = [pc.fill_null(pc.binary_length(each), 0).to_numpy() for each in (keys, values)]
-    return np.add(*lengths, dtype=np.int64)
+    total: npt.NDArray[np.int64] = np.add(*lengths, dtype=np.int64)
+    return total

@@ -14,7 +14,7 @@ from connectors_core.formats import DecodingFormat, as_format, format_of, format
 from connectors_core.options import JSON_MAP, OptionType, Setting, option, part
 from connectors_core.schema import SCHEMA, SchemaLike
 
-__all__ = ["KafkaRecordDeserializationSchema"]
+__all__ = ["METADATA_COLUMNS", "KafkaRecordDeserializationSchema"]
 
 _SINCE: Final = "2.0.0"
 
@@ -27,6 +27,12 @@ def _metadata_columns(value: Any) -> dict[str, str]:
             known = ", ".join(METADATA.names)
             raise ValueError(f"one of {known}: there is no metadata column {name!r}")
     return names
+
+
+METADATA_COLUMNS: Final[OptionType[dict[str, str]]] = OptionType(
+    "map", _metadata_columns, JSON_MAP.show
+)
+"""Names of columns by metadata; a list of metadata names its columns."""
 
 
 class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", since=_SINCE):
@@ -63,7 +69,7 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", sin
     metadata_columns: Setting[dict[str, str] | None, Mapping[str, str] | Sequence[str] | None] = (
         option(
             "metadata.columns",
-            OptionType("map", _metadata_columns, JSON_MAP.show),
+            METADATA_COLUMNS,
             default=None,
             aliases=("includeheaders", "metadata-columns"),
             doc="Metadata columns: a map from `key`, `value`, `topic`, `partition`, `offset`, "

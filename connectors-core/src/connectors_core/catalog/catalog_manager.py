@@ -218,6 +218,11 @@ class CatalogManager:
         catalog, database = self._database(tuple(before))
         return FullName(catalog, ObjectPath(database, self._normalized(catalog, own)))
 
+    def is_in_system(self, name: Name) -> bool:
+        """Return whether a name is in a catalog other than the default one."""
+        catalog = self.full_name(name).catalog
+        return catalog != DEFAULT_CATALOG and catalog in self.catalogs()
+
     def names(self, database: Name | None = None) -> list[str]:
         """Return the tables and views of a database, or of the current one."""
         catalog, found = self._database(database or ())

@@ -81,11 +81,11 @@ class SqliteTableStore(TableStore):
 
     def add(self, path: ObjectPath, table: CatalogTable) -> bool:
         """See `TableStore`."""
-        return self._insert("IGNORE", path, table)
+        return self._insert("INSERT OR IGNORE", path, table)
 
     def replace(self, path: ObjectPath, table: CatalogTable) -> None:
         """See `TableStore`."""
-        self._insert("REPLACE", path, table)
+        self._insert("INSERT OR REPLACE", path, table)
 
     def remove(self, path: ObjectPath) -> None:
         """See `TableStore`."""
@@ -93,9 +93,9 @@ class SqliteTableStore(TableStore):
         with self._database() as database:
             database.execute(statement, self._key(path))
 
-    def _insert(self, otherwise: str, path: ObjectPath, table: CatalogTable) -> bool:
+    def _insert(self, verb: str, path: ObjectPath, table: CatalogTable) -> bool:
         document = orjson.dumps(_payload(path, table)).decode()
-        statement = f"INSERT OR {otherwise} INTO connectors_tables VALUES (?, ?, ?, ?)"  # noqa: S608
+        statement = f"{verb} INTO connectors_tables VALUES (?, ?, ?, ?)"
         with self._database() as database:
             return database.execute(statement, [*self._key(path), document]).rowcount > 0
 

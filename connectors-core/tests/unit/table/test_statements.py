@@ -22,7 +22,7 @@ from connectors_core.table import (
 from connectors_core.table.references import resolved
 from connectors_core.table.sql import SqlError, parse_query, parse_script, parse_statement
 from connectors_core.table.sql import statements as sql
-from connectors_core.table.sql.parsing import is_complete
+from connectors_core.table.sql.parsing import is_complete, parse_create_table
 from connectors_core.table.sql.writing import create_table_text
 
 UTC = pa.timestamp("us", tz="UTC")
@@ -92,6 +92,22 @@ def test_a_definition_is_written_as_the_statement_that_it_is_read_from():
     assert parse_statement(create_table_text(("t",), bare)) == sql.CreateTable(
         name=("t",), table=bare
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "creates"),
+    [
+        ("CREATE TABLE es.d.t (id BIGINT, PRIMARY KEY (id) NOT ENFORCED)", ("es", "d", "t")),
+        ("CREATE TABLE IF NOT EXISTS t AS SELECT 1", ("t",)),
+        ("CREATE TABLE es.d.t (id BIGINT) USING parquet", None),
+        ("CREATE OR REPLACE TABLE t (id BIGINT)", None),
+    ],
+)
+def test_a_table_without_options_is_one_of_spark_unless_a_catalog_has_it(text, creates):
+    assert parse_statement(text) == sql.SparkStatement(text=text, creates=creates)
+    if creates is not None:
+        found = parse_create_table(text)
+        assert (found.name, found.table.options) == (creates, {})
 
 
 def test_options_can_have_the_form_of_spark():

@@ -50,7 +50,7 @@ from connectors_core.table.factory import factory_named
 from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
-from connectors_core.table.sql.parsing import parse_placed
+from connectors_core.table.sql.parsing import parse_create_table, parse_placed
 from connectors_core.table.sql.statements import Insert, Name, Statement
 from connectors_core.table.sql.word_reader import WordReader
 
@@ -274,6 +274,8 @@ class TableEnvironment:
             case sql.StopJob():
                 self._jobs.stop(statement.job)
                 return DONE
+            case sql.SparkStatement(creates=tuple(name)) if self._catalog.is_in_system(name):
+                return self._create_table(parse_create_table(statement.text), text)
             case sql.SparkStatement():
                 return self._of_spark(statement.text, text)
             case _:

@@ -39,12 +39,20 @@ from connectors_core.table.sql.table_elements import read_elements
 from connectors_core.table.sql.word_reader import WordReader
 from connectors_core.table.table_schema import TableSchema
 
-__all__ = ["PlacedStatement", "is_complete", "parse_placed", "parse_script", "parse_statement"]
+__all__ = [
+    "PlacedStatement",
+    "is_complete",
+    "parse_create_table",
+    "parse_placed",
+    "parse_script",
+    "parse_statement",
+]
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _SETS: Final = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("STATEMENT", "SET", "BEGIN"))
 _OLD_SET: Final = ("BEGIN", "STATEMENT", "SET", ";")
 _LONGEST_HEAD: Final = 8
+_LONGEST_NAME: Final = 3
 _SHOWN: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS", "JOBS"})
 _CURRENT: Final = frozenset({"CATALOG", "DATABASE"})
 _IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
@@ -117,6 +125,17 @@ def parse_statement(text: str) -> Statement:
     return found[0]
 
 
+def parse_create_table(text: str) -> CreateTable:
+    """Parse a `CREATE TABLE` without options, for a catalog that knows the options of its tables.
+
+    Raises:
+        SqlError: The statement is wrong.
+    """
+    reader = WordReader(text, words_of(text))
+    reader.expect("CREATE")
+    return _create_table(reader)
+
+
 def _statements(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
     """Yield the parts of each statement. A statement set is one statement."""
     found: list[Word] = []
@@ -182,9 +201,9 @@ def _parse(reader: WordReader) -> Statement:
             return SparkStatement(text=reader.rest())
 
 
-def _of_spark(reader: WordReader) -> SparkStatement:
+def _of_spark(reader: WordReader, creates: Name | None = None) -> SparkStatement:
     reader.at = 0
-    return SparkStatement(text=reader.rest())
+    return SparkStatement(text=reader.rest(), creates=creates)
 
 
 # --- Queries and INSERTs ---
@@ -432,8 +451,17 @@ def _create(reader: WordReader) -> Statement:
                     hint="DROP TABLE IF EXISTS ... first",
                 )
             return _create_table(reader)
+        case "TABLE" if not replace and not temporary and not _names_format(reader):
+            reader.at += 1
+            reader.take("IF", "NOT", "EXISTS")
+            name = tuple(reader.name_of_any_length())
+            return _of_spark(reader, creates=name if len(name) <= _LONGEST_NAME else None)
         case _:
             return _of_spark(reader)
+
+
+def _names_format(reader: WordReader) -> bool:
+    return any(word.upper in {"USING", "STORED"} for word in reader.words)
 
 
 def _is_ours(reader: WordReader) -> bool:

@@ -290,9 +290,12 @@ class SparkStatement:
 
     Attributes:
         text: Its text, which can have secrets.
+        creates: The table that it creates without naming a format. If that is a table of a catalog,
+            it is no statement of Spark; see `parse_create_table`.
     """
 
     text: str = field(repr=False)
+    creates: Name | None = None
 
 
 Statement: TypeAlias = (
