@@ -53,8 +53,8 @@ def test_files_are_named_by_their_folders(spark: SparkSession, folder: Path) -> 
 def test_a_table_of_the_catalog_is_named_by_its_location(spark: SparkSession, folder: Path) -> None:
     spark.sql(f"CREATE TABLE located (n BIGINT) USING parquet LOCATION '{folder}/t'")
     try:
-        read = spark.table("located").where("n > 0")
-        assert datasets(read) == [("file", f"{folder}/t")]
+        for read in (spark.table("located").where("n > 0"), spark.readStream.table("located")):
+            assert datasets(read) == [("file", f"{folder}/t")]
     finally:
         spark.sql("DROP TABLE located")
 

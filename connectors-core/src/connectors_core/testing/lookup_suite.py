@@ -333,7 +333,7 @@ class LookupTestSuite(PipelineSuite):
 
     # --- The table as an object -----------------------------------------------------------------
 
-    @case(HERE, since="1.4")
+    @case(since="1.4")
     def test_datasets_are_named_for_lineage(self, trial: LookupTrial) -> None:
         """The names follow OpenLineage's naming spec, and all instances give the same names."""
         create = functools.partial(trial.context.create_table, trial.options)

@@ -115,7 +115,6 @@ class SinkTestSuite(SinkFailureCases, SinkWritingCases):
     # --- Lineage ----------------------------------------------------------------------------------
 
     @case(since="1.4")
-    @pytest.mark.slow_on_spark
     def test_datasets_are_named_for_lineage(self, trial: SinkTrial) -> None:
         """The names follow OpenLineage's naming spec, and all instances give the same names."""
         assert_named_for_lineage(trial.context.create_sink, trial.context.secrets())

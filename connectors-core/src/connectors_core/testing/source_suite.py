@@ -118,7 +118,6 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
     # --- Lineage ----------------------------------------------------------------------------------
 
     @case(since="1.4")
-    @pytest.mark.slow_on_spark
     def test_datasets_are_named_for_lineage(self, trial: SourceTrial) -> None:
         """The names follow OpenLineage's naming spec, and all instances give the same names."""
         for capability, boundedness in _BOUNDEDNESS.items():

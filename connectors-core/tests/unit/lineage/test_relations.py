@@ -21,7 +21,11 @@ class Java:
 
     def __init__(self, kind, **results):
         field = SimpleNamespace(setAccessible=lambda _: None, get=lambda _: self.results["private"])
-        own = SimpleNamespace(getSimpleName=lambda: kind, getDeclaredField=lambda _: field)
+        own = SimpleNamespace(
+            getSimpleName=lambda: kind,
+            getDeclaredField=lambda _: field,
+            getSuperclass=lambda: None,
+        )
         self.results = {"getClass": own, "nodeName": kind, **results}
 
     def __getattr__(self, name):

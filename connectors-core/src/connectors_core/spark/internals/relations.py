@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_PATHS: Final = 50
-_FILE_STREAM: Final = "FileSource["
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,14 @@ def relation_of(spark: SparkSession, leaf: PlanNode) -> Relation:
 
 def _logical_relation(_spark: SparkSession, leaf: Any) -> Relation:
     relation = leaf.relation()
-    match _kind(relation):
-        case "HadoopFsRelation":
-            return _files(_folders(relation.location()))
-        case "JDBCRelation":
-            return _jdbc(relation.jdbcOptions())
-        case "KafkaRelation":
-            return _kafka(_private(relation, "sourceOptions").get)
-    table = leaf.catalogTable()
-    return _table(table.get()) if table.isDefined() else Relation()
+    kinds = _kinds(relation)
+    if "HadoopFsRelation" in kinds:
+        return _files(_folders(relation.location()))
+    if "JDBCRelation" in kinds:
+        return _jdbc(relation.jdbcOptions())
+    if "KafkaRelation" in kinds:
+        return _kafka(_private(relation, "sourceOptions").get)
+    return _table_if_known(leaf.catalogTable())
 
 
 def _folders(location: Any) -> Iterable[str]:
@@ -94,13 +92,17 @@ def _hive_table(_spark: SparkSession, leaf: Any) -> Relation:
     return _table(leaf.tableMeta())
 
 
+def _table_if_known(option: Any) -> Relation:
+    return _table(option.get()) if option.isDefined() else Relation()
+
+
 def _table(table: Any) -> Relation:
     return _files([unquote(str(table.location()))])  # a URI
 
 
 def _table_of_catalog(_spark: SparkSession, leaf: Any) -> Relation:
     table = leaf.table()
-    if _kind(table) == "JDBCTable":
+    if "JDBCTable" in _kinds(table):
         return _jdbc(table.jdbcOptions())
     properties = table.properties()
     namespace, name, location = (
@@ -116,10 +118,11 @@ def _table_of_catalog(_spark: SparkSession, leaf: Any) -> Relation:
 
 
 def _stream(spark: SparkSession, leaf: Any) -> Relation:
-    name = str(leaf.sourceName())
-    if not name.startswith(_FILE_STREAM):
-        return Relation()
-    path = java_class(spark, "org.apache.hadoop.fs.Path")(name[len(_FILE_STREAM) : -1])
+    source = leaf.dataSource()
+    given = _text(source.options().get("path"))
+    if not given:
+        return _table_if_known(source.catalogTable())
+    path = java_class(spark, "org.apache.hadoop.fs.Path")(given)
     files = path.getFileSystem(java_session(spark).sessionState().newHadoopConf())
     return _files([str(files.makeQualified(path).toString())])
 
@@ -169,8 +172,13 @@ def _private(owner: Any, field: str) -> Any:
     return found.get(owner)
 
 
-def _kind(owner: Any) -> str:
-    return str(owner.getClass().getSimpleName())
+def _kinds(owner: Any) -> set[str]:
+    """Return the names of an object's class and of its superclasses."""
+    found, names = owner.getClass(), set()
+    while found is not None:
+        names.add(str(found.getSimpleName()))
+        found = found.getSuperclass()
+    return names
 
 
 _READERS: Final[Mapping[str, Callable[[SparkSession, Any], Relation]]] = {
