@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from connectors_core.errors import FatalError
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind
-from connectors_core.sink.changelog import is_unknown_row_kind
+from connectors_core.schema.row_kinds import is_unknown_row_kind
 from connectors_core.source import DataGeneratorSource
 from connectors_core.testing import (
     CHANGES,

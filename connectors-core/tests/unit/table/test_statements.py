@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
 from connectors_core.table import (
@@ -477,3 +478,16 @@ def test_a_semicolon_within_a_part_completes_nothing(text):
 def test_a_job_cannot_be_drained():
     with pytest.raises(SqlError, match="without a savepoint or a drain"):
         parse_statement("STOP JOB 'a' WITH DRAIN")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT window.start, count(*) FROM t GROUP BY window(time, '1 hour')",
+        "SELECT window AS w FROM (SELECT window(time, '1 hour') FROM t) GROUP BY window",
+        "SELECT sum(x) OVER w FROM t WINDOW w AS (PARTITION BY y)",
+        "SELECT count(*) FROM t GROUP BY session_window(time, '5 minutes')",
+    ],
+)
+def test_windows_of_spark_are_functions_and_clauses(query):
+    assert [each.name for each in parse_query(query).find_all(exp.Table)] == ["t"]

@@ -60,6 +60,10 @@ Kind = Annotated[
     SinkKind, typer.Option("--sink-kind", help="What the sink writes: committed rows, or requests.")
 ]
 Lookup = Annotated[bool, typer.Option("--lookup/--no-lookup", help="Create a lookup table.")]
+Table = Annotated[bool, typer.Option("--table/--no-table", help="Create tables in SQL.")]
+Catalog = Annotated[
+    bool, typer.Option("--catalog/--no-catalog", help="Create a catalog of the system's tables.")
+]
 
 
 class Format(enum.StrEnum):
@@ -144,12 +148,14 @@ def create(
     sink: Sink,
     sink_kind: Kind = SinkKind.TWO_PHASE,
     lookup: Lookup = False,
+    table: Table = False,
+    catalog: Catalog = False,
     root: Root = Path(),
 ) -> None:
     """Create a connector from the template."""
     answers = _answers(
         name, description=description, owner=owner, source=source, sink=sink,
-        sink_kind=sink_kind, lookup=lookup,
+        sink_kind=sink_kind, lookup=lookup, table=table, catalog=catalog,
     )  # fmt: skip
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
@@ -171,6 +177,8 @@ def link(
     sink: Sink,
     sink_kind: Kind = SinkKind.TWO_PHASE,
     lookup: Lookup = False,
+    table: Table = False,
+    catalog: Catalog = False,
     root: Root = Path(),
 ) -> None:
     """Link a connector that was created by hand to the template in HEAD.
@@ -182,7 +190,7 @@ def link(
         (found,) = connectors(repository, [connector])
         answers = _answers(
             found.name, description=description, owner=owner, source=source, sink=sink,
-            sink_kind=sink_kind, lookup=lookup,
+            sink_kind=sink_kind, lookup=lookup, table=table, catalog=catalog,
         )  # fmt: skip
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(

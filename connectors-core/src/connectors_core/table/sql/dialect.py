@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
@@ -108,7 +108,7 @@ def parse_query(text: str) -> exp.Expr:
     """
     refuse_hints(text, words_of(text))
     try:
-        found = Spark().parse(text)
+        found = Spark().parser().parse(_with_window_functions(Spark().tokenize(text)), text)
     except ParseError as error:  # its text is the statement, which can have secrets
         first = error.errors[0]
         line, column = int(first["line"]), int(first["col"])
@@ -120,6 +120,17 @@ def parse_query(text: str) -> exp.Expr:
     if len(found) != 1 or not isinstance(found[0], exp.Query | exp.Values):
         raise SqlError("the text is not one query", expected="SELECT ... FROM ...")
     return found[0]
+
+
+def _with_window_functions(tokens: Sequence[Token]) -> list[Token]:
+    """Return tokens in which `window` is a name, unless `WINDOW w AS` begins a clause."""
+    found = list(tokens)
+    for at, token in enumerate(tokens):
+        begins_clause = any(each.token_type is TokenType.ALIAS for each in tokens[at + 2 : at + 3])
+        if token.token_type is TokenType.WINDOW and not begins_clause:
+            place = (token.line, token.col, token.start, token.end)
+            found[at] = Token(TokenType.VAR, token.text, *place)
+    return found
 
 
 def refuse_hints(text: str, words: Sequence[Word]) -> None:
