@@ -35,6 +35,7 @@ _START: Final = ("docs/quickstart", "docs/getting-started", "docs/guarantees")
 _GUIDES: Final = (
     "docs/use-with-spark",
     "docs/native-formats",
+    "docs/sql",
     "docs/formats",
     "docs/lookup-joins",
     "docs/hybrid-source",
@@ -42,6 +43,7 @@ _GUIDES: Final = (
     "docs/deploy",
     "docs/operate",
     "docs/metrics",
+    "docs/lineage",
     "docs/upgrade",
     "docs/troubleshooting",
 )
