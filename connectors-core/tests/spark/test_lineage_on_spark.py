@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from toy_table import ToyTable
 
 from connectors_core import ConnectorError, WatermarkStrategy
+from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import (
     ColumnOrigin,
@@ -262,6 +263,21 @@ def test_a_stopped_stream_is_canceled(spark: SparkSession, tmp_path: Path) -> No
     pipeline.stop()
     pipeline.stop()
     assert listener.states() == [JobStatus.RUNNING, JobStatus.CANCELED]
+
+
+def test_a_stream_that_no_one_awaits_has_failed_when_it_is_stopped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    listener = Recording()
+    pipeline = new_pipeline(spark, tmp_path, listeners=[listener])
+    rows = pipeline.from_source(numbers(), uid="numbers")
+    pipeline.sink_to(rows, Folder(tmp_path / "out"), uid="out")
+    with injected(Fault("before_decision", action=FaultAction.RAISE)):
+        pipeline.start()
+        wait_until(lambda: pipeline.status().state is PipelineState.FAILED, "the failure")
+    pipeline.stop()
+    assert listener.states() == [JobStatus.RUNNING, JobStatus.FAILED]
+    assert "FaultInjected" in (listener.events[-1].cause or "")
 
 
 def test_lineage_that_fails_does_not_fail_the_pipeline(

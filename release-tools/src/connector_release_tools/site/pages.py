@@ -35,6 +35,7 @@ _START: Final = ("docs/quickstart", "docs/getting-started", "docs/guarantees")
 _GUIDES: Final = (
     "docs/use-with-spark",
     "docs/native-formats",
+    "docs/sql",
     "docs/formats",
     "docs/sql",
     "docs/lookup-joins",

@@ -65,13 +65,12 @@ def sql(
         )
     if execute is None and file is None and not sys.stdin.isatty():
         file = _STDIN
+    script = None if execute is None else Script(text=execute)
+    if file is not None:
+        script = Script(text=_read(file, "file"), name="<stdin>" if file == _STDIN else file)
     settings = ShellSettings(
         init=None if init is None else Script(text=_read(init, "init"), name=init),
-        script=Script(text=execute)
-        if execute is not None
-        else None
-        if file is None
-        else Script(text=_read(file, "file"), name="<stdin>" if file == _STDIN else file),
+        script=script,
         format=format_,
         max_rows=max_rows,
         spark_conf=dict(_pair(each) for each in spark_conf or ()),

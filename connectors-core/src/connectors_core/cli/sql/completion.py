@@ -58,7 +58,7 @@ class Candidate:
 
 
 class Names(Protocol):
-    """The names that statements can use. A name that is not found has no parts."""
+    """The names that statements can use. What cannot be found has none."""
 
     def catalogs(self) -> Sequence[str]:
         """Return the catalogs."""
@@ -117,8 +117,8 @@ def _found(cursor: Cursor, names: Names) -> Iterator[Candidate]:
         return
     yield from _keywords(cursor)
     if cursor.first == "USE":
-        found = names.catalogs() if cursor.said() == "CATALOG" else names.databases()
-        yield from _identifiers(cursor, [*found, *names.catalogs()])
+        databases = () if cursor.said() == "CATALOG" else names.databases()
+        yield from _identifiers(cursor, [*databases, *names.catalogs()])
     elif _is_of_table(cursor):
         yield from _identifiers(cursor, _objects(cursor, names))
     elif cursor.said() in {"IN", "FROM"} and cursor.first == "SHOW":

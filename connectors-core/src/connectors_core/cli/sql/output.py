@@ -9,7 +9,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, TextIO
 
 from rich.cells import cell_len
@@ -78,7 +77,7 @@ class Output:
         if len(found) == 1 and len(found[0]) == 1 and "\n" in (found[0][0] or ""):
             yield from text_lines(found[0][0] or "")
             return
-        shown = found if limit is None else list(islice(found, limit))
+        shown = found[:limit]
         yield from table_lines(result.columns, shown, result.numbers)
         more = len(shown) < len(found)
         rows = "1 row" if len(shown) == 1 else f"{len(shown):,} rows"
