@@ -37,11 +37,13 @@ _GUIDES: Final = (
     "docs/native-formats",
     "docs/formats",
     "docs/lookup-joins",
+    "docs/sql",
     "docs/hybrid-source",
     "docs/test-a-pipeline",
     "docs/deploy",
     "docs/operate",
     "docs/metrics",
+    "docs/lineage",
     "docs/upgrade",
     "docs/troubleshooting",
 )
