@@ -39,6 +39,7 @@ _GUIDES: Final = (
     "docs/formats",
     "docs/sql",
     "docs/lookup-joins",
+    "docs/sql",
     "docs/hybrid-source",
     "docs/test-a-pipeline",
     "docs/deploy",
