@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 document_sink = modules_of("async-sink.md")["document_sink"]
 cast(Any, cloudpickle).register_pickle_by_value(document_sink)  # executors cannot import it
 
+pytestmark = pytest.mark.line("3.5")
+
 ROWS = 3_000
 SECONDS = 60.0
 

@@ -148,6 +148,7 @@ def test_a_driver_killed_at_every_point_in_turn_loses_and_duplicates_no_row(
     assert_exact(tmp_path, scenario, rows)
 
 
+@pytest.mark.line("4.3")
 @pytest.mark.timeout(1500)
 def test_killing_drivers_of_a_stream_of_spark_loses_and_duplicates_no_row(tmp_path: Path) -> None:
     part = WITHOUT_PLANS[1::4] if NATIVE else WITHOUT_PLANS[3::4]
@@ -195,6 +196,7 @@ def test_a_driver_killed_during_a_rewrite_of_lost_rows_is_recovered(
     assert_exact(tmp_path, scenario, rows)
 
 
+@pytest.mark.line("4.3")
 def test_batches_that_spark_runs_again_are_not_written_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

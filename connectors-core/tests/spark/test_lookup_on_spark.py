@@ -236,6 +236,7 @@ def test_rows_may_be_shuffled_before_a_lookup_and_transformed_after_it(
     assert given(sink) == expected("left")
 
 
+@pytest.mark.line("4.3")
 def test_a_table_is_reloaded_on_its_trigger(spark: SparkSession, tmp_path: Path) -> None:
     trigger = ByHand()
     table = OneRowTable(tmp_path / "table.json", trigger)
