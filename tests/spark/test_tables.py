@@ -151,6 +151,21 @@ def test_the_same_insert_in_another_format_resumes(tables: Tables) -> None:
     assert sorted(tables.rows("SELECT id FROM ids")) == [(1,), (2,), (3,), (4,)]
 
 
+def test_a_window_of_spark_closes_with_the_watermark_of_its_table(tables: Tables) -> None:
+    tables.put(2, "4,AA,10")
+    tables.create("by_minute", "start TIMESTAMP, carrier STRING, n BIGINT", "minutes", "parquet")
+    tables.env.execute_sql("SET 'execution.runtime-mode' = 'streaming'")
+    tables.env.execute_sql(
+        "INSERT INTO by_minute SELECT window.start, carrier, count(*) FROM flights"
+        " GROUP BY window(at, '1 minute'), carrier"
+    )
+    assert sorted(tables.rows("SELECT minute(start), carrier, n FROM by_minute")) == [
+        (1, "AA", 2),
+        (1, "UA", 1),
+        (2, "AA", 1),
+    ]
+
+
 def test_an_insert_without_an_end_runs_until_it_is_stopped(tables: Tables) -> None:
     tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
     with pytest.raises(UnsupportedError, match=r"default\.arriving has no end"):
