@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from connectors_core.annotations import ConnectorDeprecationWarning
@@ -84,6 +84,16 @@ class OptionSet:
         found = self._find(key)
         if found is not None and not found[0].is_prefix:
             found[0].parse(value)
+
+    def refuse_unknown(self, keys: Iterable[str]) -> None:
+        """Refuse keys that are no options.
+
+        Raises:
+            UnknownOptionError: There is one.
+        """
+        for key in keys:
+            if key not in self:
+                raise self._unknown(key)
 
     def is_secret(self, key: str) -> bool:
         """Return whether a key is that of an option with a secret, or begins with its prefix."""

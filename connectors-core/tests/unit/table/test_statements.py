@@ -491,3 +491,62 @@ def test_a_job_cannot_be_drained():
 )
 def test_windows_of_spark_are_functions_and_clauses(query):
     assert [each.name for each in parse_query(query).find_all(exp.Table)] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        (
+            "STRUCT<bytes: BIGINT, bytes_sent: BYTES>",
+            {"bytes": pa.int64(), "bytes_sent": pa.binary()},
+        ),
+        (
+            "ROW<row ROW<a INT>, `row<` INT>",
+            {"row": pa.struct([("a", pa.int32())]), "row<": pa.int32()},
+        ),
+        (
+            "ROW<`timestamp (3)` TIMESTAMP(3), `varbinary (3)` VARBINARY(3), b ARRAY<BYTES>>",
+            {
+                "timestamp (3)": pa.timestamp("us", tz="UTC"),
+                "varbinary (3)": pa.binary(),
+                "b": pa.list_(pa.field("element", pa.binary())),
+            },
+        ),
+        ("STRUCT<m: MAP<STRING, BYTES>, d: DECIMAL(10, 2)>", None),
+    ],
+)
+def test_types_of_flink_do_not_rename_nested_fields(written, kind):
+    statement = parse_statement(
+        f"CREATE TABLE t (c {written}, bytes BYTES) WITH ('connector' = 'x')"
+    )
+    (column, last) = statement.table.schema.columns
+    if kind is not None:
+        assert {each.name: each.type for each in column.type} == kind
+    else:
+        assert column.type.field("d").type == pa.decimal128(10, 2)
+        assert column.type.field("m").type.item_type == pa.binary()
+    assert (last.name, last.type) == ("bytes", pa.binary())
+    text = create_table_text(("t",), statement.table)
+    assert parse_statement(text).table == statement.table
+
+
+def test_options_of_the_session_need_no_quotes():
+    assert parse_statement("SET execution.runtime-mode = streaming") == sql.SetOption(
+        key="execution.runtime-mode", value="streaming"
+    )
+    assert parse_statement("RESET execution.runtime-mode") == sql.Reset(
+        key="execution.runtime-mode"
+    )
+    assert parse_statement("SET TIME ZONE 'UTC'") == sql.SparkStatement(text="SET TIME ZONE 'UTC'")
+    assert parse_statement("SET spark.x.y-z = a=b") == sql.SparkStatement(
+        text="SET spark.x.y-z=a=b"
+    )
+
+
+def test_a_column_of_a_statement_set_can_have_the_name_end():
+    text = """EXECUTE STATEMENT SET BEGIN
+      INSERT INTO a SELECT window.start AS start, window.end AS end FROM t;
+      INSERT INTO b SELECT CASE WHEN x THEN 1 END AS end FROM t;
+    END; SELECT 1"""
+    found = parse_script(text)
+    assert [len(found[0].inserts), found[1]] == [2, sql.Query(text="SELECT 1")]

@@ -388,6 +388,7 @@ class TableEnvironment:
             case sql.Reset(key=None):
                 self._options.clear()
             case sql.Reset(key=str(key)):
+                SessionOptions.OPTIONS.refuse_unknown([key])
                 self._options.pop(key, None)
         return DONE
 

@@ -42,6 +42,6 @@ def _placed(shown: str, edits: Edits) -> SqlError:
     message = f"Spark rejects the statement: {_STATE.sub('', first).rstrip('.; ')}"
     if place is None:
         return SqlError(message)
-    lines = edits.result().splitlines(keepends=True)
-    at = sum(map(len, lines[: int(place["line"]) - 1])) + int(place["column"])
+    lines = edits.result().split("\n")
+    at = sum(len(each) + 1 for each in lines[: int(place["line"]) - 1]) + int(place["column"])
     return SqlError.at(edits.text, edits.origin(at), message)

@@ -113,7 +113,7 @@ def parse_query(text: str) -> exp.Expr:
         first = error.errors[0]
         line, column = int(first["line"]), int(first["col"])
         shown = str(first["highlight"])
-        start = sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column - len(shown)
+        start = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - len(shown)
         raise SqlError.at(text, max(start, 0), "the query is wrong") from None
     except TokenError:
         raise SqlError.at(text, len(text), "a quoted text or a comment does not end") from None

@@ -57,6 +57,7 @@ _SHOWN: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS", "JOBS"})
 _CURRENT: Final = frozenset({"CATALOG", "DATABASE"})
 _IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
 _VISIBLE: Final = re.compile(r"\S")
+_OPTION_KEY: Final = re.compile(r"\w[\w.-]*")
 _USING: Final = "CONNECTOR_"
 _SPARK: Final = "spark."
 
@@ -139,22 +140,17 @@ def parse_create_table(text: str) -> CreateTable:
 def _statements(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
     """Yield the parts of each statement. A statement set is one statement."""
     found: list[Word] = []
-    in_set, cases = False, 0
-    for number, word in enumerate(words):
+    in_set = False
+    for word in words:
         if word.upper == ";" and not in_set and not _begins_set([*found, word]):
             if found:
                 yield found
             found = []
             continue
+        # A column can have the name END, and CASE has an END, but none follows a semicolon.
+        ends_set = in_set and word.upper == "END" and found[-1].upper in {";", "BEGIN"}
         found.append(word)
-        if not in_set:
-            in_set = _begins_set(found)
-            continue
-        if number and words[number - 1].upper == ".":
-            continue  # a column with the name of a keyword
-        cases += (word.upper == "CASE") - (word.upper == "END")
-        if cases < 0:
-            in_set, cases = False, 0
+        in_set = not ends_set and (in_set or _begins_set(found))
     if in_set:
         raise SqlError.at(text, len(text), "the statement set has no END")
     if found:
@@ -321,13 +317,15 @@ def _option(reader: WordReader) -> Statement:
     is_set = reader.word().upper == "SET"
     if reader.is_done:
         return SetOption() if is_set else Reset()
-    is_text = reader.words[reader.at].kind is Kind.TEXT
-    if not is_text and reader.words[reader.at].kind is not Kind.WORD:
-        return _of_spark(reader)
-    key = reader.string() if is_text else ".".join(reader.name_of_any_length())
+    if reader.words[reader.at].kind is Kind.TEXT:
+        key = reader.string()
+    else:
+        key = reader.until(lambda: reader.peek() == "=")
+        if not _OPTION_KEY.fullmatch(key):
+            return _of_spark(reader)  # such as SET TIME ZONE
     has_value = is_set and reader.take("=")
     if not has_value and not reader.is_done:
-        return _of_spark(reader)  # such as SET TIME ZONE
+        return _of_spark(reader)
     value = None
     if has_value:
         ends = reader.at + 1 == len(reader.words)

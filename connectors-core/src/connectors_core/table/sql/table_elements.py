@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.schema import parse_schema
-from connectors_core.table.sql.dialect import Kind
+from connectors_core.table.sql.dialect import Kind, Word
 from connectors_core.table.sql.errors import SqlError
 from connectors_core.table.sql.word_reader import WordReader
 from connectors_core.table.table_schema import (
@@ -46,12 +47,9 @@ _UNITS: Final = {
     "HOUR": timedelta(hours=1),
     "DAY": timedelta(days=1),
 }
-# Types of Flink by other names, and the precision of times, which are in microseconds.
-_FLINK: Final = (
-    (re.compile(r"\bROW\s*<", re.IGNORECASE), "STRUCT<"),
-    (re.compile(r"\b(BYTES|VARBINARY\s*\(\s*\d+\s*\))", re.IGNORECASE), "BINARY"),
-    (re.compile(r"\b(TIMESTAMP\w*)\s*\(\s*[0-9]\s*\)", re.IGNORECASE), r"\1"),
-)
+# Types of Flink by other names. The precision of times is always that of microseconds.
+_FLINK: Final = {"ROW": "STRUCT", "BYTES": "BINARY", "VARBINARY": "BINARY"}
+_WITHOUT_SIZE: Final = frozenset({"VARBINARY", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 
 
 def read_elements(reader: WordReader) -> TableSchema:
@@ -161,15 +159,41 @@ def _type(reader: WordReader, name: str) -> pa.DataType:
         angles += {"<": 1, ">": -1, ">>": -2}.get(reader.peek(), 0)
         return False
 
-    written = text = reader.until(stops)
-    for pattern, replacement in _FLINK:
-        text = pattern.sub(replacement, text)
+    first = reader.at
+    written = reader.until(stops)
     try:
-        return parse_schema(f"c {text}").field(0).type
+        return (
+            parse_schema(f"c {_of_spark(reader.text, reader.words[first : reader.at])}")
+            .field(0)
+            .type
+        )
     except InvalidOptionError as error:
         message = f"the column {name!r} has the unknown type {written}"
         expected = "a type of Spark, such as BIGINT, STRING, or ARRAY<STRING>"
         raise SqlError.at(reader.text, start, message, expected=expected) from error
+
+
+def _of_spark(text: str, words: Sequence[Word]) -> str:
+    """Return a type of Flink or Spark as one of Spark; names of nested fields stay as they are."""
+    found: list[str] = []
+    outer: list[str] = []
+    kind, is_name, at = "", False, 0
+    while at < len(words):
+        word, written = words[at], text[words[at].start : words[at].end]
+        at += 1
+        if is_name:
+            is_name = False
+        elif word.kind is Kind.WORD:
+            kind = written = _FLINK.get(word.upper, word.upper)
+            has_size = [each.upper for each in words[at : at + 3 : 2]] == ["(", ")"]
+            at += 3 if has_size and word.upper in _WITHOUT_SIZE else 0
+        elif word.upper == "<":
+            outer.append(kind)
+        elif word.upper in {">", ">>"}:
+            del outer[-len(word.value) :]
+        is_name = word.upper in {"<", ","} and outer[-1:] == ["STRUCT"]
+        found.append(written)
+    return " ".join(found)
 
 
 def _watermark(reader: WordReader) -> tuple[str, timedelta]:
