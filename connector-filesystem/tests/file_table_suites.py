@@ -78,10 +78,9 @@ class Folders(CatalogExternalContext):
     def add_table(self, name: str) -> None:
         self._put(self._folder / "default" / name)
 
-    def add_partitioned_table(self, name: str) -> Sequence[Mapping[str, str]]:
-        for day in ("2024-01-01", "2024-01-02"):
-            self._put(self._folder / "default" / name / f"day={day}" / "hour=7")
-        return [{"day": day, "hour": "7"} for day in ("2024-01-01", "2024-01-02")]
+    def add_partitioned_table(self, name: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        self._put(self._folder / "default" / name / "day=2024-01-01" / "hour=7")
+        return {"day": "2024-01-01", "hour": "7"}, {"day": "2024-01-02", "hour": "8"}
 
     @staticmethod
     def _put(folder: Path) -> None:

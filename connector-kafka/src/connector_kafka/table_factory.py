@@ -155,4 +155,4 @@ def _without(foreign: OptionSet, context: DynamicTableContext) -> DynamicTableCo
 
 
 def _is_changelog(context: DynamicTableContext) -> bool:
-    return context.options.get("value.format") in _CHANGELOGS
+    return context.options.get("value.format", "").lower() in _CHANGELOGS

@@ -95,6 +95,25 @@ def test_unknown_and_ambiguous_metadata_of_values_are_refused(metadata, reason):
         layout_of(metadata, **CANAL).check()
 
 
+@pytest.mark.parametrize("columns", [["offset"], ["partition", "offset"], ["id"], ["_row_kind"]])
+def test_a_projection_keeps_the_rows_and_the_damaged_records_of_a_changelog(columns):
+    made = layout_of(["offset", "partition"], **CANAL)
+    records = pa.RecordBatch.from_pydict(
+        {
+            "value": [
+                b'{"type":"UPDATE","data":[{"id":"1"},{"id":"2"}],"old":[{},{}]}',
+                None,
+                b'{"type":"?"}',
+                b'{"type":"INSERT","data":[{"id":"3"}]}',
+            ],
+            "offset": [7, 8, 9, 10],
+        }
+    )
+    whole, some = (each.rows(records, "t", 0) for each in (made, made.projected(columns)))
+    assert some.rows == whole.rows.select(columns)
+    assert [each.reason for each in some.damaged] == [each.reason for each in whole.damaged] != []
+
+
 def test_values_that_are_not_decoded_have_no_metadata():
     with pytest.raises(InvalidOptionError, match=r"'value\.table' does not exist"):
         layout("value.table")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -25,8 +26,9 @@ from connector_kafka.errors import KafkaRequestError
 from connector_kafka.sink.partition_assigner import PartitionAssigner
 from connector_kafka.sink.preparation import RecordPreparation
 from connectors_core.errors import BadRecordError, ConfigurationError, InvalidOptionError
-from connectors_core.formats import JsonFormat, StringFormat
+from connectors_core.formats import AvroFormat, JsonFormat, StringFormat
 from connectors_core.records import RecordErrorHandler, RecordPolicy
+from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.sink import DeliveryGuarantee, WriterInitContext
 from connectors_core.source import NumberSequenceSource
 from connectors_core.testing import InProcess
@@ -389,6 +391,32 @@ def test_records_that_brokers_would_refuse_are_bad_records(
 def test_changes_without_a_key_or_a_known_kind_are_bad_records(change: Any, reason: str) -> None:
     with pytest.raises(BadRecordError, match=reason):
         prepared(preparation(RAW, upsert=UpsertMode.EVERY_ROW), changelog(change))
+
+
+def test_values_of_deletions_are_never_encoded() -> None:
+    """The value may not fit the format, or the largest record."""
+    fields = [{"name": "v", "type": "string"}]
+    avro = AvroFormat(schema=json.dumps({"type": "record", "name": "R", "fields": fields}))
+    schema = KafkaRecordSerializationSchema(
+        topic="a",
+        key_format=StringFormat(),
+        key_fields=["key"],
+        value_format=avro,
+        value_fields="except-key",
+    )
+    rows = pa.RecordBatch.from_pylist(
+        [
+            {"key": "x", "v": "1", ROW_KIND_COLUMN: "+I"},
+            {"key": "y", "v": None, ROW_KIND_COLUMN: "-D"},
+            {"key": "x", "v": "x" * 2000, ROW_KIND_COLUMN: "-U"},
+            {"key": "x", "v": "2", ROW_KIND_COLUMN: "+U"},
+            {"key": "z", "v": "x" * 2000, ROW_KIND_COLUMN: "-D"},
+        ]
+    )
+    made = preparation(schema, upsert=UpsertMode.EVERY_ROW, max_request_size=1000)
+    assert prepared(made, rows) == {
+        "a": [(b"x", b"\x021"), (b"y", None), (b"x", b"\x022"), (b"z", None)]
+    }
 
 
 def test_the_row_number_of_a_bad_record_counts_all_batches() -> None:

@@ -228,6 +228,14 @@ class EmitsNoDeletions(Changes):
         return _without(changes, RowKind.DELETE)
 
 
+class EmitsNoFormerKeys(Changes):
+    seen_by = "test_a_row_with_another_key_leaves_its_former_one"
+
+    @staticmethod
+    def emitted(changes):
+        return _without(changes, RowKind.UPDATE_BEFORE)
+
+
 class EmitsPreviousVersionsLast(Changes):
     seen_by = "test_changes_are_read_as_they_were_written"
 

@@ -7,13 +7,9 @@ from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-
-from connectors_core.sink import is_deletion
 
 __all__ = [
     "UpsertMode",
-    "apply_row_kinds",
     "last_of_each_key",
 ]
 
@@ -28,14 +24,6 @@ class UpsertMode(StrEnum):
     """One record per row, except the previous version of an updated row before its new version."""
     LAST_OF_EACH_KEY = "last-of-each-key"
     """The last record of each key within a batch of rows (Flink's `sink.buffer-flush`)."""
-
-
-def apply_row_kinds(records: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
-    """Convert deleted rows to tombstones: records with a key and no value."""
-    at = records.schema.get_field_index("value")
-    values = records.column(at)
-    values = pc.if_else(is_deletion(kinds), pa.scalar(None, values.type), values)
-    return records.set_column(at, "value", values)
 
 
 def last_of_each_key(records: pa.RecordBatch) -> pa.RecordBatch:

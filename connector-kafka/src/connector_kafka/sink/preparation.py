@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from connector_kafka.errors import KafkaRequestError
 from connector_kafka.records import measured, refused_rows, wrong_partitions
-from connector_kafka.sink.changelog import UpsertMode, apply_row_kinds, last_of_each_key
+from connector_kafka.sink.changelog import UpsertMode, last_of_each_key
 from connector_kafka.sink.partition_assigner import PartitionAssigner
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
 from connectors_core.records import BadRecord
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
     WriterInitContext,
+    is_deletion,
     is_replaced,
     is_unknown_row_kind,
 )
@@ -79,7 +80,10 @@ class RecordPreparation:
             BadRecordError: The record policy is `fail` and a row cannot become a record.
             ConfigurationError: The topic does not exist.
         """
-        serialized = self.schema.serialize(batch)
+        has_kinds = self.upsert is not None and ROW_KIND_COLUMN in batch.schema.names
+        kinds = batch.column(ROW_KIND_COLUMN) if has_kinds else None
+        deleted = None if kinds is None else is_deletion(kinds)
+        serialized = self.schema.serialize(batch, deleted=deleted)
         numbers = np.arange(self._rows_seen, self._rows_seen + batch.num_rows)
         self._rows_seen += batch.num_rows
         records = measured(serialized.records).append_column(_ROW, pa.array(numbers))
@@ -93,15 +97,13 @@ class RecordPreparation:
         if self.upsert is not None:
             no_key = _mask(records.column("key").is_null())
             self._refuse(records, good, no_key, "the record of an upsert has no key")
-            if ROW_KIND_COLUMN in batch.schema.names:
-                kinds = batch.column(ROW_KIND_COLUMN)
+            if kinds is not None:
                 self._refuse(
                     records,
                     good,
                     _mask(is_unknown_row_kind(kinds)),
                     f"unknown row kind in {ROW_KIND_COLUMN!r}",
                 )
-                records = apply_row_kinds(records, kinds)
                 good &= ~_mask(is_replaced(kinds, records.column("key")))
         records = _filtered(records, good)
         if self.upsert is UpsertMode.LAST_OF_EACH_KEY:

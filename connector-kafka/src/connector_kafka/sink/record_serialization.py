@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from connector_kafka.client.metadata import is_topic_name
@@ -239,12 +240,27 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
 
     # --- For each batch -------------------------------------------------------------------------
 
-    def serialize(self, batch: pa.RecordBatch) -> Serialized:
-        """Convert rows to records. Executor."""
+    def serialize(
+        self, batch: pa.RecordBatch, *, deleted: pa.BooleanArray | None = None
+    ) -> Serialized:
+        """Convert rows to records. Executor.
+
+        Args:
+            batch: The rows.
+            deleted: Which rows are deletions, whose records have no value.
+        """
         key, bad_keys = _encode(
             self.key_format, batch, self._key_columns(batch.schema), self.key_fields_prefix
         )
-        value, bad_values = _encode(self.value_format, batch, self._value_columns(batch.schema))
+        written = np.arange(batch.num_rows)
+        if deleted is not None:
+            written = written[~deleted.to_numpy(zero_copy_only=False)]
+        value, bad_values = _encode(
+            self.value_format, batch.take(pa.array(written)), self._value_columns(batch.schema)
+        )
+        if len(written) < batch.num_rows:
+            value = _scattered(value, written, batch.num_rows)
+            bad_values = tuple(replace(each, at=int(written[each.at])) for each in bad_values)
         columns = {"key": key, "value": value}
         for name, column, kind in (
             ("topic", self.topic_column, pa.string()),
@@ -292,10 +308,15 @@ def _encode(
     messages = encoded.messages
     if encoded.kept is not None:
         # As many rows as before: bad values are dropped later, with their whole record.
-        source = np.full(batch.num_rows, -1)
-        source[encoded.kept] = np.arange(len(messages))
-        messages = messages.take(pa.array(source, mask=source < 0))
+        messages = _scattered(messages, encoded.kept, batch.num_rows)
     return messages, encoded.bad
+
+
+def _scattered(values: pa.Array, rows: npt.NDArray[np.int64], total: int) -> pa.Array:
+    """Return a column with values at some rows, and null at the others."""
+    source = np.full(total, -1)
+    source[rows] = np.arange(len(values))
+    return values.take(pa.array(source, mask=source < 0))
 
 
 def _check_column(

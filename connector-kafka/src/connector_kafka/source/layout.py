@@ -324,11 +324,14 @@ def _decoded_for(
     fields: pa.Schema,
     names: Sequence[str],
 ) -> tuple[DecodingFormat | None, list[int]]:
-    """Return the format and the positions of the fields that it decodes for some columns."""
+    """Return the format and the positions of the fields that it decodes for some columns.
+
+    Reports count rows, so a format decodes messages with several rows even if no column needs it.
+    """
     kept = [at for at, name in enumerate(names) if name in wanted]
-    if decoding is None or not kept:
+    if decoding is None or (decoding.one_row_per_message and not kept):
         return None, []
-    projected = decoding.projected(fields) if len(kept) < len(names) else None
+    projected = decoding.projected(fields) if 0 < len(kept) < len(names) else None
     return (decoding, [*range(len(names))]) if projected is None else (projected, kept)
 
 
