@@ -418,7 +418,7 @@ def _assert_emitted(found: Sequence[Change], changes: Sequence[Change]) -> None:
     assert _upserts(found) == _upserts(changes), "changes are lost, doubled, or in disorder"
 
 
-def _upserts(changes: Iterable[Change]) -> list[Change | tuple[str, int]]:
+def _upserts(changes: Iterable[Change]) -> list[tuple[object, ...]]:
     """Return changes without previous versions, and deletions by key alone."""
     return [
         (kind, key) if kind == RowKind.DELETE else (RowKind.UPDATE_AFTER.value, key, *others)
