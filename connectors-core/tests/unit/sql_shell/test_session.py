@@ -7,11 +7,11 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from rich.console import Console
-from simulated_sql_engine import SimulatedEngine
+from simulated_sql_engine import FixedResult, SimulatedEngine
 
 from connectors_core.cli.sql.formats import Format
 from connectors_core.cli.sql.output import Output
@@ -45,7 +45,9 @@ class Shell:
 class Typed:
     """A user who types texts, then answers yes to each question."""
 
-    def __init__(self, *texts: str | type[BaseException], agrees: bool = True) -> None:
+    def __init__(
+        self, *texts: str | type[BaseException] | Callable[[], str], agrees: bool = True
+    ) -> None:
         self.texts = list(texts)
         self.agrees = agrees
         self.questions: list[str] = []
@@ -54,7 +56,9 @@ class Typed:
         text = self.texts.pop(0) if self.texts else EOFError
         if isinstance(text, str):
             return text
-        raise text
+        if isinstance(text, type):
+            raise text
+        return text()
 
     def confirm(self, question: str) -> bool:
         self.questions.append(question)
@@ -106,6 +110,29 @@ def test_ctrl_c_cancels_the_statement_and_not_the_shell(shell: Shell) -> None:
     assert shell.out.getvalue() == "n\n-\n3\n(1 row)\n"
     assert "canceling" in shell.err.getvalue()
     assert "it was canceled" not in shell.err.getvalue()
+
+
+def test_a_job_that_has_started_when_ctrl_c_comes_is_in_the_background(shell: Shell) -> None:
+    execute = shell.engine.execute
+
+    def interrupted(text: str) -> FixedResult:
+        result = execute(text)
+        if "START" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert shell.engine.canceled.wait(30)
+        return result
+
+    shell.engine.execute = interrupted  # type: ignore[method-assign]
+    shell.session.run_prompt(Typed("START one running;", _ending(shell, "one"), "SELECT 3;"))
+    assert "the job 'one' has finished" in shell.err.getvalue()
+
+
+def _ending(shell: Shell, job: str) -> Callable[[], str]:
+    def end() -> str:
+        shell.engine.states[job] = PipelineState.FINISHED
+        return "SELECT 1;"
+
+    return end
 
 
 def test_an_error_does_not_end_the_prompt(shell: Shell) -> None:

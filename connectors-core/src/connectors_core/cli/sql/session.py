@@ -166,6 +166,8 @@ class Session:
                 result, lines = self.thread.run(run, progress.look)
         finally:
             self.changed()
+            # Also after Ctrl-C, which can come after the start of a job.
+            self._in_background |= running(jobs()).keys()
         output.show(lines)
         if result.job is not None:
             self._tell_of_job(result.job, told=progress.shown)
@@ -180,9 +182,9 @@ class Session:
     def _tell_of_job(self, name: str, *, told: bool) -> None:
         status = self.thread.engine.jobs()[name]
         if status.state is PipelineState.RUNNING:
-            self._in_background.add(name)
             self.output.tell(f"the job {name!r} is running")
         elif status.state is PipelineState.FAILED:
+            self._in_background.discard(name)
             raise _failure(name, status.error)
         elif not told:
             self.output.tell(f"the job {name!r} has {outcome(status)}")
