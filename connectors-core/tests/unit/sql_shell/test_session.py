@@ -183,6 +183,14 @@ def test_the_prompt_tells_when_a_job_has_ended_in_the_background(shell: Shell) -
     assert "the job 'two' has finished: 30 rows read, 20 rows written" in told
 
 
+def test_a_job_that_is_not_known_any_more_ends_neither_prompt_nor_script(shell: Shell) -> None:
+    shell.run("START one running")
+    del shell.engine.states["one"]
+    shell.session.await_jobs()
+    shell.session.run_prompt(Typed("SELECT 3;"))
+    assert "3" in shell.out.getvalue()
+
+
 def test_a_script_waits_for_its_jobs(shell: Shell) -> None:
     shell.run("START one running")
     finish = threading.Timer(0.3, lambda: shell.engine.states.update(one=PipelineState.FINISHED))

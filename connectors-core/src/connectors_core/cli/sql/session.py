@@ -104,8 +104,9 @@ class Session:
             while True:
                 states = jobs()
                 for name in self._in_background:
-                    if states[name].state is PipelineState.FAILED:
-                        error = _failure(name, states[name].error)
+                    status = states.get(name)
+                    if status is not None and status.state is PipelineState.FAILED:
+                        error = _failure(name, status.error)
                         raise self._failed(error, "", None) from error
                 if not running(states):
                     return
@@ -140,9 +141,11 @@ class Session:
         """Tell which jobs in the background have ended since the last statement."""
         jobs = self.thread.engine.jobs()
         for name in sorted(self._in_background - running(jobs).keys()):
-            style = "red" if jobs[name].state is PipelineState.FAILED else None
-            self.output.tell(f"the job {name!r} has {outcome(jobs[name])}", style)
             self._in_background.remove(name)
+            status = jobs.get(name)
+            if status is not None:
+                style = "red" if status.state is PipelineState.FAILED else None
+                self.output.tell(f"the job {name!r} has {outcome(status)}", style)
 
     # --- one statement ---
 
