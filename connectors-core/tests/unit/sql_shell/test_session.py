@@ -17,7 +17,7 @@ from connectors_core.cli.sql.formats import Format
 from connectors_core.cli.sql.output import Output
 from connectors_core.cli.sql.session import ScriptFailedError, Session
 from connectors_core.cli.sql.statement_thread import StatementThread
-from connectors_core.engine.query.status import PipelineState
+from connectors_core.engine.query.status import PipelineState, PipelineStatus
 
 
 class Shell:
@@ -207,6 +207,21 @@ def test_a_failed_job_fails_the_script(shell: Shell, when: str) -> None:
     with pytest.raises(ScriptFailedError):
         shell.session.await_jobs() if when == "later" else shell.run("START one failed")
     assert "the job 'one' has failed\n  found: disk full" in shell.err.getvalue()
+
+
+def test_messages_have_no_commands_for_the_terminal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run("START one running; START two running")
+    error = "bad value \x1b]0;title\x07\n  at \x1b[2J"
+    status = PipelineStatus(name="one", state=PipelineState.FAILED, queries=(), error=error)
+    monkeypatch.setattr(shell.engine, "jobs", lambda: {"one": status})
+    shell.session.run_prompt(Typed("SELECT 1;"))
+    with pytest.raises(ScriptFailedError):
+        shell.run("START one failed")
+    told = shell.err.getvalue()
+    assert told.count("bad value \\x1b]0;title\\x07\n  at \\x1b[2J\n") == 2
+    assert "\x1b" not in told
 
 
 def test_a_long_table_is_cut_and_goes_to_the_pager() -> None:
