@@ -42,6 +42,7 @@ class SimulatedEngine:
         executed: The statements, without the spaces before them.
         states: The jobs.
         blocked: Set while BLOCK runs.
+        canceled: Set once a statement was canceled.
         closed: Whether it was closed.
     """
 
@@ -49,7 +50,7 @@ class SimulatedEngine:
     states: dict[str, PipelineState] = field(default_factory=dict)
     blocked: threading.Event = field(default_factory=threading.Event)
     closed: bool = False
-    _canceled: threading.Event = field(default_factory=threading.Event)
+    canceled: threading.Event = field(default_factory=threading.Event)
 
     def execute(self, text: str) -> FixedResult:
         statement = text.strip()
@@ -63,7 +64,7 @@ class SimulatedEngine:
                 raise SqlError.at(text, text.index("AT"), "it is wrong")
             case ["BLOCK"]:
                 self.blocked.set()
-                assert self._canceled.wait(30)
+                assert self.canceled.wait(30)
                 raise ConfigurationError("it was canceled")
             case ["START", name, state]:
                 self.states[name] = PipelineState(state)
@@ -74,7 +75,7 @@ class SimulatedEngine:
                 return FixedResult()
 
     def cancel(self) -> None:
-        self._canceled.set()
+        self.canceled.set()
 
     def jobs(self) -> dict[str, PipelineStatus]:
         return {name: _status(name, state) for name, state in self.states.items()}

@@ -62,6 +62,16 @@ def test_statements_come_from_an_argument_a_file_or_standard_input(
     assert [each.init and each.init.text for each in given] == [None, None, None, "SELECT 2"]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_statement(
+    given: list[running.ShellSettings], tmp_path: Path
+) -> None:
+    file = tmp_path / "x.sql"
+    file.write_text("SELECT 2", encoding="utf-8-sig")
+    run("-f", file)
+    run(stdin="\ufeffSELECT 2")
+    assert [each.script and each.script.text for each in given] == ["SELECT 2"] * 2
+
+
 def test_options_reach_spark_and_the_environment(
     given: list[running.ShellSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:

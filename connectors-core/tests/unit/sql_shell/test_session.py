@@ -7,17 +7,17 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from rich.console import Console
-from simulated_sql_engine import SimulatedEngine
+from simulated_sql_engine import FixedResult, SimulatedEngine
 
 from connectors_core.cli.sql.formats import Format
 from connectors_core.cli.sql.output import Output
 from connectors_core.cli.sql.session import ScriptFailedError, Session
 from connectors_core.cli.sql.statement_thread import StatementThread
-from connectors_core.engine.query.status import PipelineState
+from connectors_core.engine.query.status import PipelineState, PipelineStatus
 
 
 class Shell:
@@ -45,7 +45,9 @@ class Shell:
 class Typed:
     """A user who types texts, then answers yes to each question."""
 
-    def __init__(self, *texts: str | type[BaseException], agrees: bool = True) -> None:
+    def __init__(
+        self, *texts: str | type[BaseException] | Callable[[], str], agrees: bool = True
+    ) -> None:
         self.texts = list(texts)
         self.agrees = agrees
         self.questions: list[str] = []
@@ -54,7 +56,9 @@ class Typed:
         text = self.texts.pop(0) if self.texts else EOFError
         if isinstance(text, str):
             return text
-        raise text
+        if isinstance(text, type):
+            raise text
+        return text()
 
     def confirm(self, question: str) -> bool:
         self.questions.append(question)
@@ -108,6 +112,29 @@ def test_ctrl_c_cancels_the_statement_and_not_the_shell(shell: Shell) -> None:
     assert "it was canceled" not in shell.err.getvalue()
 
 
+def test_a_job_that_has_started_when_ctrl_c_comes_is_in_the_background(shell: Shell) -> None:
+    execute = shell.engine.execute
+
+    def interrupted(text: str) -> FixedResult:
+        result = execute(text)
+        if "START" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert shell.engine.canceled.wait(30)
+        return result
+
+    shell.engine.execute = interrupted  # type: ignore[method-assign]
+    shell.session.run_prompt(Typed("START one running;", _ending(shell, "one"), "SELECT 3;"))
+    assert "the job 'one' has finished" in shell.err.getvalue()
+
+
+def _ending(shell: Shell, job: str) -> Callable[[], str]:
+    def end() -> str:
+        shell.engine.states[job] = PipelineState.FINISHED
+        return "SELECT 1;"
+
+    return end
+
+
 def test_an_error_does_not_end_the_prompt(shell: Shell) -> None:
     shell.session.run_prompt(Typed("FAIL;", "SELECT 3;", "QUIT", "SELECT 4;"))
     assert shell.engine.executed == ["FAIL", "SELECT 3"]
@@ -156,6 +183,14 @@ def test_the_prompt_tells_when_a_job_has_ended_in_the_background(shell: Shell) -
     assert "the job 'two' has finished: 30 rows read, 20 rows written" in told
 
 
+def test_a_job_that_is_not_known_any_more_ends_neither_prompt_nor_script(shell: Shell) -> None:
+    shell.run("START one running")
+    del shell.engine.states["one"]
+    shell.session.await_jobs()
+    shell.session.run_prompt(Typed("SELECT 3;"))
+    assert "3" in shell.out.getvalue()
+
+
 def test_a_script_waits_for_its_jobs(shell: Shell) -> None:
     shell.run("START one running")
     finish = threading.Timer(0.3, lambda: shell.engine.states.update(one=PipelineState.FINISHED))
@@ -172,6 +207,21 @@ def test_a_failed_job_fails_the_script(shell: Shell, when: str) -> None:
     with pytest.raises(ScriptFailedError):
         shell.session.await_jobs() if when == "later" else shell.run("START one failed")
     assert "the job 'one' has failed\n  found: disk full" in shell.err.getvalue()
+
+
+def test_messages_have_no_commands_for_the_terminal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run("START one running; START two running")
+    error = "bad value \x1b]0;title\x07\n  at \x1b[2J"
+    status = PipelineStatus(name="one", state=PipelineState.FAILED, queries=(), error=error)
+    monkeypatch.setattr(shell.engine, "jobs", lambda: {"one": status})
+    shell.session.run_prompt(Typed("SELECT 1;"))
+    with pytest.raises(ScriptFailedError):
+        shell.run("START one failed")
+    told = shell.err.getvalue()
+    assert told.count("bad value \\x1b]0;title\\x07\n  at \\x1b[2J\n") == 2
+    assert "\x1b" not in told
 
 
 def test_a_long_table_is_cut_and_goes_to_the_pager() -> None:

@@ -89,18 +89,22 @@ def test_a_job_that_has_ended_is_released_before_it_starts_again() -> None:
     assert jobs.all["a"].pipeline is later
 
 
+def refused(jobs: Jobs, pipeline: Any) -> None:
+    with pytest.raises(ConfigurationError), jobs.starting(pipeline.name, "", pipeline):
+        raise ConfigurationError("no connection")
+
+
 def test_a_job_that_cannot_start_is_forgotten() -> None:
     jobs = Jobs()
-    with (
-        pytest.raises(ConfigurationError),
-        jobs.starting(
-            "a",
-            "",
-            FixedPipeline("a", PipelineState.NOT_STARTED),  # type: ignore[arg-type]
-        ),
-    ):
-        raise ConfigurationError("no connection")
+    refused(jobs, FixedPipeline("a", PipelineState.NOT_STARTED))
     assert not jobs.all
+
+
+def test_a_job_that_cannot_start_again_stays_as_it_has_ended() -> None:
+    jobs, former = Jobs(), FixedPipeline("a", PipelineState.FAILED)
+    started(jobs, former)
+    refused(jobs, FixedPipeline("a", PipelineState.NOT_STARTED))
+    assert jobs.all["a"].pipeline is former
 
 
 def test_a_job_is_stopped_by_its_name_or_its_id() -> None:

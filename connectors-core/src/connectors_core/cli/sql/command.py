@@ -20,6 +20,7 @@ __all__ = ["sql"]
 _FAILED: Final = 2
 _INTERRUPTED: Final = 130
 _STDIN: Final = "-"
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 def sql(
@@ -92,11 +93,12 @@ def sql(
 
 def _read(file: str, option: str) -> str:
     try:
-        return sys.stdin.read() if file == _STDIN else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == _STDIN else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOptionError(
             f"the file {file} cannot be read", found=str(error), option=option
         ) from error
+    return text.removeprefix(_BYTE_ORDER_MARK)  # which editors of Windows write
 
 
 def _pair(given: str) -> tuple[str, str]:

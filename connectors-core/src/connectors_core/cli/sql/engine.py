@@ -44,7 +44,7 @@ class Engine(Protocol):
         """
 
     def cancel(self) -> None:
-        """Cancel the statement that runs on the other thread."""
+        """Cancel the statement that runs on the other thread, and jobs that it has started."""
 
     def jobs(self) -> Mapping[str, PipelineStatus]:
         """Return the jobs that this engine has started, by name."""

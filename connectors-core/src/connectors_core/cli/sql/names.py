@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from connectors_core.catalog.catalog_manager import DEFAULT_CATALOG
 from connectors_core.catalog.factory import TYPE, catalog_factory, catalog_types
 from connectors_core.cli.sql.completion import OptionHelp
 from connectors_core.cli.sql.engine import Engine
@@ -14,13 +16,14 @@ from connectors_core.errors import ConnectorError
 from connectors_core.options import Option
 from connectors_core.table.catalog_table import CONNECTOR
 from connectors_core.table.factory import connectors, factory_of
-from connectors_core.table.sql import parse_statement
-from connectors_core.table.sql.statements import CreateTable
+from connectors_core.table.sql import SqlError, parse_statement
+from connectors_core.table.sql.statements import CreateTable, CreateView, Statement
 
 __all__ = ["EngineNames", "help_of"]
 
 _PATIENCE_SECONDS: Final = 5.0
 _ANY: Final = ".*"
+_FULL: Final = 3  # catalog, database, and table
 
 
 class EngineNames:
@@ -54,7 +57,12 @@ class EngineNames:
         return self._column("SHOW TABLES" + (f" IN {_path(database)}" if database else ""))
 
     def columns(self, table: Sequence[str]) -> Sequence[str]:
-        """See `Names`."""
+        """See `Names`. Only tables of the default catalog have some here.
+
+        To know other columns, a catalog or the query of a view may have to read records.
+        """
+        if not self._is_defined_here(table) or isinstance(self._definition(table), CreateView):
+            return ()
         found = self._column(f"DESCRIBE {_path(table)}")
         return [name for name in found if name and not name.startswith("#")]  # headings of Spark
 
@@ -86,12 +94,21 @@ class EngineNames:
         return [key, *help_of(catalog_factory(type_, {TYPE: type_}).options())]
 
     def connector_of(self, table: Sequence[str]) -> str | None:
-        """See `Names`."""
-        for text in self._column(f"SHOW CREATE TABLE {_path(table)}"):
-            created = parse_statement(text)
-            if isinstance(created, CreateTable):
-                return created.table.options.get(CONNECTOR)
+        """See `Names`. Only tables of the default catalog have one here."""
+        created = self._definition(table) if self._is_defined_here(table) else None
+        return created.table.options.get(CONNECTOR) if isinstance(created, CreateTable) else None
+
+    def _definition(self, table: Sequence[str]) -> Statement | None:
+        """Return the statement that creates a table or view."""
+        found = self._column(f"SHOW CREATE TABLE {_path(table)}")
+        with suppress(SqlError):  # Spark has other definitions
+            return parse_statement(found[0]) if found else None
         return None
+
+    def _is_defined_here(self, table: Sequence[str]) -> bool:
+        """Return whether a table is in the default catalog. Others may infer and store it."""
+        catalog = table[:1] if len(table) == _FULL else self._column("SHOW CURRENT CATALOG")
+        return list(catalog) == [DEFAULT_CATALOG]
 
     def _column(self, statement: str) -> Sequence[str]:
         """Return the first column of a result; nothing if the statement fails."""
@@ -100,6 +117,7 @@ class EngineNames:
             try:
                 self._known[statement] = asking.result(_PATIENCE_SECONDS)
             except (ConnectorError, TimeoutError):
+                asking.cancel()  # if it has not begun
                 self._known[statement] = ()
         return self._known[statement]
 

@@ -68,8 +68,9 @@ class Output:
             self.pager("\n".join([*lines, ""]))
 
     def tell(self, message: str, style: str | None = None) -> None:
-        """Print a message."""
-        self.console.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+        """Print a message, of which no terminal takes a part as a command."""
+        shown = "\n".join(text_lines(message))
+        self.console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def _table(self, result: Result) -> Iterable[str]:
         limit = self.max_rows

@@ -47,7 +47,7 @@ def table_lines(
 
 
 def text_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text, such as a plan."""
+    """Yield the lines of a text, such as a plan or a message."""
     return map(_printable, text.splitlines())
 
 

@@ -43,12 +43,14 @@ def without_secrets(text: str) -> list[tuple[str, int, int]]:
 
 
 def _secrets(text: str) -> list[Word]:
-    """Return the parts of a text that are values of secret options."""
-    found: list[Word] = []
-    for statement in _statements(words_of(text)):
-        pairs = _set(statement) if statement[0].upper == "SET" else _pairs(statement)
-        found += [value for key, value in pairs if _is_secret(key, value.value)]
-    return found
+    """Return the parts of a text that are values of secret options, in their order."""
+    found = {
+        value.start: value
+        for statement in _statements(words_of(text))
+        for keys, value in _pairs(statement)
+        if any(_is_secret(key, value.value) for key in keys)
+    }
+    return [found[start] for start in sorted(found)]
 
 
 def _statements(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
@@ -57,28 +59,60 @@ def _statements(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
             yield list(statement)
 
 
-def _set(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
-    """Yield the key of SET with each part of its value."""
-    equals = next((at for at, word in enumerate(words) if word.upper == "="), len(words))
-    key = "".join(word.value for word in words[1:equals])
-    yield from ((key, value) for value in words[equals + 1 :])
+def _pairs(statement: Sequence[Word]) -> Iterator[tuple[Sequence[str], Word]]:
+    """Yield the values in a statement, right or wrong, each with what its key can be."""
+    if statement[0].upper == "SET":
+        yield from _set(statement[1:])
+    for words in _entries(statement):
+        for at, value in enumerate(words):
+            # A comment follows the name and the type of a column.
+            is_comment = at > 0 and words[at - 1].upper == "COMMENT"
+            if value.kind in {Kind.TEXT, Kind.NUMBER} and not is_comment:
+                yield _keys(words[:at]), value
 
 
-def _pairs(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
-    """Yield `'key' = 'value'`, and what OPTIONS also allows: `'key' 'value'` and `key 'value'`."""
-    is_options = any(word.upper == "OPTIONS" for word in words)
-    for at, value in enumerate(words):
-        has_equals = at > 0 and words[at - 1].upper == "="
-        end = at - has_equals
-        start = end - 1
-        if value.kind is not Kind.TEXT or start < 0:
+def _set(words: Sequence[Word]) -> Iterator[tuple[Sequence[str], Word]]:
+    """Yield each part of a value of SET, which needs no quotes."""
+    equals = next((at for at, word in enumerate(words) if "=" in word.upper), len(words))
+    space = next((at for at in range(1, len(words)) if _is_apart(words, at)), len(words))
+    for end in {equals, space}:
+        yield from ((_keys(words[:end]), each) for each in words[end:] if "=" not in each.upper)
+
+
+def _entries(statement: Sequence[Word]) -> Iterator[Sequence[Word]]:
+    """Yield the words between parentheses and commas, except those of a query."""
+    in_query, entry = [False], list[Word]()
+    for word in statement:
+        if word.upper not in {"(", ",", ")", "SELECT"}:
+            entry.append(word)
             continue
-        while start > 1 and words[start - 1].upper == "." and words[start].kind is not Kind.TEXT:
-            start -= 2
-        is_text = words[start].kind is Kind.TEXT
-        is_listed = start > 0 and words[start - 1].upper in {"(", ","}
-        if (has_equals and is_text) or (is_listed and (is_text or is_options)):
-            yield "".join(word.value for word in words[start:end]), value
+        if not in_query[-1]:
+            yield entry
+        entry = []
+        match word.upper:
+            case "SELECT":
+                in_query[-1] = True
+            case "(":
+                in_query.append(False)
+            case ")" if len(in_query) > 1:
+                in_query.pop()
+    if not in_query[-1]:
+        yield entry
+
+
+def _keys(words: Sequence[Word]) -> Sequence[str]:
+    """Return all keys that end before a value: a wrong statement has more before its key."""
+    end = len(words)
+    while end and words[end - 1].kind is Kind.SYMBOL:
+        end -= 1
+    starts = [at for at in range(end) if at == 0 or _is_apart(words, at)]
+    return ["".join(word.value for word in words[start:end]) for start in starts] or [""]
+
+
+def _is_apart(words: Sequence[Word], at: int) -> bool:
+    """Return whether a word is no continuation of the one before it, as in `a.b`."""
+    before, word = words[at - 1], words[at]
+    return before.end < word.start or Kind.TEXT in {before.kind, word.kind}
 
 
 def _is_secret(key: str, value: str) -> bool:

@@ -104,8 +104,9 @@ class Session:
             while True:
                 states = jobs()
                 for name in self._in_background:
-                    if states[name].state is PipelineState.FAILED:
-                        error = _failure(name, states[name].error)
+                    status = states.get(name)
+                    if status is not None and status.state is PipelineState.FAILED:
+                        error = _failure(name, status.error)
                         raise self._failed(error, "", None) from error
                 if not running(states):
                     return
@@ -140,9 +141,11 @@ class Session:
         """Tell which jobs in the background have ended since the last statement."""
         jobs = self.thread.engine.jobs()
         for name in sorted(self._in_background - running(jobs).keys()):
-            style = "red" if jobs[name].state is PipelineState.FAILED else None
-            self.output.tell(f"the job {name!r} has {outcome(jobs[name])}", style)
             self._in_background.remove(name)
+            status = jobs.get(name)
+            if status is not None:
+                style = "red" if status.state is PipelineState.FAILED else None
+                self.output.tell(f"the job {name!r} has {outcome(status)}", style)
 
     # --- one statement ---
 
@@ -166,6 +169,8 @@ class Session:
                 result, lines = self.thread.run(run, progress.look)
         finally:
             self.changed()
+            # Also after Ctrl-C, which can come after the start of a job.
+            self._in_background |= running(jobs()).keys()
         output.show(lines)
         if result.job is not None:
             self._tell_of_job(result.job, told=progress.shown)
@@ -180,9 +185,9 @@ class Session:
     def _tell_of_job(self, name: str, *, told: bool) -> None:
         status = self.thread.engine.jobs()[name]
         if status.state is PipelineState.RUNNING:
-            self._in_background.add(name)
             self.output.tell(f"the job {name!r} is running")
         elif status.state is PipelineState.FAILED:
+            self._in_background.discard(name)
             raise _failure(name, status.error)
         elif not told:
             self.output.tell(f"the job {name!r} has {outcome(status)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from connectors_core.cli.sql.engine import Engine
@@ -18,6 +19,7 @@ __all__ = ["StatementCanceledError", "StatementThread"]
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.1
+_CANCEL_SECONDS: Final = 0.5
 
 
 class StatementCanceledError(Exception):
@@ -66,19 +68,28 @@ class StatementThread:
     def close(self) -> None:
         """Close the engine, which stops its jobs after their micro-batches."""
         closing = self.submit(lambda engine: engine.close())
-        self._wait(closing)
+        self._wait(closing.done, lambda: wait([closing]))
         self._executor.shutdown()
         closing.result()
 
     def _cancel(self, future: Future[T]) -> None:
         self._tell("canceling")
         # On another thread: it may wait for a micro-batch, and the statement may end by itself.
-        threading.Thread(target=self.engine.cancel, daemon=True).start()
-        self._wait(future)
+        canceling = threading.Thread(target=self._cancel_until_done, args=(future,), daemon=True)
+        canceling.start()
+        # Also for its last call, which could otherwise cancel the next statement.
+        self._wait(lambda: not canceling.is_alive(), canceling.join)
 
-    def _wait(self, future: Future[T]) -> None:
+    def _cancel_until_done(self, future: Future[T]) -> None:
+        """Cancel again and again: a statement can start what there is to cancel at any time."""
         while not future.done():
+            with suppress(Exception):  # the statement itself tells what has failed
+                self.engine.cancel()
+            wait([future], _CANCEL_SECONDS)
+
+    def _wait(self, is_over: Callable[[], bool], join: Callable[[], object]) -> None:
+        while not is_over():
             try:
-                wait([future])
+                join()
             except KeyboardInterrupt:
                 self._tell("still waiting for Spark; Ctrl-\\ ends the shell at once")

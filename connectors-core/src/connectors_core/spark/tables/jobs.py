@@ -51,7 +51,7 @@ class Jobs:
 
     @contextmanager
     def starting(self, name: str, statement: str, pipeline: Pipeline) -> Iterator[None]:
-        """Add a job, which the caller starts. A job that cannot start is forgotten.
+        """Add a job, which the caller starts. One that cannot start leaves the former job.
 
         Args:
             name: Its name. A former job of this name has ended.
@@ -68,7 +68,10 @@ class Jobs:
             yield
         except BaseException:
             if pipeline.status().state is PipelineState.NOT_STARTED:
-                del self._jobs[name]
+                if former is None:
+                    del self._jobs[name]
+                else:
+                    self._jobs[name] = former
             raise
 
     def refuse_running(self, name: str, *, option: str | None = None) -> None:

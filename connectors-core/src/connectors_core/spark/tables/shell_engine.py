@@ -7,7 +7,7 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
@@ -42,8 +42,7 @@ class ShellEngine:
         self._spark = spark
         self._tables = tables
         self._owns_session = owns_session
-        self._group = f"connectors-sql-{uuid.uuid4().hex}"
-        self._before: frozenset[str] = frozenset()
+        self._statement: _Statement | None = None
 
     @classmethod
     def open(cls, spark_conf: Mapping[str, str], **environment: Any) -> Self:
@@ -68,16 +67,25 @@ class ShellEngine:
         Raises:
             ConnectorError: It failed.
         """
-        self._before = self._running()
-        self._spark.sparkContext.setJobGroup(self._group, "connectors sql", interruptOnCancel=True)
+        statement = self._statement = _Statement(self._running())
+        self._spark.sparkContext.setJobGroup(
+            statement.group, "connectors sql", interruptOnCancel=True
+        )
         with _short_errors():
-            return TextResult(self._tables.execute_sql(text))
+            result = self._tables.execute_sql(text)
+            if statement.is_canceled and result.pipeline is not None:
+                result.pipeline.stop()  # it may have started after the call of `cancel`
+            return TextResult(result)
 
     def cancel(self) -> None:
-        """Cancel the statement that runs: its queries, and the job that it waits for."""
-        for name in self._running() - self._before:
+        """Cancel the statement that runs: its queries, and the jobs that it has started."""
+        statement = self._statement
+        if statement is None:
+            return
+        statement.is_canceled = True
+        for name in self._running() - statement.running_before:
             self._tables.jobs[name].pipeline.stop()
-        self._spark.sparkContext.cancelJobGroup(self._group)
+        self._spark.sparkContext.cancelJobGroup(statement.group)
 
     def jobs(self) -> Mapping[str, PipelineStatus]:
         """Return the jobs that this engine has started, by name. From any thread."""
@@ -93,6 +101,21 @@ class ShellEngine:
 
     def _running(self) -> frozenset[str]:
         return frozenset(name for name, job in self._tables.jobs.items() if job.is_running)
+
+
+@dataclass(eq=False)
+class _Statement:
+    """A statement that runs.
+
+    Attributes:
+        running_before: The jobs that it has not started.
+        group: The group of its jobs of Spark.
+        is_canceled: Whether it was canceled.
+    """
+
+    running_before: frozenset[str]
+    group: str = field(default_factory=lambda: f"connectors-sql-{uuid.uuid4().hex}")
+    is_canceled: bool = False
 
 
 @dataclass(frozen=True)
