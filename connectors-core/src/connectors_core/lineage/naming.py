@@ -20,12 +20,16 @@ _WILDCARDS: Final = frozenset("*?[")
 _OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 _CONTAINERS: Final = ("abfs", "wasb")  # there, `container@account` has no user
 
-_JDBC: Final = re.compile(r"(?:jdbc:)?(\w+):([^?;(]*)", re.IGNORECASE)
+_JDBC: Final = re.compile(r"(?:jdbc:)?([\w-]+):([^?;(]*)", re.IGNORECASE)
+_LOCAL: Final = frozenset({"derby", "duckdb", "h2", "hsqldb", "sqlite"})  # in files or in memory
+_SERVER: Final = re.compile(r"(?:[\w-]+:)*//.*", re.DOTALL)
 _HOST: Final = r"(?:\[[\da-fA-F:.]+\]|[\w.-]+)"
 _HOSTS: Final = re.compile(rf"{_HOST}(?::\d+)?(?:,{_HOST}(?::\d+)?)*")
 _SID: Final = re.compile(r"(.+:\d+):(\w+)")  # Oracle's host:port:sid
 _INSTANCE: Final = re.compile(r"([^\\]+)\\(\w+)(:\d+)?")  # SQL Server's host\instance:port
 _DATABASE: Final = re.compile(r";\s*database(?:name)?\s*=\s*([^;]+)", re.IGNORECASE)
+_BRACED: Final = re.compile(r"\{(?:[^}]|\}\})*\}?")  # a value that may contain `;`
+_NAME: Final = re.compile(r"[\w$.-]+")
 _SYSTEMS: Final = {"postgresql": "postgres"}
 _PORTS: Final = {"mysql": 3306, "oracle": 1521, "postgres": 5432}
 _DIALECTS: Final = {"mariadb": "mysql", "sqlserver": "tsql"}
@@ -97,14 +101,20 @@ def _database(url: str) -> tuple[str, str, str]:
     if found is None:
         return "jdbc", "jdbc", ""
     system = _SYSTEMS.get(found[1].lower(), found[1].lower())
-    place = found[2].rpartition("@")[2]
-    if "//" not in place and place == found[2]:  # a file, or a database in memory
-        return system, f"{system}:{place}", ""
+    settings = url[found.end() :]
+    if "@" in settings and system != "sqlserver":  # a password may contain `?`, `;`, or `(`
+        return system, system, ""
+    _, user, place = found[2].rpartition("@")
+    if not user and not _SERVER.fullmatch(place):
+        return system, f"{system}:{place}" if system in _LOCAL else system, ""
     authority, _, database = place.rpartition("//")[2].partition("/")
     if sid := _SID.fullmatch(authority):
         authority, database = sid.groups()
-    if setting := _DATABASE.search(url):
+    if settings.startswith(";") and (setting := _DATABASE.search(_BRACED.sub("", settings))):
         database = setting[1].strip()
+    database = re.split("[:,;?]", database)[0]
+    if not _NAME.fullmatch(database):
+        database = ""
     below = ""
     if instance := _INSTANCE.fullmatch(authority):
         authority, below = f"{instance[1]}{instance[3] or ''}", f"/{instance[2]}"
