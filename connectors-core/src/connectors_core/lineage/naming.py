@@ -15,7 +15,7 @@ from connectors_core.lineage.graph import LineageDataset
 
 __all__ = ["file_dataset", "jdbc_datasets", "kafka_datasets"]
 
-_URL: Final = re.compile(r"([A-Za-z][\w+.-]+):(?://([^/]*))?(/.*|)", re.DOTALL)
+_URL: Final = re.compile(r"([A-Za-z][\w+.-]+):(?://([^/?#;]*)|(?=/|\Z))(.*)", re.DOTALL)
 _WILDCARDS: Final = frozenset("*?[")
 _OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 _CONTAINERS: Final = ("abfs", "wasb")  # there, `container@account` has no user
@@ -45,18 +45,31 @@ def file_dataset(url: str) -> LineageDataset:
     last = url.rpartition("::")[2]
     found = _URL.fullmatch(last)
     protocol, authority, path = found.groups() if found else ("file", "", last)
-    authority = authority or ""
-    if not protocol.startswith(_CONTAINERS):
-        authority = authority.rpartition("@")[2]
+    protocol = protocol.lower()
+    host = _host(protocol, authority or "", path)
+    if authority and not host:
+        path = ""
+    scheme = _OBJECT_STORES.get(protocol, protocol)
     if protocol in ("file", "local"):
-        namespace = f"file://{authority}" if authority else "file"
-        return LineageDataset(namespace=namespace, name=_folder("/" + path.lstrip("/")))
-    path = path.partition("#")[0]
+        scheme, path = "file", "/" + path.lstrip("/")
+    else:
+        path = re.split("[#;]", path)[0]
     if protocol in _OBJECT_STORES:
-        namespace = f"{_OBJECT_STORES[protocol]}://{authority}"
-        return LineageDataset(namespace=namespace, name=_folder(path.removeprefix("/")) or "/")
-    namespace = f"{protocol}://{authority}" if authority else protocol
-    return LineageDataset(namespace=namespace, name=_folder(path or "/"))
+        path = path.removeprefix("/")
+    return LineageDataset(
+        namespace=f"{scheme}://{host}" if host else scheme, name=_folder(path) or "/"
+    )
+
+
+def _host(protocol: str, authority: str, path: str) -> str:
+    """Return the host, bucket, or container of a URL; nothing if it may be a part of a password."""
+    user, _, host = authority.rpartition("@")
+    has_password = "@" in path and not path.startswith("/")  # with `?`, `#`, or `;`
+    is_host = _HOSTS.fullmatch(host) and not (protocol in _OBJECT_STORES and ":" in host)
+    if has_password or not is_host:
+        return ""
+    is_container = protocol.startswith(_CONTAINERS) and _NAME.fullmatch(user)
+    return f"{user}@{host}" if is_container else host
 
 
 def _folder(path: str) -> str:
