@@ -86,7 +86,8 @@ def kafka_datasets(
         bootstrap_servers: Addresses of brokers.
         topics: The topics, or their pattern.
     """
-    namespace = f"kafka://{bootstrap_servers[0].strip()}"
+    server = bootstrap_servers[0].strip().rpartition("://")[2].rpartition("@")[2]
+    namespace = f"kafka://{server}"
     return tuple(LineageDataset(namespace=namespace, name=each) for each in dict.fromkeys(topics))
 
 

@@ -51,6 +51,12 @@ def test_the_first_server_names_the_cluster_of_each_topic():
     )
 
 
+@pytest.mark.parametrize("server", ["SASL_SSL://one:9092", "user:canary@one:9092"])
+def test_a_cluster_is_named_without_its_listener_and_its_user(server):
+    (dataset,) = kafka_datasets([server], ["a"])
+    assert dataset.namespace == "kafka://one:9092"
+
+
 @pytest.mark.parametrize(
     ("url", "namespace", "name"),
     [
