@@ -167,6 +167,21 @@ PLANS = {
         [1, 9],
         ["ab.a", "ab.b T"],
     ),
+    "a union of elements": (
+        node(
+            "Union",
+            node(
+                "Generate",
+                ROWS,
+                generator=node("Explode", column(1)),
+                unrequiredChildIndex=[0],
+                generatorOutput=[column(9)],
+            ),
+            node("Project", OTHER, projectList=[column(3), alias(10, node("Literal"))]),
+        ),
+        [2, 9],
+        ["ab.b, c.c", "ab.a T"],
+    ),
     "a function in Python": (
         node("BatchEvalPython", ROWS, udfs=[node("PythonUDF", column(1))], resultAttrs=[column(9)]),
         [1, 2, 9],

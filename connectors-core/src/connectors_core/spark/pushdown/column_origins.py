@@ -21,7 +21,7 @@ from connectors_core.spark.pushdown.source_needs import (
 
 Origins: TypeAlias = frozenset[ColumnOrigin]
 _Columns: TypeAlias = list[tuple[int, Origins]]
-"""Spark's id and the origins of each column of a node, in order, and perhaps of unused ones."""
+"""Spark's id and the origins of each column of a node, in order."""
 
 _NONE: Final[Origins] = frozenset()
 _STRENGTH: Final = (*Transformation,)  # direct ones by strength, then indirect ones
@@ -147,7 +147,9 @@ class _Walk:
         if node.kind == "Generate":
             generated = _union(_value(each, known) for each in node.expressions("generator"))
             output = node.expressions("generatorOutput")
-            return [*below, *((_id_of(each), generated) for each in output)]
+            dropped = node.fields.get("unrequiredChildIndex") or ()
+            kept = [each for at, each in enumerate(below) if at not in dropped]
+            return [*kept, *((_id_of(each), generated) for each in output)]
         added = [each for field in _ADDED.get(node.kind, ()) for each in node.expressions(field)]
         if below or added:
             return [*below, *(_named(each, known) for each in added)]
