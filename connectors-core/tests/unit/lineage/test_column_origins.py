@@ -162,6 +162,41 @@ PLANS = {
         [9],
         ["ab.a T, ab.b T"],
     ),
+    "groups with a state": (
+        node(
+            "FlatMapGroupsInPandasWithState",
+            ROWS,
+            groupingAttributes=[column(1)],
+            outputAttrs=[column(9)],
+        ),
+        [9],
+        ["ab.a T, ab.b T"],
+    ),
+    "a processor with a state": (
+        node(
+            "TransformWithStateInPySpark",
+            ROWS,
+            node("LocalRelation", output=[column(1), column(2)]),  # no initial state
+            groupingAttributesLen=1,
+            initGroupingAttrsLen=0,
+            outputAttrs=[column(9)],
+        ),
+        [9],
+        ["ab.a T, ab.b T"],
+    ),
+    "two groups in pandas": (
+        node(
+            "FlatMapCoGroupsInPandas",
+            ROWS,
+            OTHER,
+            leftGroupingLen=1,
+            rightGroupingLen=1,
+            output=[column(9)],
+        ),
+        [9],
+        ["ab.a T, ab.b T, c.c T"],
+    ),
+    "an unknown node": (node("Unknown", ROWS, made=[column(9)]), [1, 9], ["ab.a", ""]),
     "elements of a list": (
         node("Generate", ROWS, generator=node("Explode", column(2)), generatorOutput=[column(9)]),
         [1, 9],
@@ -258,6 +293,9 @@ ROW_ORIGINS = {
     ),
     "groups": (node("Aggregate", ROWS, groupingExpressions=[column(1)]), "ab.a G"),
     "groups in pandas": (PLANS["groups in pandas"][0], "ab.a G"),
+    "groups with a state": (PLANS["groups with a state"][0], "ab.a G"),
+    "a processor with a state": (PLANS["a processor with a state"][0], "ab.a G"),
+    "two groups in pandas": (PLANS["two groups in pandas"][0], "ab.a G, c.c G"),
     "distinct rows": (node("Deduplicate", ROWS, keys=[column(2)]), "ab.b G"),
     "an order": (node("Sort", ROWS, order=[node("SortOrder", column(2))]), "ab.b S"),
     "a rank": (

@@ -30,9 +30,14 @@ _ADDED: Final = {"Window": ("windowExpressions",)}
 _CHOSEN: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 _PYTHON: Final = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _APPLYING_FUNCTIONS: Final = MAPPING_BATCHES | {
+    "FlatMapCoGroupsInArrow",
+    "FlatMapCoGroupsInPandas",
     "FlatMapGroupsInArrow",
     "FlatMapGroupsInPandas",
+    "FlatMapGroupsInPandasWithState",
     "MapInPandas",
+    "TransformWithStateInPandas",
+    "TransformWithStateInPySpark",
 }
 # The fields of a node with expressions that decide which rows it returns, or in which order.
 _DECIDING: Final = {
@@ -41,8 +46,18 @@ _DECIDING: Final = {
     "DeduplicateWithinWatermark": ("keys", Transformation.GROUP_BY),
     "FlatMapGroupsInArrow": ("groupingAttributes", Transformation.GROUP_BY),
     "FlatMapGroupsInPandas": ("groupingAttributes", Transformation.GROUP_BY),
+    "FlatMapGroupsInPandasWithState": ("groupingAttributes", Transformation.GROUP_BY),
     "Join": ("condition", Transformation.JOIN),
     "Sort": ("order", Transformation.SORT),
+}
+_OF_GROUPS: Final = ("leftGroupingLen", "rightGroupingLen")
+_OF_STATE: Final = ("groupingAttributesLen", "initGroupingAttrsLen")
+# The fields of a node with the number of keys, which are the first columns of each child.
+_KEYS: Final = {
+    "FlatMapCoGroupsInArrow": _OF_GROUPS,
+    "FlatMapCoGroupsInPandas": _OF_GROUPS,
+    "TransformWithStateInPandas": _OF_STATE,
+    "TransformWithStateInPySpark": _OF_STATE,
 }
 # Functions whose arguments are the order of their window.
 _RANKS: Final = frozenset({"DenseRank", "PercentRank", "Rank"})
@@ -88,7 +103,7 @@ def plan_origins(plan: PlanTree, output: Sequence[int], inputs: PlanInputs) -> P
     """
     walk = _Walk(inputs)
     known = dict(walk.columns_of(plan))
-    return PlanOrigins([known[column] for column in output], walk.rows)
+    return PlanOrigins([known.get(column, _NONE) for column in output], walk.rows)
 
 
 class _Walk:
@@ -130,10 +145,13 @@ class _Walk:
         below = [*itertools.chain(*children)]
         known = dict(below)
         self._decide(node, known)
+        for columns, count in zip(children, _KEYS.get(node.kind, ()), strict=False):
+            keys = _union(origins for _, origins in columns[: node.fields[count]])
+            self._deciding |= _indirect(keys, Transformation.GROUP_BY)
         if node.kind in _CHOSEN:
             return [_named(each, known) for each in node.expressions(_CHOSEN[node.kind])]
         if node.kind in _APPLYING_FUNCTIONS:
-            return self._mapped(node, known)
+            return self._mapped(node, below)
         if node.kind == "Union":
             return _united(children)
         if node.kind == "Expand":
@@ -173,14 +191,16 @@ class _Walk:
             for each in node.expressions(expressions):
                 self._deciding |= _indirect(_value(each, known), transformation)
 
-    def _mapped(self, node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
+    def _mapped(self, node: PlanTree, below: _Columns) -> _Columns:
         """Return the results of a lookup, or those of a function, each of all its inputs."""
         output = output_of(node)
         lookup = self._lookups.get(output)
         functions = [each for each in node.expressions() if each.kind == "PythonUDF"]
         if lookup is None or not functions:
-            everything = _strengthened(_union(known.values()), Transformation.TRANSFORMATION)
-            return [(column, everything) for column in output]
+            everything = _union(origins for _, origins in below)
+            result = _strengthened(everything, Transformation.TRANSFORMATION)
+            return [(column, result) for column in output]
+        known = dict(below)
         inputs = [_value(each, known) for each in functions[0].children]
         keys = [inputs[at] for at in lookup.on]
         keys += [_origin(lookup.uid, name) for name in lookup.keys]
