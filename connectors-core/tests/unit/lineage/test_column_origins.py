@@ -52,6 +52,13 @@ def window(function):
     )
 
 
+EXISTENCE = node(
+    "Join",
+    ROWS,
+    OTHER,
+    joinType={"product-class": "org.ExistenceJoin", "exists": column(9)},
+    condition=node("EqualTo", column(1), column(3)),
+)
 PLANS = {
     "a source": (ROWS, [1, 2], ["ab.a", "ab.b"]),
     "a condition": (node("Filter", ROWS, condition=column(1)), [1, 2], ["ab.a", "ab.b"]),
@@ -95,6 +102,7 @@ PLANS = {
         [1, 2],
         ["ab.a", "ab.b"],
     ),
+    "whether rows exist": (EXISTENCE, [1, 2, 9], ["ab.a", "ab.b", "ab.a C, c.c C"]),
     "a union": (
         node("Union", node("Project", ROWS, projectList=[column(1)]), OTHER),
         [1],
@@ -176,7 +184,7 @@ PLANS = {
         node(
             "TransformWithStateInPySpark",
             ROWS,
-            node("LocalRelation", output=[column(1), column(2)]),  # no initial state
+            node("LocalRelation", output=[]),  # no initial state
             groupingAttributesLen=1,
             initGroupingAttrsLen=0,
             outputAttrs=[column(9)],
@@ -286,6 +294,11 @@ ROW_ORIGINS = {
             condition=node("EqualTo", column(1), column(3)),
         ),
         "ab.a J, c.c J",
+    ),
+    "whether rows exist": (EXISTENCE, ""),
+    "a condition on whether rows exist": (
+        node("Filter", EXISTENCE, condition=node("Or", column(9), column(2))),
+        "ab.a F, ab.b F, c.c F",
     ),
     "a column that is not null": (
         node("Filter", ROWS, condition=node("IsNotNull", column(1))),

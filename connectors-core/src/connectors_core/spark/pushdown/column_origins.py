@@ -144,6 +144,9 @@ class _Walk:
         children = [self.columns_of(child) for child in node.children]
         below = [*itertools.chain(*children)]
         known = dict(below)
+        join = str(node.fields.get("joinType"))
+        if "Existence" in join:  # it keeps all rows and adds whether others match
+            return [*children[0], *_matches(node, known)]
         self._decide(node, known)
         for columns, count in zip(children, _KEYS.get(node.kind, ()), strict=False):
             keys = _union(origins for _, origins in columns[: node.fields[count]])
@@ -156,9 +159,7 @@ class _Walk:
             return _united(children)
         if node.kind == "Expand":
             return _expanded(node, known)
-        if node.kind == "Join" and any(
-            kind in str(node.fields.get("joinType")) for kind in ("Semi", "Anti", "Existence")
-        ):
+        if "Semi" in join or "Anti" in join:
             return children[0]
         if node.kind in _PYTHON:
             return [*below, *_results(node, known)]
@@ -292,6 +293,12 @@ def _expanded(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
         (column, _union(_value(each, known) for each in values[at :: len(output)]))
         for at, column in enumerate(output)
     ]
+
+
+def _matches(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
+    conditions = _union(_value(each, known) for each in node.expressions("condition"))
+    found = _indirect(conditions, Transformation.CONDITIONAL)
+    return [(_id_of(each), found) for each in node.expressions("joinType")]
 
 
 def _results(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
