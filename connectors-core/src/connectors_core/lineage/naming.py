@@ -33,7 +33,7 @@ _NAME: Final = re.compile(r"[\w$.-]+")
 _SYSTEMS: Final = {"postgresql": "postgres"}
 _PORTS: Final = {"mysql": 3306, "oracle": 1521, "postgres": 5432}
 _DIALECTS: Final = {"mariadb": "mysql", "sqlserver": "tsql"}
-_SCHEMA_IS_DATABASE: Final = frozenset({"mariadb", "mysql"})
+_SCHEMA_IS_DATABASE: Final = frozenset({"clickhouse", "mariadb", "mysql"})
 
 
 def file_dataset(url: str) -> LineageDataset:
@@ -144,11 +144,13 @@ def _tables(relation: str, dialect: str) -> list[tuple[str, ...]]:
     """Return the tables of a relation, each as the parts of its name."""
     from sqlglot import Dialect, exp, parse_one
     from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.scope import traverse_scope
 
     try:
-        query = parse_one(f"FROM {relation}", dialect=Dialect.get(dialect))
+        scopes = traverse_scope(parse_one(f"FROM {relation}", dialect=Dialect.get(dialect)))
     except SqlglotError:
         return []
-    within = {(each.alias_or_name,) for each in query.find_all(exp.CTE)}
-    tables = [tuple(part.name for part in each.parts) for each in query.find_all(exp.Table)]
-    return [table for table in tables if all(table) and table not in within]
+    sources = [each for scope in scopes for each in scope.sources.values()]
+    tables = [each for each in sources if isinstance(each, exp.Table)]
+    names = [tuple(part.name for part in each.parts) for each in tables]
+    return [name for name in names if all(name)]

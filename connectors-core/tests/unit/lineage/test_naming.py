@@ -123,6 +123,18 @@ def test_a_table_is_named_without_credentials(url):
         ("a JOIN b USING (id)", ["sales.a", "sales.b"]),
         ("(SELECT id FROM t WHERE token = 'canary') AS q", ["sales.t"]),
         ("(WITH t AS (SELECT * FROM a) SELECT * FROM t) AS q", ["sales.a"]),
+        ("(WITH t AS (SELECT * FROM t) SELECT * FROM t) AS q", ["sales.t"]),
+        (
+            "(WITH t AS (SELECT * FROM a) SELECT * FROM public.t) AS q",
+            ["sales.a", "sales.public.t"],
+        ),
+        (
+            "(SELECT (SELECT max(n) FROM a) AS n FROM b WHERE n IN (SELECT n FROM c)) AS q",
+            ["sales.a", "sales.c", "sales.b"],
+        ),
+        ("(a JOIN b USING (id))", ["sales.a", "sales.b"]),
+        ("(SELECT id FROM a UNION ALL SELECT id FROM b) AS q", ["sales.a", "sales.b"]),
+        ("a AS x JOIN a AS y USING (id)", ["sales.a"]),
         ("(SELECT * FROM generate_series(1, 9)) AS q", []),
         ("(SELECT canary", []),
     ],
@@ -131,5 +143,7 @@ def test_a_query_reads_the_datasets_of_its_tables(relation, names):
     assert [each.name for each in jdbc_datasets(POSTGRES, relation)] == names
 
 
-def test_a_database_of_mysql_is_a_schema():
-    assert [each.name for each in jdbc_datasets("jdbc:mysql://db/sales", "other.t")] == ["other.t"]
+@pytest.mark.parametrize("system", ["mysql", "clickhouse"])
+def test_a_database_of_some_systems_is_a_schema(system):
+    datasets = jdbc_datasets(f"jdbc:{system}://db/sales", "other.t")
+    assert [each.name for each in datasets] == ["other.t"]
