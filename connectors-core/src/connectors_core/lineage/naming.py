@@ -16,6 +16,7 @@ from connectors_core.lineage.graph import LineageDataset
 __all__ = ["file_dataset", "jdbc_datasets", "kafka_datasets"]
 
 _URL: Final = re.compile(r"([A-Za-z][\w+.-]+):(?://([^/?#;]*)|(?=/|\Z))(.*)", re.DOTALL)
+_CHAIN: Final = re.compile(r"(?:[\w+.-]+(?:://[^:@\[]*)?::)*")  # neither IPv6 nor a password
 _WILDCARDS: Final = frozenset("*?[")
 _OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 _CONTAINERS: Final = ("abfs", "wasb")  # there, `container@account` has no user
@@ -42,7 +43,7 @@ def file_dataset(url: str) -> LineageDataset:
     Args:
         url: A path or a URL, or a chain of them, such as `simplecache::s3://lake/late`.
     """
-    last = url.rpartition("::")[2]
+    last = _CHAIN.sub("", url, count=1)
     found = _URL.fullmatch(last)
     protocol, authority, path = found.groups() if found else ("file", "", last)
     protocol = protocol.lower()
