@@ -116,6 +116,10 @@ COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
         lambda df: df.select("n", F.explode("list").alias("e")),
         ["n=n", "e=list TRANSFORMATION"],
     ),
+    "unions of elements": (
+        lambda df: df.selectExpr("n", "explode(list) AS e").union(df.selectExpr("n", "n")),
+        ["n=n", "e=list TRANSFORMATION,n"],
+    ),
     "functions": (
         lambda df: df.select(F.udf(lambda n: n + 1, "bigint")("n").alias("m")),
         ["m=n TRANSFORMATION"],

@@ -15,21 +15,26 @@ from connectors_core.lineage.graph import LineageDataset
 
 __all__ = ["file_dataset", "jdbc_datasets", "kafka_datasets"]
 
-_URL: Final = re.compile(r"([A-Za-z][\w+.-]+):(?://([^/]*))?(/.*|)", re.DOTALL)
+_URL: Final = re.compile(r"([A-Za-z][\w+.-]+):(?://([^/?#;]*)|(?=/|\Z))(.*)", re.DOTALL)
+_CHAIN: Final = re.compile(r"(?:[\w+.-]+(?:://[^:@\[]*)?::)*")  # neither IPv6 nor a password
 _WILDCARDS: Final = frozenset("*?[")
 _OBJECT_STORES: Final = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 _CONTAINERS: Final = ("abfs", "wasb")  # there, `container@account` has no user
 
-_JDBC: Final = re.compile(r"(?:jdbc:)?(\w+):([^?;(]*)", re.IGNORECASE)
+_JDBC: Final = re.compile(r"(?:jdbc:)?([\w-]+):([^?;(]*)", re.IGNORECASE)
+_LOCAL: Final = frozenset({"derby", "duckdb", "h2", "hsqldb", "sqlite"})  # in files or in memory
+_SERVER: Final = re.compile(r"(?:[\w-]+:)*//.*", re.DOTALL)
 _HOST: Final = r"(?:\[[\da-fA-F:.]+\]|[\w.-]+)"
 _HOSTS: Final = re.compile(rf"{_HOST}(?::\d+)?(?:,{_HOST}(?::\d+)?)*")
 _SID: Final = re.compile(r"(.+:\d+):(\w+)")  # Oracle's host:port:sid
 _INSTANCE: Final = re.compile(r"([^\\]+)\\(\w+)(:\d+)?")  # SQL Server's host\instance:port
 _DATABASE: Final = re.compile(r";\s*database(?:name)?\s*=\s*([^;]+)", re.IGNORECASE)
+_BRACED: Final = re.compile(r"\{(?:[^}]|\}\})*\}?")  # a value that may contain `;`
+_NAME: Final = re.compile(r"[\w$.-]+")
 _SYSTEMS: Final = {"postgresql": "postgres"}
 _PORTS: Final = {"mysql": 3306, "oracle": 1521, "postgres": 5432}
 _DIALECTS: Final = {"mariadb": "mysql", "sqlserver": "tsql"}
-_SCHEMA_IS_DATABASE: Final = frozenset({"mariadb", "mysql"})
+_SCHEMA_IS_DATABASE: Final = frozenset({"clickhouse", "mariadb", "mysql"})
 
 
 def file_dataset(url: str) -> LineageDataset:
@@ -38,21 +43,34 @@ def file_dataset(url: str) -> LineageDataset:
     Args:
         url: A path or a URL, or a chain of them, such as `simplecache::s3://lake/late`.
     """
-    last = url.rpartition("::")[2]
+    last = _CHAIN.sub("", url, count=1)
     found = _URL.fullmatch(last)
     protocol, authority, path = found.groups() if found else ("file", "", last)
-    authority = authority or ""
-    if not protocol.startswith(_CONTAINERS):
-        authority = authority.rpartition("@")[2]
+    protocol = protocol.lower()
+    host = _host(protocol, authority or "", path)
+    if authority and not host:
+        path = ""
+    scheme = _OBJECT_STORES.get(protocol, protocol)
     if protocol in ("file", "local"):
-        namespace = f"file://{authority}" if authority else "file"
-        return LineageDataset(namespace=namespace, name=_folder("/" + path.lstrip("/")))
-    path = path.partition("#")[0]
+        scheme, path = "file", "/" + path.lstrip("/")
+    else:
+        path = re.split("[#;]", path)[0]
     if protocol in _OBJECT_STORES:
-        namespace = f"{_OBJECT_STORES[protocol]}://{authority}"
-        return LineageDataset(namespace=namespace, name=_folder(path.removeprefix("/")) or "/")
-    namespace = f"{protocol}://{authority}" if authority else protocol
-    return LineageDataset(namespace=namespace, name=_folder(path or "/"))
+        path = path.removeprefix("/")
+    return LineageDataset(
+        namespace=f"{scheme}://{host}" if host else scheme, name=_folder(path) or "/"
+    )
+
+
+def _host(protocol: str, authority: str, path: str) -> str:
+    """Return the host, bucket, or container of a URL; nothing if it may be a part of a password."""
+    user, _, host = authority.rpartition("@")
+    has_password = "@" in path and not path.startswith("/")  # with `?`, `#`, or `;`
+    is_host = _HOSTS.fullmatch(host) and not (protocol in _OBJECT_STORES and ":" in host)
+    if has_password or not is_host:
+        return ""
+    is_container = protocol.startswith(_CONTAINERS) and _NAME.fullmatch(user)
+    return f"{user}@{host}" if is_container else host
 
 
 def _folder(path: str) -> str:
@@ -69,7 +87,8 @@ def kafka_datasets(
         bootstrap_servers: Addresses of brokers.
         topics: The topics, or their pattern.
     """
-    namespace = f"kafka://{bootstrap_servers[0].strip()}"
+    server = bootstrap_servers[0].strip().rpartition("://")[2].rpartition("@")[2]
+    namespace = f"kafka://{server}"
     return tuple(LineageDataset(namespace=namespace, name=each) for each in dict.fromkeys(topics))
 
 
@@ -97,14 +116,20 @@ def _database(url: str) -> tuple[str, str, str]:
     if found is None:
         return "jdbc", "jdbc", ""
     system = _SYSTEMS.get(found[1].lower(), found[1].lower())
-    place = found[2].rpartition("@")[2]
-    if "//" not in place and place == found[2]:  # a file, or a database in memory
-        return system, f"{system}:{place}", ""
+    settings = url[found.end() :]
+    if "@" in settings and system != "sqlserver":  # a password may contain `?`, `;`, or `(`
+        return system, system, ""
+    _, user, place = found[2].rpartition("@")
+    if not user and not _SERVER.fullmatch(place):
+        return system, f"{system}:{place}" if system in _LOCAL else system, ""
     authority, _, database = place.rpartition("//")[2].partition("/")
     if sid := _SID.fullmatch(authority):
         authority, database = sid.groups()
-    if setting := _DATABASE.search(url):
+    if settings.startswith(";") and (setting := _DATABASE.search(_BRACED.sub("", settings))):
         database = setting[1].strip()
+    database = re.split("[:,;?]", database)[0]
+    if not _NAME.fullmatch(database):
+        database = ""
     below = ""
     if instance := _INSTANCE.fullmatch(authority):
         authority, below = f"{instance[1]}{instance[3] or ''}", f"/{instance[2]}"
@@ -120,11 +145,13 @@ def _tables(relation: str, dialect: str) -> list[tuple[str, ...]]:
     """Return the tables of a relation, each as the parts of its name."""
     from sqlglot import Dialect, exp, parse_one
     from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.scope import traverse_scope
 
     try:
-        query = parse_one(f"FROM {relation}", dialect=Dialect.get(dialect))
+        scopes = traverse_scope(parse_one(f"FROM {relation}", dialect=Dialect.get(dialect)))
     except SqlglotError:
         return []
-    within = {(each.alias_or_name,) for each in query.find_all(exp.CTE)}
-    tables = [tuple(part.name for part in each.parts) for each in query.find_all(exp.Table)]
-    return [table for table in tables if all(table) and table not in within]
+    sources = [each for scope in scopes for each in scope.sources.values()]
+    tables = [each for each in sources if isinstance(each, exp.Table)]
+    names = [tuple(part.name for part in each.parts) for each in tables]
+    return [name for name in names if all(name)]

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,6 +20,7 @@ from connectors_core.lineage.events import (
 )
 from connectors_core.lineage.graph import (
     ColumnOrigin,
+    LineageDataset,
     LineageEdge,
     LineageGraph,
     Transformation,
@@ -217,17 +219,37 @@ def _outputs(graph: LineageGraph, written: Mapping[str, int]) -> Iterator[Output
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
+    into: dict[LineageDataset, list[LineageEdge]] = {}
     for edge in graph.edges:
-        facets = _schema_facet(edge.schema) | _column_facet(graph, edge)
+        for each in dict.fromkeys(graph.datasets.get(edge.sink, ())):
+            into.setdefault(each, []).append(edge)
+    for dataset, edges in into.items():
+        merged = _merged(edges)
         counted: dict[str, Any] = {}
-        if edge.sink in written:
+        if counts := [written[edge.sink] for edge in edges if edge.sink in written]:
             counted["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
-                rowCount=written[edge.sink]
+                rowCount=sum(counts)
             )
-        for each in graph.datasets.get(edge.sink, ()):
-            yield OutputDataset(
-                namespace=each.namespace, name=each.name, facets=facets, outputFacets=counted
-            )
+        yield OutputDataset(
+            namespace=dataset.namespace,
+            name=dataset.name,
+            facets=_schema_facet(merged.schema) | _column_facet(graph, merged),
+            outputFacets=counted,
+        )
+
+
+def _merged(edges: Sequence[LineageEdge]) -> LineageEdge:
+    """Return what several sinks write into one dataset."""
+    columns: dict[str, frozenset[ColumnOrigin]] = {}
+    for edge in edges:
+        for column, origins in edge.columns.items():
+            columns[column] = columns.get(column, frozenset()) | origins
+    return replace(
+        edges[0],
+        schema=pa.schema({field.name: field for edge in edges for field in edge.schema}.values()),
+        columns=columns,
+        row_origins=frozenset().union(*(edge.row_origins for edge in edges)),
+    )
 
 
 def _schema_facet(schema: pa.Schema) -> dict[str, Any]:

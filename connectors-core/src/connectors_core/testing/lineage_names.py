@@ -10,8 +10,9 @@ from typing import Final
 from connectors_core.lineage import LineageVertexProvider
 from connectors_core.secrets import mask_text
 
-# A scheme, or a URL with an authority, or a path behind a scheme.
-_NAMESPACE: Final = re.compile(r"[a-z][a-z0-9+.-]*(:(?!//$|///)[^\s?#]+)?")
+# A scheme, or a URL with an authority, or a path behind a scheme; no second URL in it.
+_NAMESPACE: Final = re.compile(r"[a-z][a-z0-9+.-]*(:(?!//$|///|.+://)[^\s?#]+)?")
+_SETTING: Final = re.compile(r"(?<![A-Za-z])(password|pwd|token|sig)\s*=", re.IGNORECASE)
 
 
 def assert_named_for_lineage(create: Callable[[], object], secrets: Sequence[str]) -> None:
@@ -34,7 +35,8 @@ def assert_named_for_lineage(create: Callable[[], object], secrets: Sequence[str
     assert datasets, f"{kind} names no datasets"
     for each in datasets:
         text = f"{each.namespace} {each.name}"
-        shows = mask_text(text) != text or any(secret in text for secret in secrets)
+        shows_setting = mask_text(text) != text or _SETTING.search(text)
+        shows = shows_setting or any(secret in text for secret in secrets if secret)
         assert not shows, f"a dataset of {kind} is named with credentials"
         assert _NAMESPACE.fullmatch(each.namespace), (
             f"the namespace {each.namespace!r} is neither a scheme nor a URL without a query"

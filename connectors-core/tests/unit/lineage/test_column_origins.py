@@ -52,6 +52,13 @@ def window(function):
     )
 
 
+EXISTENCE = node(
+    "Join",
+    ROWS,
+    OTHER,
+    joinType={"product-class": "org.ExistenceJoin", "exists": column(9)},
+    condition=node("EqualTo", column(1), column(3)),
+)
 PLANS = {
     "a source": (ROWS, [1, 2], ["ab.a", "ab.b"]),
     "a condition": (node("Filter", ROWS, condition=column(1)), [1, 2], ["ab.a", "ab.b"]),
@@ -95,6 +102,7 @@ PLANS = {
         [1, 2],
         ["ab.a", "ab.b"],
     ),
+    "whether rows exist": (EXISTENCE, [1, 2, 9], ["ab.a", "ab.b", "ab.a C, c.c C"]),
     "a union": (
         node("Union", node("Project", ROWS, projectList=[column(1)]), OTHER),
         [1],
@@ -162,10 +170,60 @@ PLANS = {
         [9],
         ["ab.a T, ab.b T"],
     ),
+    "groups with a state": (
+        node(
+            "FlatMapGroupsInPandasWithState",
+            ROWS,
+            groupingAttributes=[column(1)],
+            outputAttrs=[column(9)],
+        ),
+        [9],
+        ["ab.a T, ab.b T"],
+    ),
+    "a processor with a state": (
+        node(
+            "TransformWithStateInPySpark",
+            ROWS,
+            node("LocalRelation", output=[]),  # no initial state
+            groupingAttributesLen=1,
+            initGroupingAttrsLen=0,
+            outputAttrs=[column(9)],
+        ),
+        [9],
+        ["ab.a T, ab.b T"],
+    ),
+    "two groups in pandas": (
+        node(
+            "FlatMapCoGroupsInPandas",
+            ROWS,
+            OTHER,
+            leftGroupingLen=1,
+            rightGroupingLen=1,
+            output=[column(9)],
+        ),
+        [9],
+        ["ab.a T, ab.b T, c.c T"],
+    ),
+    "an unknown node": (node("Unknown", ROWS, made=[column(9)]), [1, 9], ["ab.a", ""]),
     "elements of a list": (
         node("Generate", ROWS, generator=node("Explode", column(2)), generatorOutput=[column(9)]),
         [1, 9],
         ["ab.a", "ab.b T"],
+    ),
+    "a union of elements": (
+        node(
+            "Union",
+            node(
+                "Generate",
+                ROWS,
+                generator=node("Explode", column(1)),
+                unrequiredChildIndex=[0],
+                generatorOutput=[column(9)],
+            ),
+            node("Project", OTHER, projectList=[column(3), alias(10, node("Literal"))]),
+        ),
+        [2, 9],
+        ["ab.b, c.c", "ab.a T"],
     ),
     "a function in Python": (
         node("BatchEvalPython", ROWS, udfs=[node("PythonUDF", column(1))], resultAttrs=[column(9)]),
@@ -237,12 +295,20 @@ ROW_ORIGINS = {
         ),
         "ab.a J, c.c J",
     ),
+    "whether rows exist": (EXISTENCE, ""),
+    "a condition on whether rows exist": (
+        node("Filter", EXISTENCE, condition=node("Or", column(9), column(2))),
+        "ab.a F, ab.b F, c.c F",
+    ),
     "a column that is not null": (
         node("Filter", ROWS, condition=node("IsNotNull", column(1))),
         "ab.a F",
     ),
     "groups": (node("Aggregate", ROWS, groupingExpressions=[column(1)]), "ab.a G"),
     "groups in pandas": (PLANS["groups in pandas"][0], "ab.a G"),
+    "groups with a state": (PLANS["groups with a state"][0], "ab.a G"),
+    "a processor with a state": (PLANS["a processor with a state"][0], "ab.a G"),
+    "two groups in pandas": (PLANS["two groups in pandas"][0], "ab.a G, c.c G"),
     "distinct rows": (node("Deduplicate", ROWS, keys=[column(2)]), "ab.b G"),
     "an order": (node("Sort", ROWS, order=[node("SortOrder", column(2))]), "ab.b S"),
     "a rank": (

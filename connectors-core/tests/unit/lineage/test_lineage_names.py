@@ -49,6 +49,10 @@ def test_names_as_in_openlineage_are_correct(namespace, name):
         ("http://host/?a=b", "a", "neither a scheme nor a URL"),
         ("file", "", "an empty name"),
         ("file", "/a ", "spaces"),
+        ("kafka://SASL_SSL://one:9092", "a", "neither a scheme nor a URL"),
+        ("db2:SAMPLE:password=x;user=y;", "a", "credentials"),
+        ("teradata://host", "DATABASE=db,USER=y,PASSWORD = x", "credentials"),
+        ("https://host", "/late;access_token=x", "credentials"),
         ("kafka://user@host", "a", "credentials"),
         ("https://host/?token=x", "a", "credentials"),
         ("file", f"/{SECRET}", "credentials"),
@@ -58,6 +62,10 @@ def test_other_names_are_wrong_and_show_no_secret(namespace, name, message):
     with pytest.raises(AssertionError, match=message) as error:
         assert_named_for_lineage(lambda: Named(("file", "/good"), (namespace, name)), [SECRET])
     assert SECRET not in str(error.value)
+
+
+def test_an_empty_secret_is_in_no_name():
+    assert_named_for_lineage(lambda: Named(("file", "/data")), [""])
 
 
 def test_a_part_must_name_its_datasets():

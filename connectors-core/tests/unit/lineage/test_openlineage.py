@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import uuid
+
+import pyarrow as pa
 import pytest
-from openlineage_runs import LATE, TABLE, TOPIC, backend, events_in, run_of
+from openlineage_runs import LATE, TABLE, TOPIC, backend, events_in, origins, run_of
 
 from connectors_core.lineage import (
+    JobCreatedEvent,
     JobExecutionStatusEvent,
     JobStatus,
+    LineageEdge,
+    LineageGraph,
     OpenLineageListener,
+    RuntimeExecutionMode,
     Transformation,
 )
 from connectors_core.secrets import Secret
@@ -77,6 +84,43 @@ def test_a_column_depends_directly_and_indirectly_on_columns_of_inputs(events):
                 for each in Transformation
             ]
         },
+    }
+
+
+def test_sinks_into_one_dataset_are_one_output(tmp_path):
+    def edge(sink, uid, column):
+        return LineageEdge(
+            sink=sink,
+            inputs=(uid,),
+            schema=pa.schema([("id", pa.int64()), (column, pa.int64())]),
+            columns={name: origins(uid, name, Transformation.IDENTITY) for name in ("id", column)},
+            row_origins=origins(uid, "id", Transformation.FILTER),
+        )
+
+    graph = LineageGraph(
+        datasets={"a": (TOPIC,), "b": (TABLE,), "one": (LATE, LATE), "two": (LATE,)},
+        schemas={},
+        edges=(edge("one", "a", "x"), edge("two", "b", "y")),
+    )
+    job = {"job_id": str(uuid.uuid4()), "job_name": "p"}
+    listener = OpenLineageListener.to_file(tmp_path / "events.json")
+    mode = RuntimeExecutionMode.BATCH
+    listener.on_event(JobCreatedEvent(**job, execution_mode=mode, lineage_graph=graph))
+    states = {"old_status": JobStatus.RUNNING, "new_status": JobStatus.FINISHED}
+    listener.on_event(JobExecutionStatusEvent(**job, **states, written={"one": 3, "two": 4}))
+    (output,) = events_in(tmp_path / "events.json")[-1]["outputs"]
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 7
+    facets, identity = output["facets"], [("DIRECT", "IDENTITY")]
+    assert [each["name"] for each in facets["schema"]["fields"]] == ["id", "x", "y"]
+    fields = facets["columnLineage"]["fields"]
+    assert {name: dependencies(each["inputFields"]) for name, each in fields.items()} == {
+        "id": {("flights", "id"): identity, ("/airports", "id"): identity},
+        "x": {("flights", "x"): identity},
+        "y": {("/airports", "y"): identity},
+    }
+    assert set(dependencies(facets["columnLineage"]["dataset"])) == {
+        ("flights", "id"),
+        ("/airports", "id"),
     }
 
 

@@ -34,7 +34,8 @@ def optimized_plan(df: DataFrame, sources: Collection[str]) -> list[dict[str, An
     columns: the JVM sends texts of up to 8 KB without a delay.
 
     JSON lacks the values of a set, which Spark makes of more than ten values of ``IN``. In the
-    conditions of filters, the field ``hset`` has their type and their texts here.
+    conditions of filters, the field ``hset`` has their type and their texts here. JSON also lacks
+    which columns a ``Generate`` drops, which its field ``unrequiredChildIndex`` has here.
 
     Args:
         df: The DataFrame.
@@ -76,6 +77,7 @@ def _plan_without_sources(df: DataFrame, sources: Collection[str]) -> list[dict[
         if text is not None:
             node.update({"class": SOURCE, "columns": text})
     _add_values_of_sets(nodes, PlanNode(plan))
+    _add_dropped_columns(nodes, PlanNode(plan))
     return nodes
 
 
@@ -88,18 +90,26 @@ def _add_values_of_sets(nodes: list[dict[str, Any]], plan: PlanNode) -> None:
         if each["class"] == _SET
     ]
     if without_values:
-        sets = list(_sets_in(plan))
+        filters = _nodes_of_kind("Filter", plan)
+        sets = [each for node in filters for each in _sets_below(node.java.condition())]
         if len(sets) == len(without_values):
             for node, found in zip(without_values, sets, strict=True):
                 node["hset"] = _values_of(found)
 
 
-def _sets_in(node: PlanNode) -> Iterator[Any]:
-    """Yield the sets in the conditions of filters, in the order of JSON: parents first."""
-    if node.name == "Filter":
-        yield from _sets_below(node.java.condition())
+def _add_dropped_columns(nodes: list[dict[str, Any]], plan: PlanNode) -> None:
+    generating = [node for node in nodes if str(node["class"]).endswith(".Generate")]
+    if any(node["unrequiredChildIndex"] is None for node in generating):
+        for node, found in zip(generating, _nodes_of_kind("Generate", plan), strict=True):
+            node["unrequiredChildIndex"] = elements(found.java.unrequiredChildIndex())
+
+
+def _nodes_of_kind(kind: str, node: PlanNode) -> Iterator[PlanNode]:
+    """Yield nodes in the order of JSON: parents first."""
+    if node.name == kind:
+        yield node
     for child in node.children:
-        yield from _sets_in(child)
+        yield from _nodes_of_kind(kind, child)
 
 
 def _sets_below(expression: Any) -> Iterator[Any]:

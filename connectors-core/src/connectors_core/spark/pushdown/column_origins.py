@@ -21,7 +21,7 @@ from connectors_core.spark.pushdown.source_needs import (
 
 Origins: TypeAlias = frozenset[ColumnOrigin]
 _Columns: TypeAlias = list[tuple[int, Origins]]
-"""Spark's id and the origins of each column of a node, in order, and perhaps of unused ones."""
+"""Spark's id and the origins of each column of a node, in order."""
 
 _NONE: Final[Origins] = frozenset()
 _STRENGTH: Final = (*Transformation,)  # direct ones by strength, then indirect ones
@@ -30,9 +30,14 @@ _ADDED: Final = {"Window": ("windowExpressions",)}
 _CHOSEN: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 _PYTHON: Final = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _APPLYING_FUNCTIONS: Final = MAPPING_BATCHES | {
+    "FlatMapCoGroupsInArrow",
+    "FlatMapCoGroupsInPandas",
     "FlatMapGroupsInArrow",
     "FlatMapGroupsInPandas",
+    "FlatMapGroupsInPandasWithState",
     "MapInPandas",
+    "TransformWithStateInPandas",
+    "TransformWithStateInPySpark",
 }
 # The fields of a node with expressions that decide which rows it returns, or in which order.
 _DECIDING: Final = {
@@ -41,8 +46,18 @@ _DECIDING: Final = {
     "DeduplicateWithinWatermark": ("keys", Transformation.GROUP_BY),
     "FlatMapGroupsInArrow": ("groupingAttributes", Transformation.GROUP_BY),
     "FlatMapGroupsInPandas": ("groupingAttributes", Transformation.GROUP_BY),
+    "FlatMapGroupsInPandasWithState": ("groupingAttributes", Transformation.GROUP_BY),
     "Join": ("condition", Transformation.JOIN),
     "Sort": ("order", Transformation.SORT),
+}
+_OF_GROUPS: Final = ("leftGroupingLen", "rightGroupingLen")
+_OF_STATE: Final = ("groupingAttributesLen", "initGroupingAttrsLen")
+# The fields of a node with the number of keys, which are the first columns of each child.
+_KEYS: Final = {
+    "FlatMapCoGroupsInArrow": _OF_GROUPS,
+    "FlatMapCoGroupsInPandas": _OF_GROUPS,
+    "TransformWithStateInPandas": _OF_STATE,
+    "TransformWithStateInPySpark": _OF_STATE,
 }
 # Functions whose arguments are the order of their window.
 _RANKS: Final = frozenset({"DenseRank", "PercentRank", "Rank"})
@@ -88,7 +103,7 @@ def plan_origins(plan: PlanTree, output: Sequence[int], inputs: PlanInputs) -> P
     """
     walk = _Walk(inputs)
     known = dict(walk.columns_of(plan))
-    return PlanOrigins([known[column] for column in output], walk.rows)
+    return PlanOrigins([known.get(column, _NONE) for column in output], walk.rows)
 
 
 class _Walk:
@@ -129,25 +144,31 @@ class _Walk:
         children = [self.columns_of(child) for child in node.children]
         below = [*itertools.chain(*children)]
         known = dict(below)
+        join = str(node.fields.get("joinType"))
+        if "Existence" in join:  # it keeps all rows and adds whether others match
+            return [*children[0], *_matches(node, known)]
         self._decide(node, known)
+        for columns, count in zip(children, _KEYS.get(node.kind, ()), strict=False):
+            keys = _union(origins for _, origins in columns[: node.fields[count]])
+            self._deciding |= _indirect(keys, Transformation.GROUP_BY)
         if node.kind in _CHOSEN:
             return [_named(each, known) for each in node.expressions(_CHOSEN[node.kind])]
         if node.kind in _APPLYING_FUNCTIONS:
-            return self._mapped(node, known)
+            return self._mapped(node, below)
         if node.kind == "Union":
             return _united(children)
         if node.kind == "Expand":
             return _expanded(node, known)
-        if node.kind == "Join" and any(
-            kind in str(node.fields.get("joinType")) for kind in ("Semi", "Anti", "Existence")
-        ):
+        if "Semi" in join or "Anti" in join:
             return children[0]
         if node.kind in _PYTHON:
             return [*below, *_results(node, known)]
         if node.kind == "Generate":
             generated = _union(_value(each, known) for each in node.expressions("generator"))
             output = node.expressions("generatorOutput")
-            return [*below, *((_id_of(each), generated) for each in output)]
+            dropped = node.fields.get("unrequiredChildIndex") or ()
+            kept = [each for at, each in enumerate(below) if at not in dropped]
+            return [*kept, *((_id_of(each), generated) for each in output)]
         added = [each for field in _ADDED.get(node.kind, ()) for each in node.expressions(field)]
         if below or added:
             return [*below, *(_named(each, known) for each in added)]
@@ -171,14 +192,16 @@ class _Walk:
             for each in node.expressions(expressions):
                 self._deciding |= _indirect(_value(each, known), transformation)
 
-    def _mapped(self, node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
+    def _mapped(self, node: PlanTree, below: _Columns) -> _Columns:
         """Return the results of a lookup, or those of a function, each of all its inputs."""
         output = output_of(node)
         lookup = self._lookups.get(output)
         functions = [each for each in node.expressions() if each.kind == "PythonUDF"]
         if lookup is None or not functions:
-            everything = _strengthened(_union(known.values()), Transformation.TRANSFORMATION)
-            return [(column, everything) for column in output]
+            everything = _union(origins for _, origins in below)
+            result = _strengthened(everything, Transformation.TRANSFORMATION)
+            return [(column, result) for column in output]
+        known = dict(below)
         inputs = [_value(each, known) for each in functions[0].children]
         keys = [inputs[at] for at in lookup.on]
         keys += [_origin(lookup.uid, name) for name in lookup.keys]
@@ -270,6 +293,12 @@ def _expanded(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
         (column, _union(_value(each, known) for each in values[at :: len(output)]))
         for at, column in enumerate(output)
     ]
+
+
+def _matches(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:
+    conditions = _union(_value(each, known) for each in node.expressions("condition"))
+    found = _indirect(conditions, Transformation.CONDITIONAL)
+    return [(_id_of(each), found) for each in node.expressions("joinType")]
 
 
 def _results(node: PlanTree, known: Mapping[int, Origins]) -> _Columns:

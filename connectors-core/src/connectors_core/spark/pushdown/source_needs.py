@@ -240,8 +240,9 @@ class _Walk:
 
 
 def output_of(node: PlanTree) -> tuple[int, ...]:
-    """Return Spark's ids of the columns in the field `output` of a node."""
-    columns = [each.column_id for each in node.expressions("output")]
+    """Return Spark's ids of the columns in the field `output` or `outputAttrs` of a node."""
+    output = node.expressions("output") or node.expressions("outputAttrs")
+    columns = [each.column_id for each in output]
     return tuple(each for each in columns if each is not None)
 
 
