@@ -55,6 +55,10 @@ class FileTableStore(TableStore):
         """See `TableStore`."""
         self._files.delete(_file(path))
 
+    def check(self, path: ObjectPath, table: CatalogTable) -> None:
+        """See `TableStore`."""
+        _payload(path, table)
+
 
 class SqliteTableStore(TableStore):
     """Rows of the table `connectors_tables`.
@@ -92,6 +96,10 @@ class SqliteTableStore(TableStore):
         statement = "DELETE FROM connectors_tables WHERE catalog = ? AND database = ? AND name = ?"
         with self._database() as database:
             database.execute(statement, self._key(path))
+
+    def check(self, path: ObjectPath, table: CatalogTable) -> None:
+        """See `TableStore`."""
+        _payload(path, table)
 
     def _insert(self, verb: str, path: ObjectPath, table: CatalogTable) -> bool:
         document = orjson.dumps(_payload(path, table)).decode()

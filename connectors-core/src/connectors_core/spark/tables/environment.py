@@ -342,10 +342,11 @@ class TableEnvironment:
         complete = self._catalog.completed(statement.name, table)
         factory_named(complete, name).validate(DynamicTableContext.declared(name, complete))
         if statement.query is None:
-            self._catalog.put(statement.name, table)
+            self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
             return DONE
         table = replace(table, schema=self._schema_of(statement.query, text))
-        self._catalog.put(statement.name, table)
+        if not self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists):
+            return DONE
         try:
             insert = Insert(target=statement.name, query=statement.query)
             return self._insert((insert,), text, shown=f"CREATE TABLE {name} AS {insert.query}")
