@@ -212,6 +212,18 @@ def test_definitions_of_tables_last_as_long_as_their_catalog(new_store):
     assert new_store().list_catalogs() == ["x"]
 
 
+@pytest.mark.parametrize("name", ["t" * 249, "订单" * 15, "t" * 175])
+def test_definitions_have_names_of_any_length(new_store, name):
+    tables = new_store().tables_of("x")
+    paths = [ObjectPath("default", f"{name}{end}") for end in ("", "1", "2")]
+    for number, path in enumerate(paths):
+        assert tables.add(path, declared(index=str(number)))
+        tables.replace(path, declared(index=str(number)))
+    assert [tables.get(path).options["index"] for path in paths] == ["0", "1", "2"]
+    tables.remove(paths[0])
+    assert tables.get(paths[0]) is None
+
+
 def test_a_catalog_of_a_store_keeps_its_definitions_there(new_store):
     path = ObjectPath("default", "t")
     manager = CatalogManager(new_store())

@@ -21,6 +21,7 @@ from connectors_core.catalog import (
     CatalogStore,
 )
 from connectors_core.catalog.catalog_manager import CatalogManager
+from connectors_core.engine.state import shortened
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
@@ -451,7 +452,7 @@ class TableEnvironment:
         return QueryPlanner(self._spark, self._catalog, pipeline, statement=text)
 
     def _pipeline(self, name: str, *, streaming: bool | None) -> Pipeline:
-        session, folder = self._session, _UNSAFE.sub("-", name.lower())
+        session, folder = self._session, shortened(_UNSAFE.sub("-", name.lower()))
         return Pipeline(
             self._spark,
             name,
