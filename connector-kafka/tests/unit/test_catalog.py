@@ -120,7 +120,11 @@ BESIDE = {"value.fields-include": "except-key", "value.format": "json"}
                 **BESIDE,
             },
         ),
-        ([(None, "1,a"), (None, "2,b")], ["f0 bigint", "f1 string"], {"value.format": "csv"}),
+        (
+            [(None, "1,a"), (None, "2,b"), (None, "3,c")],
+            ["f0 bigint", "f1 string"],
+            {"value.format": "csv"},
+        ),
         ([(None, "text")], ["value string"], {"value.format": "string"}),
         ([(None, b"\xff")], ["value binary"], {"value.format": "raw"}),
         ([(None, b"\xff"), (None, None)], ["value* binary"], {}),
