@@ -224,6 +224,24 @@ def test_definitions_have_names_of_any_length(new_store, name):
     assert tables.get(paths[0]) is None
 
 
+@pytest.mark.parametrize(
+    "url", ["https://elastic:canary-3@h:9200", "https://h:9200?token=canary-3"]
+)
+def test_a_login_in_a_url_is_not_stored(new_store, url):
+    tables, path = new_store().tables_of("x"), ObjectPath("default", "t")
+    for act in (tables.add, tables.replace, tables.check):
+        with pytest.raises(InvalidOptionError, match="clear text") as refused:
+            act(path, declared(hosts=url))
+        assert "hosts" in str(refused.value)
+        assert "canary-3" not in str(refused.value)
+    manager = CatalogManager(new_store())
+    with pytest.raises(InvalidOptionError, match="clear text"):
+        manager.create_catalog(CatalogDescriptor("es", {"type": "elasticsearch", "hosts": url}))
+    assert (tables.get(path), new_store().list_catalogs()) == (None, [])
+    for stored in ("https://h:9200", "${env:HOSTS}"):
+        tables.replace(path, declared(hosts=stored))
+
+
 def test_a_catalog_of_a_store_keeps_its_definitions_there(new_store):
     path = ObjectPath("default", "t")
     manager = CatalogManager(new_store())
