@@ -12,6 +12,7 @@ from connector_elasticsearch.client import (
     path_of,
 )
 from connector_elasticsearch.documents.mapping import properties_of
+from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.catalog import (
     Catalog,
@@ -28,6 +29,8 @@ from connectors_core.table import CatalogTable, CatalogView, TableSchema
 __all__ = ["ElasticsearchCatalog", "ElasticsearchCatalogFactory"]
 
 _HIDDEN: Final = "."
+_NO_INDEX: Final = "several indices"
+_ALREADY_EXISTS: Final = "resource_already_exists_exception"
 
 
 class ElasticsearchCatalog(Catalog):
@@ -88,6 +91,8 @@ class ElasticsearchCatalog(Catalog):
                 f"there is no index {path.name}", hint="SHOW TABLES lists those of the cluster"
             )
         declared = self.definitions.get(path)
+        if declared is not None:  # only then, a further request is worth it
+            declared = self.definitions.current(path, self._identity(path))
         return self.completed(path, declared or CatalogTable(schema=TableSchema()))
 
     def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
@@ -104,17 +109,28 @@ class ElasticsearchCatalog(Catalog):
         if isinstance(table, CatalogView) or replace:
             raise self.unsupported("create a view")
         if self.table_exists(path):
-            raise TableAlreadyExistError(f"the index {path.name} exists", hint="use IF NOT EXISTS")
+            raise _exists(path)
         mapping = {"properties": properties_of(table.schema.physical)}
-        # Another definition is that of a former index.
-        self.definitions.replace(path, self.without_known(table, self._known(path)))
+        definition = self.without_known(table, self._known(path))
+        self.definitions.check(path, definition)
+        # Only the process that has created the index stores a definition.
         try:
             self._request(
                 "PUT", path_of(path.name), {"mappings": mapping}, doing="creating an index"
             )
-        except BaseException:
-            self.definitions.remove(path)
+        except ElasticsearchRequestError as error:
+            if error.error_type == _ALREADY_EXISTS:
+                raise _exists(path) from error
             raise
+        except ElasticsearchRetryableError as error:
+            # The server may have created the index, or another process has, whose definition stays.
+            if not self.table_exists(path):
+                raise
+            if not self.definitions.define_once(path, definition, self._identity(path)):
+                raise _exists(path) from error
+        else:
+            self.definitions.replace(path, definition)  # even if the next request fails
+            self.definitions.define(path, definition, self._identity(path))
 
     def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:
         """See `Catalog`. The documents and the size of the primary shards."""
@@ -123,6 +139,12 @@ class ElasticsearchCatalog(Catalog):
         return CatalogTableStatistics(
             row_count=primaries["docs"]["count"], total_size=primaries["store"]["size_in_bytes"]
         )
+
+    def _identity(self, path: ObjectPath) -> str:
+        """Return the UUID of an index, or a word for an alias or a data stream."""
+        found = self._get(path_of(path.name, "_settings"), "reading the settings of an index")
+        own = found.get(path.name)
+        return _NO_INDEX if own is None else str(own["settings"]["index"]["uuid"])
 
     def _known(self, path: ObjectPath) -> dict[str, str]:
         return {"connector": "elasticsearch", "index": path.name, **self._options}
@@ -158,3 +180,7 @@ class ElasticsearchCatalogFactory(CatalogFactory):
     def create_catalog(self, name: str, options: Mapping[str, str]) -> ElasticsearchCatalog:
         """See `CatalogFactory`."""
         return ElasticsearchCatalog(name, options)
+
+
+def _exists(path: ObjectPath) -> TableAlreadyExistError:
+    return TableAlreadyExistError(f"the index {path.name} exists", hint="use IF NOT EXISTS")

@@ -197,7 +197,10 @@ OTHER_KEYS = [(b'{"id": "k"}', b'{"id": 1}')]
         (TEXT_KEYS, [{"id": 1, "key": "a"}, {"id": 2, "key": "b"}]),
         (SAME_KEYS, [{"id": 1, "x": "y"}]),
         (OTHER_KEYS, [{"id": 1, "key_id": "k"}]),
-        ([(None, b"1,a"), (None, b"2,b")], [{"f0": 1, "f1": "a"}, {"f0": 2, "f1": "b"}]),
+        (
+            [(None, b"1,a"), (None, b"2,b"), (None, b"3,c")],
+            [{"f0": 1, "f1": "a"}, {"f0": 2, "f1": "b"}, {"f0": 3, "f1": "c"}],
+        ),
         ([(b"\0", b"text")], [{"key": b"\0", "value": "text"}]),
     ],
     ids=["text", "same", "other", "csv", "binary"],

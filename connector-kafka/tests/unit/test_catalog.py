@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,17 @@ from hypothesis import strategies as st
 from connector_kafka.catalog import KafkaCatalog, KafkaCatalogFactory
 from connector_kafka.catalog.inference import infer_table, registered_table
 from connector_kafka.catalog.sample import Sample, _Part
+from connector_kafka.client.metadata import Topic
+from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.table_factory import KafkaTableFactory, UpsertKafkaTableFactory
-from connectors_core.catalog import FileCatalogStore, ObjectPath, SchemaInferenceError
+from connectors_core.catalog import (
+    FileCatalogStore,
+    ObjectPath,
+    SchemaInferenceError,
+    SqliteCatalogStore,
+    TableAlreadyExistError,
+)
+from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import (
     ConfigurationError,
     InvalidOptionError,
@@ -109,7 +120,11 @@ BESIDE = {"value.fields-include": "except-key", "value.format": "json"}
                 **BESIDE,
             },
         ),
-        ([(None, "1,a"), (None, "2,b")], ["f0 bigint", "f1 string"], {"value.format": "csv"}),
+        (
+            [(None, "1,a"), (None, "2,b"), (None, "3,c")],
+            ["f0 bigint", "f1 string"],
+            {"value.format": "csv"},
+        ),
         ([(None, "text")], ["value string"], {"value.format": "string"}),
         ([(None, b"\xff")], ["value binary"], {"value.format": "raw"}),
         ([(None, b"\xff"), (None, None)], ["value* binary"], {}),
@@ -384,3 +399,93 @@ def test_a_part_of_a_sample_stays_within_its_bounds(batches, records, size):
     fitting = int(np.searchsorted(np.cumsum(given), size, side="right"))
     assert len(taken) == min(records, max(fitting, min(1, len(given))))
     assert part.is_full == (len(taken) < len(given) or len(taken) == records)
+
+
+# --- Definitions of several processes ---
+
+
+class Topics:
+    """The topics of a cluster with their IDs."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        self.before_creation: Callable[[], None] | None = None
+        self.lost = False
+
+    def create(self, wire: Any, name: str, **_: Any) -> str | None:
+        hook, self.before_creation = self.before_creation, None
+        if hook is not None:
+            hook()
+        if name in self.ids:
+            return None
+        self.ids[name] = uuid.uuid4().hex
+        lost, self.lost = self.lost, False
+        if lost:
+            raise KafkaRetryableError("no response")
+        return self.ids[name]
+
+    def found(self, path: ObjectPath) -> Topic | None:
+        known = self.ids.get(path.name)
+        return None if known is None else Topic(path.name, known, (0,))
+
+
+@pytest.fixture
+def topics(monkeypatch) -> Topics:
+    made = Topics()
+    monkeypatch.setattr("connector_kafka.catalog.kafka_catalog.create_topic", made.create)
+    monkeypatch.setattr(KafkaCatalog, "_connected", lambda self: None)
+    monkeypatch.setattr(KafkaCatalog, "_topic", lambda self, path: made.found(path))
+    return made
+
+
+@pytest.fixture
+def new(topics, tmp_path) -> Callable[[], KafkaCatalog]:
+    """Return a function that makes the catalog of one more process."""
+
+    def catalog() -> KafkaCatalog:
+        made = KafkaCatalog("k", {**OPTIONS, "properties.retry.backoff.ms": "1"})
+        made.definitions = SqliteCatalogStore(tmp_path / "catalogs.db").tables_of("k")
+        return made
+
+    return catalog
+
+
+FIRST, OTHER = declared("id", format="json"), declared("other", format="csv")
+
+
+@pytest.mark.parametrize("if_not_exists", [False, True])
+def test_a_process_that_creates_a_topic_too_late_leaves_its_definition(new, topics, if_not_exists):
+    first, late = new(), CatalogManager()
+    late._open["k"] = new()
+    topics.before_creation = lambda: first.create_table(PATH, FIRST)
+    name = ("k", PATH.database, PATH.name)
+    if if_not_exists:
+        assert not late.put(name, OTHER, if_not_exists=True)
+    else:
+        with pytest.raises(TableAlreadyExistError):
+            late.put(name, OTHER)
+    assert new().get_table(PATH) == first.completed(PATH, FIRST)
+
+
+def test_a_topic_whose_creation_was_not_confirmed_has_its_definition(new, topics):
+    topics.lost = True
+    new().create_table(PATH, FIRST)
+    assert new().get_table(PATH).schema == FIRST.schema
+
+
+def test_a_definition_with_a_secret_in_clear_text_creates_no_topic(new, topics):
+    secret = {"format": "json", "properties.sasl.password": PASSWORD}
+    with pytest.raises(InvalidOptionError, match="clear text"):
+        new().create_table(PATH, declared("id", **secret))
+    assert not topics.ids
+
+
+def test_a_definition_ends_with_its_topic(new, topics, monkeypatch):
+    catalog = new()
+    catalog.create_table(PATH, FIRST)
+    topics.ids[PATH.name] = uuid.uuid4().hex  # another program has replaced the topic
+    recent = inferred((None, {"recent": 1}))
+    monkeypatch.setattr(KafkaCatalog, "_inferred", lambda self, topic: recent)
+    assert catalog.get_table(PATH) == catalog.completed(PATH, recent.table)
+    monkeypatch.setattr(KafkaCatalog, "_inferred", lambda self, topic: inferred())
+    assert new().get_table(PATH) == catalog.completed(PATH, recent.table)

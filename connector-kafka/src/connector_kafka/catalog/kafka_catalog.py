@@ -129,12 +129,11 @@ class KafkaCatalog(Catalog):
             SchemaInferenceError: The topic has no definition, and no record has a value.
         """
         topic = self._existing(path)
-        stored = self.definitions.get(path) or self._registered(topic.name)
+        stored = self.definitions.current(path, topic.topic_id) or self._registered(topic.name)
         if stored is None:
-            inferred = self._inferred(topic)
-            stored = inferred.table
-            if not self.definitions.add(path, stored):
-                stored = self.definitions.get(path) or stored
+            stored = self._inferred(topic).table
+            if not self.definitions.define_once(path, stored, topic.topic_id):
+                stored = self.definitions.current(path, topic.topic_id) or stored
         return self.completed(path, stored)
 
     def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
@@ -159,34 +158,41 @@ class KafkaCatalog(Catalog):
             settings.setdefault("cleanup.policy", "compact")
         if self.table_exists(path):
             raise _exists(path)
-        self.definitions.remove(path)  # that of a former topic
-        if definition.schema.columns:
-            self.definitions.replace(path, definition)
-        wire = self._connected()
-        try:
-            created = retrying(
-                lambda: create_topic(
-                    wire,
-                    path.name,
-                    partitions=topic.partitions,
-                    replication=topic.replication,
-                    settings=settings,
-                ),
-                self._config,
+        self.definitions.check(path, definition)
+        wire, attempts = self._connected(), 0
+
+        def create() -> str | None:
+            nonlocal attempts
+            attempts += 1
+            return create_topic(
+                wire,
+                path.name,
+                partitions=topic.partitions,
+                replication=topic.replication,
+                settings=settings,
             )
-        except BaseException:
-            self.definitions.remove(path)
-            raise
-        if not created:
+
+        # Only the process that has created the topic stores a definition.
+        created = retrying(create, self._config)
+        if created is None and attempts == 1:
             raise _exists(path)
+        if created is not None and definition.schema.columns:
+            self.definitions.define(path, definition, created)
+        elif created is not None:
+            self.definitions.remove(path)  # that of a former topic
         self._await(path, exists=True)
+        if created is None and definition.schema.columns:
+            # A failed attempt has created the topic, or another process has and defines it.
+            identity = self._existing(path).topic_id
+            if not self.definitions.define_once(path, definition, identity):
+                raise _exists(path)
 
     def alter_table(self, path: ObjectPath, table: CatalogTable | CatalogView) -> None:
         """See `Catalog`. It stores other options for the topic, whose settings stay."""
-        self._existing(path)
+        topic = self._existing(path)
         if isinstance(table, CatalogView):
             raise self.unsupported("alter a view")
-        self.definitions.replace(path, self._definition(path, table))
+        self.definitions.define(path, self._definition(path, table), topic.topic_id)
 
     def drop_table(self, path: ObjectPath) -> None:
         """See `Catalog`. It deletes the topic with its records, if the catalog allows it.
@@ -226,8 +232,9 @@ class KafkaCatalog(Catalog):
         Raises:
             ConnectorError: As `infer_table` does.
         """
-        inferred = self.infer_table(path)
-        self.definitions.replace(path, inferred.table)
+        topic = self._existing(path)
+        inferred = self._inferred(topic)
+        self.definitions.define(path, inferred.table, topic.topic_id)
         return inferred
 
     def compare_table(self, path: ObjectPath) -> tuple[FieldChange, ...]:

@@ -70,8 +70,8 @@ def create_topic(
     partitions: int | None = None,
     replication: int | None = None,
     settings: Mapping[str, str] | None = None,
-) -> bool:
-    """Create a topic, and return whether this call created it.
+) -> str | None:
+    """Create a topic.
 
     Args:
         wire: The connection.
@@ -79,6 +79,9 @@ def create_topic(
         partitions: The number of partitions, or None for the brokers' default.
         replication: The number of replicas, or None for the brokers' default.
         settings: The settings of the topic.
+
+    Returns:
+        The ID of the topic, which is empty before Kafka 2.8, or None if the topic exists.
 
     Raises:
         KafkaAuthorizationError: The user lacks the permission.
@@ -104,11 +107,11 @@ def create_topic(
     )
     (created,) = _ask_controller(wire, request).topics
     if created.error_code == _TOPIC_ALREADY_EXISTS:
-        return False
+        return None
     if created.error_code != NO_ERROR:
         doing = f"creating the topic {name!r}"
         raise error_of_code(created.error_code, doing, said=created.error_message)
-    return True
+    return created.topic_id.hex if created.topic_id else ""
 
 
 def delete_topic(wire: Wire, name: str) -> None:

@@ -14,6 +14,7 @@ from connectors_core.catalog.errors import (
     CatalogError,
     CatalogNotExistError,
     DatabaseNotExistError,
+    TableAlreadyExistError,
     TableNotExistError,
 )
 from connectors_core.catalog.factory import TYPE, catalog_factory
@@ -280,8 +281,13 @@ class CatalogManager:
         catalog = self.catalog(place.catalog)
         if if_not_exists and catalog.table_exists(place.path):
             return False
-        with self._changing_table(Modification.CREATE_TABLE, place, table):
-            catalog.create_table(place.path, table, replace=replace)
+        try:
+            with self._changing_table(Modification.CREATE_TABLE, place, table):
+                catalog.create_table(place.path, table, replace=replace)
+        except TableAlreadyExistError:  # another process has created it since
+            if if_not_exists:
+                return False
+            raise
         return True
 
     def alter(self, name: Name, table: CatalogTable) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from connectors_core.errors import InvalidOptionError
+from connectors_core.secrets import mask_text
 from connectors_core.table.references import is_reference
 
 __all__ = ["refuse_clear_secrets"]
@@ -16,6 +17,8 @@ def refuse_clear_secrets(
 ) -> None:
     """Check that the secrets of a definition are references, before it is stored.
 
+    A value with the login or the token of a URL is a secret too.
+
     Args:
         owner: What has the options, for errors, such as `catalog es`.
         options: The options.
@@ -25,7 +28,7 @@ def refuse_clear_secrets(
         InvalidOptionError: A secret would be stored in clear text.
     """
     for key, value in options.items():
-        if is_secret(key) and not is_reference(value):
+        if (is_secret(key) or mask_text(value) != value) and not is_reference(value):
             raise InvalidOptionError(
                 f"the secret of the {owner} would be stored in clear text",
                 expected="a reference, such as ${env:PASSWORD} or ${file:/run/secrets/password}",

@@ -14,7 +14,7 @@ import orjson
 from connectors_core.catalog.catalog import ObjectPath
 from connectors_core.catalog.secret_options import refuse_clear_secrets
 from connectors_core.catalog.table_store import TableStore
-from connectors_core.engine.state import StateStore, decode_document, encode_document
+from connectors_core.engine.state import StateStore, decode_document, encode_document, shortened
 from connectors_core.errors import StateVersionError
 from connectors_core.table.catalog_table import CatalogTable
 from connectors_core.table.factory import factory_named
@@ -55,6 +55,10 @@ class FileTableStore(TableStore):
         """See `TableStore`."""
         self._files.delete(_file(path))
 
+    def check(self, path: ObjectPath, table: CatalogTable) -> None:
+        """See `TableStore`."""
+        _payload(path, table)
+
 
 class SqliteTableStore(TableStore):
     """Rows of the table `connectors_tables`.
@@ -93,6 +97,10 @@ class SqliteTableStore(TableStore):
         with self._database() as database:
             database.execute(statement, self._key(path))
 
+    def check(self, path: ObjectPath, table: CatalogTable) -> None:
+        """See `TableStore`."""
+        _payload(path, table)
+
     def _insert(self, verb: str, path: ObjectPath, table: CatalogTable) -> bool:
         document = orjson.dumps(_payload(path, table)).decode()
         statement = f"{verb} INTO connectors_tables VALUES (?, ?, ?, ?)"
@@ -105,7 +113,7 @@ class SqliteTableStore(TableStore):
 
 def _file(path: ObjectPath) -> str:
     # A quoted name has no comma, and no name is that of another folder.
-    return f"{quote(path.database, safe='')},{quote(path.name, safe='')}.json"
+    return shortened(f"{quote(path.database, safe='')},{quote(path.name, safe='')}") + ".json"
 
 
 def _payload(path: ObjectPath, table: CatalogTable) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from connectors_core.table.catalog_table import CatalogTable
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from connectors_core.catalog.catalog import ObjectPath
 
 __all__ = ["MemoryTableStore", "TableStore"]
+
+# Only stored definitions have this option.
+_IDENTITY: Final = "identity"
 
 
 class TableStore(ABC):
@@ -43,6 +47,49 @@ class TableStore(ABC):
     def remove(self, path: ObjectPath) -> None:
         """Remove a definition if there is one."""
 
+    def check(self, path: ObjectPath, table: CatalogTable) -> None:
+        """Check that a definition can be stored. Call it before the system creates the table.
+
+        Raises:
+            InvalidOptionError: A secret would be stored in clear text.
+        """
+
+    def current(self, path: ObjectPath, identity: str) -> CatalogTable | None:
+        """Return the definition of a table, or None if there is none.
+
+        A definition of a former table of the same name is none.
+
+        Args:
+            path: The table.
+            identity: What the system calls this table, and no other one of the same name, such as
+                the ID of a topic. Empty if the system has no such thing.
+        """
+        table = self.get(path)
+        if table is None:
+            return None
+        options = dict(table.options)
+        stored = options.pop(_IDENTITY, "")
+        if stored and identity and stored != identity:
+            return None
+        return replace(table, options=options)
+
+    def define(self, path: ObjectPath, table: CatalogTable, identity: str) -> None:
+        """Add or replace the definition of a table; see `current` and `replace`."""
+        self.replace(path, _identified(table, identity))
+
+    def define_once(self, path: ObjectPath, table: CatalogTable, identity: str) -> bool:
+        """Add the definition of a table that has none; see `current` and `add`.
+
+        Returns:
+            Whether this call added it.
+        """
+        if self.add(path, _identified(table, identity)):
+            return True
+        if self.current(path, identity) is not None:
+            return False
+        self.define(path, table, identity)
+        return True
+
 
 class MemoryTableStore(TableStore):
     """Definitions that end with the process."""
@@ -65,3 +112,8 @@ class MemoryTableStore(TableStore):
     def remove(self, path: ObjectPath) -> None:
         """See `TableStore`."""
         self._tables.pop(path, None)
+
+
+def _identified(table: CatalogTable, identity: str) -> CatalogTable:
+    options = {**table.options, _IDENTITY: identity} if identity else table.options
+    return replace(table, options=options)

@@ -37,6 +37,7 @@ __all__ = ["InferredMessages", "columns_of_avro", "infer_messages"]
 _SPACE: Final = " \t\r\n"
 _CONTROL: Final = sorted(set(range(0x20)) - set(_SPACE.encode()))
 _FEWEST_FIELDS: Final = 2
+_FEWEST_RECORDS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,8 @@ def infer_messages(
 ) -> InferredMessages:
     """Recognize the format of a sample of messages; driver.
 
-    Binary messages are Avro with ids of schemas, or raw. Texts are JSON objects, CSV with at least
-    two fields, or strings.
+    Binary messages are Avro with ids of schemas, or raw. Texts are JSON objects, CSV, or strings.
+    CSV has at least three messages of at least two fields, and none begins as JSON does.
 
     Args:
         messages: Binary column; at least one message, and none is null or empty.
@@ -137,6 +138,10 @@ def _csv(messages: pa.Array) -> _Attempt:
         return ""
     if len(schema) < _FEWEST_FIELDS:
         return ""
+    if any(line.lstrip().startswith(("[", "{")) for line in lines):
+        return "the messages look like CSV, and some begin as JSON does"
+    if len(lines) < _FEWEST_RECORDS:
+        return f"the messages look like CSV, which needs at least {_FEWEST_RECORDS} of them"
     found = InferredMessages(format=FormatName.CSV, schema=schema)
     return _checked(found, CsvFormat(), messages)
 

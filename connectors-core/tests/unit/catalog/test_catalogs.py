@@ -212,6 +212,36 @@ def test_definitions_of_tables_last_as_long_as_their_catalog(new_store):
     assert new_store().list_catalogs() == ["x"]
 
 
+@pytest.mark.parametrize("name", ["t" * 249, "订单" * 15, "t" * 175])
+def test_definitions_have_names_of_any_length(new_store, name):
+    tables = new_store().tables_of("x")
+    paths = [ObjectPath("default", f"{name}{end}") for end in ("", "1", "2")]
+    for number, path in enumerate(paths):
+        assert tables.add(path, declared(index=str(number)))
+        tables.replace(path, declared(index=str(number)))
+    assert [tables.get(path).options["index"] for path in paths] == ["0", "1", "2"]
+    tables.remove(paths[0])
+    assert tables.get(paths[0]) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["https://elastic:canary-3@h:9200", "https://h:9200?token=canary-3"]
+)
+def test_a_login_in_a_url_is_not_stored(new_store, url):
+    tables, path = new_store().tables_of("x"), ObjectPath("default", "t")
+    for act in (tables.add, tables.replace, tables.check):
+        with pytest.raises(InvalidOptionError, match="clear text") as refused:
+            act(path, declared(hosts=url))
+        assert "hosts" in str(refused.value)
+        assert "canary-3" not in str(refused.value)
+    manager = CatalogManager(new_store())
+    with pytest.raises(InvalidOptionError, match="clear text"):
+        manager.create_catalog(CatalogDescriptor("es", {"type": "elasticsearch", "hosts": url}))
+    assert (tables.get(path), new_store().list_catalogs()) == (None, [])
+    for stored in ("https://h:9200", "${env:HOSTS}"):
+        tables.replace(path, declared(hosts=stored))
+
+
 def test_a_catalog_of_a_store_keeps_its_definitions_there(new_store):
     path = ObjectPath("default", "t")
     manager = CatalogManager(new_store())

@@ -83,6 +83,11 @@ def test_fields_that_spark_cannot_tell_apart_are_left_out():
     ("values", "format", "reason"),
     [
         (["a log line", "another, with a comma"], FormatName.STRING, None),
+        (["Hello Bob, how are you?"], FormatName.STRING, "at least 3 of them"),
+        (["1,a", "2,b"], FormatName.STRING, "at least 3 of them"),
+        (["[1,2]", "[3,4]", "[5,6]"], FormatName.STRING, "some begin as JSON does"),
+        (['["a","b"]', '["c","d"]', '["e","f"]'], FormatName.STRING, "some begin as JSON does"),
+        (["1,a", "2,b", ' [3,"c"]'], FormatName.STRING, "some begin as JSON does"),
         (['{"a":1}', "text"], FormatName.STRING, "1 of 2 messages are JSON objects"),
         (['{"a":1}{"a":2}'], FormatName.STRING, "1 of 1 messages are not json: the message is not"),
         (['{"a":1,"a":2}'], FormatName.STRING, "specified twice"),
@@ -102,13 +107,13 @@ def test_other_messages_are_one_value_and_the_reason_is_given(values, format, re
 
 
 def test_csv_needs_the_same_number_of_fields_in_each_message():
-    result = found("1,a,2024-01-01", '2,"b, c",\n')
+    result = found("1,a,2024-01-01", '2,"b, c",\n', "3,d,2024-01-02")
     assert result.format is FormatName.CSV
     assert result.schema == pa.schema(
         [("f0", pa.int64()), ("f1", pa.string()), ("f2", pa.date32())]
     )
-    assert found("1,a", "2").format is FormatName.STRING
-    assert found("1,a", csv=False).format is FormatName.STRING
+    assert found("1,a", "2", "3,c").format is FormatName.STRING
+    assert found("1,a", "2,b", "3,c", csv=False).format is FormatName.STRING
 
 
 # --- Avro ---

@@ -21,6 +21,7 @@ from connectors_core.catalog import (
     CatalogStore,
 )
 from connectors_core.catalog.catalog_manager import CatalogManager
+from connectors_core.engine.state import shortened
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
@@ -342,10 +343,11 @@ class TableEnvironment:
         complete = self._catalog.completed(statement.name, table)
         factory_named(complete, name).validate(DynamicTableContext.declared(name, complete))
         if statement.query is None:
-            self._catalog.put(statement.name, table)
+            self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
             return DONE
         table = replace(table, schema=self._schema_of(statement.query, text))
-        self._catalog.put(statement.name, table)
+        if not self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists):
+            return DONE
         try:
             insert = Insert(target=statement.name, query=statement.query)
             return self._insert((insert,), text, shown=f"CREATE TABLE {name} AS {insert.query}")
@@ -451,7 +453,7 @@ class TableEnvironment:
         return QueryPlanner(self._spark, self._catalog, pipeline, statement=text)
 
     def _pipeline(self, name: str, *, streaming: bool | None) -> Pipeline:
-        session, folder = self._session, _UNSAFE.sub("-", name.lower())
+        session, folder = self._session, shortened(_UNSAFE.sub("-", name.lower()))
         return Pipeline(
             self._spark,
             name,
