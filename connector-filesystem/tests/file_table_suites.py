@@ -110,7 +110,7 @@ class FileCatalogSuite(CatalogTestSuite):
                 "a folder is a table as long as it has files",
             ),
             Capability.VIEWS: "a folder has only data",
-            Capability.SECRETS: "local folders need no login",
+            Capability.SECRETS: "local folders need no login",  # pragma: allowlist secret
         },
     )
 

@@ -18,7 +18,7 @@ from connectors_core.testing.directory_sink import DirectorySink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECRET = "canary-83d2"
+SECRET = "canary-83d2"  # pragma: allowlist secret
 
 
 @pytest.fixture(scope="module")

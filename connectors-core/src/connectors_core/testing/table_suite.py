@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import cloudpickle
 import pyarrow as pa
 import pytest
 
@@ -300,9 +299,12 @@ class TableTestSuite(PipelineSuite):
     @case(since=_SINCE, after="test_a_definition_is_accepted")
     def test_what_a_factory_makes_survives_pickling(self, trial: TableTrial) -> None:
         """Spark ships it to executors."""
+        from pyspark import cloudpickle
+
+        pickling: Any = cloudpickle
         for make in self._parts(trial).values():
             made = make(trial.declared)
-            assert type(pickle.loads(cloudpickle.dumps(made))) is type(made)
+            assert type(pickle.loads(pickling.dumps(made))) is type(made)
 
     def _all_parts(
         self, trial: TableTrial

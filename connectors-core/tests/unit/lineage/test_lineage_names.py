@@ -10,7 +10,7 @@ import pytest
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.testing.lineage_names import assert_named_for_lineage
 
-SECRET = "canary-51e0"
+SECRET = "canary-51e0"  # pragma: allowlist secret
 
 
 class Named(LineageVertexProvider):

@@ -19,7 +19,7 @@ POSTGRES = "jdbc:postgresql://db/sales"
         ("/data/a#b/*.csv", "file", "/data/a#b"),
         ("s3a://lake/late/*.parquet", "s3://lake", "late"),
         ("s3://lake", "s3://lake", "/"),
-        ("s3a://canary:canary@lake/late", "s3://lake", "late"),
+        ("s3a://canary:canary@lake/late", "s3://lake", "late"),  # pragma: allowlist secret
         ("hdfs://user@name:8020/late", "hdfs://name:8020", "/late"),
         ("hdfs:/late", "hdfs", "/late"),
         ("wasbs://box@account/late", "wasbs://box@account", "/late"),
@@ -30,13 +30,17 @@ POSTGRES = "jdbc:postgresql://db/sales"
         ("https://user:can::canary@host/late", "https://host", "/late"),
         ("hdfs:///late", "hdfs", "/late"),
         ("hdfs://name:8020/user@one/late", "hdfs://name:8020", "/user@one/late"),
-        ("https://user:canary@host/late.csv?token=canary#canary", "https://host", "/"),
+        (
+            "https://user:canary@host/late.csv?token=canary#canary",  # pragma: allowlist secret
+            "https://host",
+            "/",
+        ),
         ("https://host?token=canary/canary", "https://host", "/"),
         ("https://host#canary", "https://host", "/"),
         ("https://host/late;token=canary", "https://host", "/late"),
         ("https://user:12?canary@host/late", "https", "/"),
         ("abfss://box@account?sig=canary", "abfss://box@account", "/"),
-        ("wasbs://box:canary@account/late", "wasbs://account", "/late"),
+        ("wasbs://box:canary@account/late", "wasbs://account", "/late"),  # pragma: allowlist secret
         ("s3://canary:can/canary@lake/late", "s3", "/"),
         ("s3://canary:12/canary@lake/late", "s3", "/"),
         ("sftp://user:can/canary@host/late", "sftp", "/"),
@@ -90,7 +94,7 @@ def test_a_table_is_named_by_its_server_and_its_database(url, namespace, name):
 @pytest.mark.parametrize(
     "url",
     [
-        "jdbc:postgresql://canary:canary@db/sales?user=canary&password=canary",
+        "jdbc:postgresql://canary:canary@db/sales?password=canary",  # pragma: allowlist secret
         "jdbc:postgresql://canary:ca;nary@db/sales",
         "jdbc:oracle:thin:canary/canary@db:1521:sales",
         "jdbc:sqlserver://db;user=canary;password=canary;databaseName=sales",

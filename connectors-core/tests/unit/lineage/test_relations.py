@@ -12,7 +12,7 @@ from connectors_core.lineage import LineageDataset
 from connectors_core.spark.internals.plans import PlanNode
 from connectors_core.spark.internals.relations import Relation, relation_of
 
-SECRET = "canary-0d1c"
+SECRET = "canary-0d1c"  # pragma: allowlist secret
 SERVERS = {"kafka.bootstrap.servers": "one:9092, two:9092", "kafka.sasl.jaas.config": SECRET}
 
 

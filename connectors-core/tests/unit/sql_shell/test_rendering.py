@@ -78,6 +78,8 @@ def test_an_open_quote_shows_no_line() -> None:
 
 def test_an_error_of_another_kind_has_no_password_of_a_url() -> None:
     (line,) = error_lines(
-        ValueError("http://me:hunter2@host"), "x", name=None
-    )  # pragma: allowlist secret
+        ValueError("http://me:hunter2@host"),  # pragma: allowlist secret
+        "x",
+        name=None,
+    )
     assert line == "ValueError: http://******@host"
