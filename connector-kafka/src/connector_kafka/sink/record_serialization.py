@@ -252,15 +252,7 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
         key, bad_keys = _encode(
             self.key_format, batch, self._key_columns(batch.schema), self.key_fields_prefix
         )
-        written = np.arange(batch.num_rows)
-        if deleted is not None:
-            written = written[~deleted.to_numpy(zero_copy_only=False)]
-        value, bad_values = _encode(
-            self.value_format, batch.take(pa.array(written)), self._value_columns(batch.schema)
-        )
-        if len(written) < batch.num_rows:
-            value = _scattered(value, written, batch.num_rows)
-            bad_values = tuple(replace(each, at=int(written[each.at])) for each in bad_values)
+        value, bad_values = self._encoded_values(batch, deleted)
         columns = {"key": key, "value": value}
         for name, column, kind in (
             ("topic", self.topic_column, pa.string()),
@@ -274,6 +266,17 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
             milliseconds = pa.timestamp("ms", tz=instants.type.tz)
             columns["timestamp"] = instants.cast(milliseconds, safe=False).cast(pa.int64())
         return Serialized(records=pa.RecordBatch.from_pydict(columns), bad=bad_keys + bad_values)
+
+    def _encoded_values(
+        self, batch: pa.RecordBatch, deleted: pa.BooleanArray | None
+    ) -> tuple[pa.Array, tuple[BadMessage, ...]]:
+        names = self._value_columns(batch.schema)
+        if deleted is None or not deleted.true_count:
+            return _encode(self.value_format, batch, names)
+        rows = np.flatnonzero(~deleted.to_numpy(zero_copy_only=False))
+        values, bad = _encode(self.value_format, batch.take(pa.array(rows)), names)
+        bad = tuple(replace(each, at=int(rows[each.at])) for each in bad)
+        return _scattered(values, rows, batch.num_rows), bad
 
     def _key_columns(self, schema: pa.Schema) -> tuple[str, ...]:
         if self.key_fields or self.value_format is not None or "key" not in schema.names:
