@@ -18,7 +18,6 @@ from connectors_core.catalog import (
     Catalog,
     CatalogFactory,
     CatalogTableStatistics,
-    DatabaseNotExistError,
     ObjectPath,
     TableAlreadyExistError,
     TableNotExistError,
@@ -69,7 +68,7 @@ class ElasticsearchCatalog(Catalog):
 
     def list_tables(self, database: str) -> list[str]:
         """See `Catalog`. Names that begin with a dot are the system's own."""
-        self._check_database(database)
+        self.refuse_other_databases(database)
         found = self._get("/_resolve/index/*", "listing the indices")
         named = [
             *(each for each in found["indices"] if "data_stream" not in each),
@@ -105,7 +104,7 @@ class ElasticsearchCatalog(Catalog):
         self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
     ) -> None:
         """See `Catalog`. It creates an index, whose fields have the types of the columns."""
-        self._check_database(path.database)
+        self.refuse_other_databases(path.database)
         if isinstance(table, CatalogView) or replace:
             raise self.unsupported("create a view")
         if self.table_exists(path):
@@ -148,12 +147,6 @@ class ElasticsearchCatalog(Catalog):
 
     def _known(self, path: ObjectPath) -> dict[str, str]:
         return {"connector": "elasticsearch", "index": path.name, **self._options}
-
-    def _check_database(self, database: str) -> None:
-        if database != self.default_database:
-            raise DatabaseNotExistError(
-                f"there is no database {database}", expected=self.default_database
-            )
 
     def _get(self, path: str, doing: str) -> Any:
         return self._request("GET", path, doing=doing)

@@ -29,7 +29,6 @@ from connector_kafka.table_factory import KafkaTableFactory
 from connectors_core.catalog import (
     Catalog,
     CatalogError,
-    DatabaseNotExistError,
     ObjectPath,
     TableAlreadyExistError,
     TableNotExistError,
@@ -111,7 +110,7 @@ class KafkaCatalog(Catalog):
 
     def list_tables(self, database: str) -> list[str]:
         """See `Catalog`. Topics of Kafka itself, and those that begin with `_`, are left out."""
-        self._check_database(database)
+        self.refuse_other_databases(database)
         names = Cluster(self._connected()).topics()
         return sorted(
             name for name in names if not name.startswith(_HIDDEN) and name != RECEIPTS_TOPIC
@@ -148,7 +147,7 @@ class KafkaCatalog(Catalog):
         self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
     ) -> None:
         """See `Catalog`. It creates a topic, and stores the columns."""
-        self._check_database(path.database)
+        self.refuse_other_databases(path.database)
         if isinstance(table, CatalogView) or replace:
             raise self.unsupported("create a view")
         definition = self._definition(path, table)
@@ -319,12 +318,6 @@ class KafkaCatalog(Catalog):
         if self._wire is None:
             self._wire = Wire(self._config)
         return self._wire
-
-    def _check_database(self, database: str) -> None:
-        if database != self.default_database:
-            raise DatabaseNotExistError(
-                f"there is no database {database}", expected=self.default_database
-            )
 
     def _topic(self, path: ObjectPath) -> Topic | None:
         if path.database != self.default_database or not is_topic_name(path.name):

@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connectors_core.catalog.errors import CatalogOperationUnsupportedError
+from connectors_core.catalog.errors import (
+    CatalogOperationUnsupportedError,
+    DatabaseNotExistError,
+)
 from connectors_core.catalog.table_store import MemoryTableStore, TableStore
 from connectors_core.errors import InvalidOptionError
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
@@ -55,9 +58,9 @@ class Catalog(ABC):
         name: The name of the catalog.
 
     Attributes:
-        definitions: Where the catalog keeps what its system cannot, such as columns. A catalog of
-            a `CatalogStore` gets that of the store before it is opened. The default ends with the
-            catalog.
+        definitions: Keeps the parts of a definition that the system cannot keep, such as columns.
+            A catalog of a `CatalogStore` gets the one of the store before it is opened. The
+            default one ends with the catalog.
     """
 
     default_database = "default"
@@ -89,6 +92,17 @@ class Catalog(ABC):
     def database_exists(self, database: str) -> bool:
         """Return whether there is a database of this name."""
         return database in self.list_databases()
+
+    def refuse_other_databases(self, database: str) -> None:
+        """Refuse a database other than the default one, for a system without databases.
+
+        Raises:
+            DatabaseNotExistError: It is another one.
+        """
+        if database != self.default_database:
+            raise DatabaseNotExistError(
+                f"there is no database {database}", expected=self.default_database
+            )
 
     def create_database(self, database: str, *, if_not_exists: bool = False) -> None:
         """Add a database.

@@ -41,6 +41,7 @@ from connectors_core.lookup.provider import (
     PartialCachingLookupProvider,
 )
 from connectors_core.metrics import LookupMetric, MetricGroup
+from connectors_core.schema.ddl import quoted
 from connectors_core.spark.batch import batch_source
 from connectors_core.spark.carriers import spark_schema
 from connectors_core.spark.direct_frames import Stage
@@ -48,7 +49,7 @@ from connectors_core.spark.error_notes import add_notes
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
 from connectors_core.spark.ownership import local_property
 from connectors_core.spark.warm_workers import keep_warm
-from connectors_core.spark.writing_job import RegisteredSink, quoted
+from connectors_core.spark.writing_job import RegisteredSink
 
 IDLE_WORKERS_END_AFTER: Final = timedelta(minutes=1)
 """Time for which Spark keeps an idle Python worker."""

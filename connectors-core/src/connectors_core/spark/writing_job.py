@@ -30,6 +30,7 @@ from connectors_core.engine.execution.writer_task import (
 from connectors_core.engine.protocol import Entry, encode_entry
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError
+from connectors_core.schema.ddl import quoted
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.topology import SupportsPreWriteTopology
 from connectors_core.spark.batch_functions import BatchFunctionSink
@@ -371,11 +372,6 @@ def _persisted(batch: DataFrame, *, needed: bool = True) -> Iterator[DataFrame]:
         yield batch
     finally:
         batch.unpersist()
-
-
-def quoted(name: str) -> str:
-    """Quote the name of a column for Spark's parser."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _all_nullable(schema: StructType) -> StructType:
