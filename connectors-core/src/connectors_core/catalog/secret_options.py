@@ -20,7 +20,7 @@ def refuse_clear_secrets(
     A value with the login or the token of a URL is a secret too.
 
     Args:
-        owner: What has the options, for errors, such as `catalog es`.
+        owner: The object with the options, for errors, such as `catalog es`.
         options: The options.
         is_secret: Whether an option has a secret.
 

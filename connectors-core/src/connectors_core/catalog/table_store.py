@@ -61,8 +61,8 @@ class TableStore(ABC):
 
         Args:
             path: The table.
-            identity: What the system calls this table, and no other one of the same name, such as
-                the ID of a topic. Empty if the system has no such thing.
+            identity: The system's ID of the table, which differs from that of a later table of the
+                same name, such as the ID of a topic. Empty if the system has none.
         """
         table = self.get(path)
         if table is None:

@@ -114,7 +114,7 @@ class ChangelogFormat(Configured, DecodingFormat, EncodingFormat, scope="format"
     Attributes:
         operation_field: The field of a message that names its operation.
         operations: The operations, by name.
-        metadata_fields: What a message has besides its rows, by key.
+        metadata_fields: The metadata of a message, by key.
     """
 
     one_row_per_message = False

@@ -38,8 +38,8 @@ def registered(
         group: The group of entry points.
         options: The options.
         key: The option with the identifier.
-        owner: What has the options, for errors, such as `table flights`.
-        own: What needs no entry point, by identifier.
+        owner: The object with the options, for errors, such as `table flights`.
+        own: Factories that need no entry point, by identifier.
 
     Raises:
         MissingOptionError: The option is missing.

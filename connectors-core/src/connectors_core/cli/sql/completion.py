@@ -32,7 +32,7 @@ class OptionHelp:
     Attributes:
         key: Its key. A key that ends with a dot is the beginning of others.
         values: The values that it allows; empty if they cannot be listed.
-        doc: What it is for.
+        doc: Its purpose.
     """
 
     key: str
@@ -58,7 +58,7 @@ class Candidate:
 
 
 class Names(Protocol):
-    """The names that statements can use. What cannot be found has none."""
+    """The names that statements can use. A system that cannot be asked has none."""
 
     def catalogs(self) -> Sequence[str]:
         """Return the catalogs."""
