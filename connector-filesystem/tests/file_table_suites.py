@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from connector_filesystem.catalog import FileCatalog
 from connector_filesystem.table_factory import FileTableFactory
+from connectors_core.catalog import FileCatalogStore
 from connectors_core.table import CatalogTable, MetadataColumn
 from connectors_core.testing import (
     Capabilities,
@@ -69,11 +70,19 @@ class Folders(CatalogExternalContext):
     """A folder whose folders are databases."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder / "lake"
+        self._store = FileCatalogStore(folder / "catalogs")
 
     def create_catalog(self, name: str) -> FileCatalog:
         options = {"path": str(self._folder), "storage-options.auto_mkdir": "false"}
-        return FileCatalog(name, options)
+        return self._stored(FileCatalog(name, {**options, "drop-files": "true"}))
+
+    def _stored(self, catalog: FileCatalog) -> FileCatalog:
+        catalog.definitions = self._store.tables_of("folders")
+        return catalog
+
+    def definition(self) -> CatalogTable:
+        return CatalogTable(schema=table_schema(), options={"format": "csv"}, comment="made")
 
     def add_table(self, name: str) -> None:
         self._put(self._folder / "default" / name)
@@ -94,21 +103,16 @@ class FileCatalogSuite(CatalogTestSuite):
         can=frozenset(
             {
                 Capability.CREATE_DATABASES,
+                Capability.CREATE_TABLES,
+                Capability.ALTER_TABLES,
+                Capability.DROP_TABLES,
                 Capability.PARTITIONS,
                 Capability.STATISTICS,
                 Capability.PERSISTENT,
             }
         ),
         cannot={
-            **dict.fromkeys(
-                (
-                    Capability.CREATE_TABLES,
-                    Capability.ALTER_TABLES,
-                    Capability.RENAME_TABLES,
-                    Capability.DROP_TABLES,
-                ),
-                "a folder is a table as long as it has files",
-            ),
+            Capability.RENAME_TABLES: "files stay where they are",
             Capability.VIEWS: "a folder has only data",
             Capability.SECRETS: "local folders need no login",  # pragma: allowlist secret
         },

@@ -416,6 +416,31 @@ def test_tables_of_catalogs_need_no_columns(
             later.execute_sql("DROP TABLE flights")
 
 
+def test_a_folder_becomes_a_table_before_it_has_files(
+    tables: Tables, spark: SparkSession, tmp_path: Path
+) -> None:
+    store = FileCatalogStore(tmp_path / "catalogs")
+
+    def new() -> TableEnvironment:
+        return TableEnvironment(spark, checkpoint_location=tmp_path / "c", catalog_store=store)
+
+    with new() as env:
+        env.execute_script(
+            f"""
+            CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path}/lake');
+            CREATE DATABASE lake.shop;
+            CREATE TABLE lake.shop.late (id BIGINT, day STRING) PARTITIONED BY (day);
+            """
+        )
+    with new() as env:
+        assert env.execute_sql("SELECT * FROM lake.shop.late").collect() == []
+        env.execute_sql("INSERT INTO lake.shop.late PARTITION (day = '1') VALUES (7)")
+        assert env.execute_sql("SELECT id, day FROM lake.shop.late").collect() == [(7, "1")]
+        with pytest.raises(CatalogError, match="does not delete the files"):
+            env.execute_sql("DROP TABLE lake.shop.late")
+    assert list((tmp_path / "lake/shop/late/day=1").glob("*.parquet"))
+
+
 @pytest.mark.line("4.3")
 def test_a_topic_is_a_table_without_declared_columns(
     spark: SparkSession, broker: KafkaBroker, server: ElasticsearchServer, tmp_path: Path

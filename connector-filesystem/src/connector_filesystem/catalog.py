@@ -3,122 +3,225 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.filesystem import STORAGE_OPTIONS, FileLocation, mapped_errors
 from connector_filesystem.formats import detect_format
 from connector_filesystem.sink.buckets import escape_path_name
 from connector_filesystem.source import FileSource
 from connector_filesystem.source.paths import NULL_PARTITIONS
 from connectors_core.catalog import (
     Catalog,
+    CatalogError,
     CatalogFactory,
     CatalogTableStatistics,
     DatabaseAlreadyExistError,
     DatabaseNotEmptyError,
     DatabaseNotExistError,
     ObjectPath,
+    TableAlreadyExistError,
     TableNotExistError,
 )
-from connectors_core.errors import InvalidOptionError, MissingOptionError
-from connectors_core.options import Option
-from connectors_core.table import CatalogTable, TableSchema
+from connectors_core.errors import InvalidOptionError
+from connectors_core.options import Configured, Option, Setting, option
+from connectors_core.table import CatalogTable, CatalogView, TableSchema
 
-__all__ = ["FileCatalog", "FileCatalogFactory"]
+__all__ = ["FileCatalog", "FileCatalogFactory", "FileCatalogOptions"]
 
 _HIDDEN: Final = (".", "_")
-_STORAGE: Final = "storage-options."
-_OF_CATALOG: Final = frozenset({"path", f"{_STORAGE}*"})
+# An object store has no empty folders, so that an empty file stands for one.
+_KEEP: Final = ".keep"
+_OWN: Final = frozenset({"path", "drop-files"})
+
+
+class FileCatalogOptions(Configured, scope="file catalog", since="3.0.0"):
+    """The settings of `FileCatalog`."""
+
+    path: Setting[str] = option("path", str, doc="The folder, as a path or a URL.")
+    storage_options: Setting[dict[str, Any], Mapping[str, Any] | None] = STORAGE_OPTIONS
+    drop_files: Setting[bool] = option(
+        "drop-files",
+        bool,
+        default=False,
+        doc="Whether `DROP TABLE` deletes the files of the table. Otherwise, it is refused for a "
+        "table with files.",
+    )
 
 
 class FileCatalog(Catalog):
     """The folders below a path: a database is a folder, and a table is a folder in it.
 
-    A table has the columns of its files, and those of folders such as `day=2026-01-31`. A database
-    appears with its first folder.
+    A table that the catalog has created has the columns and partitions of its definition, which
+    the catalog keeps. Any other folder with files is a table with the columns of its files, and
+    those of folders such as `day=2026-01-31`.
 
     Args:
         name: The name of the catalog.
-        options: `path`, and options for all tables, such as those of the storage.
+        options: `FileCatalogOptions`, and others for all tables, such as those of the source.
     """
 
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
         super().__init__(name)
-        path = options.get("path")
-        if path is None:
-            raise MissingOptionError("path", doc="The folder.", scope=f"catalog {name}")
-        self._options = {key: value for key, value in options.items() if key != "path"}
-        storage = {
-            key.removeprefix(_STORAGE): value
-            for key, value in options.items()
-            if key.startswith(_STORAGE)
-        }
-        self._location = FileLocation(path, storage)
+        own = {key: each for key, each in options.items() if key in FileCatalogOptions.OPTIONS}
+        settings = FileCatalogOptions.from_options(own)
+        self._options = {key: each for key, each in options.items() if key not in _OWN}
+        self._drops_files = settings.drop_files
+        self._location = FileLocation(settings.path, settings.storage_options or {})
 
     def open(self) -> None:
         """See `Catalog`."""
         self._location.check_reachable()
 
+    # --- databases ---
+
     def list_databases(self) -> list[str]:
         """See `Catalog`. The default one is always there."""
-        return sorted({self.default_database, *self._folders()})
+        defined = {path.database for path in self.definitions.paths()}
+        return sorted({self.default_database, *defined, *self._folders()})
 
     def create_database(self, database: str, *, if_not_exists: bool = False) -> None:
-        """See `Catalog`."""
+        """See `Catalog`. It creates a folder."""
         if self.database_exists(database) and not if_not_exists:
             raise DatabaseAlreadyExistError(f"the database {database} exists")
-        with self._errors("creating", database):
-            self._location.fs.makedirs(self._path(database), exist_ok=True)
+        self._make_folder(database)
 
     def drop_database(
         self, database: str, *, if_exists: bool = False, cascade: bool = False
     ) -> None:
-        """See `Catalog`. Only an empty folder can be dropped."""
-        if database not in self._folders():
+        """See `Catalog`. With its tables, it drops their files only if the catalog allows it."""
+        if not self.database_exists(database):
             if if_exists:
                 return
             raise self._no_database(database)
-        if self.list_tables(database):
+        tables = [ObjectPath(database, name) for name in self.list_tables(database)]
+        kept = [each.name for each in tables if not cascade or self._keeps_files(each)]
+        if kept:
             raise DatabaseNotEmptyError(
                 f"the database {database} has tables",
-                found=", ".join(self.list_tables(database)),
-                hint="remove their files, which the catalog does not",
+                found=", ".join(kept),
+                hint="drop them first, or use DROP DATABASE ... CASCADE; it deletes files if the "
+                "catalog has 'drop-files' = 'true'",
             )
-        with self._errors("removing", database):
-            self._location.fs.rmdir(self._path(database))
+        for each in tables:
+            self.drop_table(each)
+        if not self._remove_empty(database):
+            raise DatabaseNotEmptyError(
+                f"the folder of the database {database} has files of no table",
+                hint="remove them, which the catalog does not",
+            )
+
+    # --- tables ---
 
     def list_tables(self, database: str) -> list[str]:
-        """See `Catalog`. The folders that have files of a known format."""
+        """See `Catalog`. Folders with files of a known format, and tables with a definition."""
         if not self.database_exists(database):
             raise self._no_database(database)
-        names = self._folders(database)
-        return sorted(name for name in names if self._first_file(database, name) is not None)
+        folders = self._folders(database)
+        defined = {each.name for each in self.definitions.paths() if each.database == database}
+        with_files = {name for name in folders if self._first_file(database, name) is not None}
+        return sorted(defined | with_files)
 
     def table_exists(self, path: ObjectPath) -> bool:
         """See `Catalog`. Case matters."""
-        return self._first_file(path.database, path.name) is not None
+        file = self._first_file(path.database, path.name)
+        return file is not None or self.definitions.get(path) is not None
 
     def get_table(self, path: ObjectPath) -> CatalogTable:
         """See `Catalog`."""
+        self._path(path.database, path.name)
+        found = self.definitions.get(path) or self._table_of_files(path)
+        if found is None:
+            raise _missing(path)
+        return self.completed(path, found)
+
+    def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
+        """See `Catalog`."""
+        return self.with_known(path, table, self._known(path), fixed=("connector", "path"))
+
+    def create_table(
+        self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
+    ) -> None:
+        """See `Catalog`. It creates a folder, and keeps the definition."""
+        if isinstance(table, CatalogView) or replace:
+            raise self.unsupported("create a view")
+        if not self.database_exists(path.database):
+            raise self._no_database(path.database)
+        if glob.has_magic(path.name):
+            raise InvalidOptionError(
+                f"the name {path.name!r} is a pattern of files",
+                expected="a name without *, ?, and [",
+                option="path",
+                found=path.name,
+            )
+        # Only the process that has added the definition has created the table.
+        definition = self.without_known(self.completed(path, table), self._known(path))
+        if self.table_exists(path) or not self.definitions.add(path, definition):
+            raise TableAlreadyExistError(f"the table {path} exists", hint="use IF NOT EXISTS")
+        try:
+            self._make_folder(path.database, path.name)
+        except BaseException:
+            self.definitions.remove(path)
+            raise
+
+    def alter_table(self, path: ObjectPath, table: CatalogTable | CatalogView) -> None:
+        """See `Catalog`. It keeps the definition, also that of a table that had none."""
+        if isinstance(table, CatalogView):
+            raise self.unsupported("alter a view")
+        if not self.table_exists(path):
+            raise _missing(path)
+        definition = self.without_known(self.completed(path, table), self._known(path))
+        self.definitions.replace(path, definition)
+
+    def drop_table(self, path: ObjectPath) -> None:
+        """See `Catalog`. It deletes the files of the table, if the catalog allows it.
+
+        Raises:
+            TableNotExistError: There is none.
+            CatalogError: The table has files, and the catalog does not allow it.
+        """
+        if not self.table_exists(path):
+            raise _missing(path)
+        if self._keeps_files(path):
+            raise CatalogError(
+                f"the catalog {self.name} does not delete the files of the table {path}",
+                option="drop-files",
+                hint="remove the folder yourself, or create the catalog WITH "
+                "('drop-files' = 'true')",
+            )
+        if self._drops_files:
+            folder = self._path(path.database, path.name)
+            with self._errors("removing", str(path)), contextlib.suppress(FileNotFoundError):
+                self._location.fs.rm(folder, recursive=True)
+        else:
+            self._remove_empty(path.database, path.name)
+        self.definitions.remove(path)
+
+    def _keeps_files(self, path: ObjectPath) -> bool:
+        return not self._drops_files and self._first_file(path.database, path.name) is not None
+
+    def _known(self, path: ObjectPath) -> dict[str, str]:
+        folder = self._path(path.database, path.name)
+        return {
+            "connector": "filesystem",
+            **self._options,
+            "path": self._location.url_of(folder),
+        }
+
+    def _table_of_files(self, path: ObjectPath) -> CatalogTable | None:
+        """Return the table that the files of a folder show."""
         found = self._first_file(path.database, path.name)
         if found is None:
-            raise TableNotExistError(
-                f"there is no folder {path.name} with files", found=self._location.url
-            )
+            return None
         kind, _ = detect_format(found)
         assert kind is not None
         folders = posixpath.dirname(found).split("/")
         keys = tuple(unquote(each.partition("=")[0]) for each in folders if "=" in each)
-        place = self._path(path.database, path.name)
-        options = {
-            "connector": "filesystem",
-            "format": kind.value,
-            **self._options,
-            "path": self._location.url_of(place),
-        }
+        options = {} if "format" in self._options else {"format": kind.value}
         return CatalogTable(schema=TableSchema(), options=options, partition_keys=keys)
 
     # --- partitions and statistics ---
@@ -131,10 +234,7 @@ class FileCatalog(Catalog):
     def create_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
         """See `Catalog`. An empty folder."""
         folders = self._folders_of(path, partition)
-        with self._errors("creating a partition of", str(path)):
-            self._location.fs.makedirs(
-                self._path(path.database, path.name, *folders), exist_ok=True
-            )
+        self._make_folder(path.database, path.name, *folders)
 
     def drop_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
         """See `Catalog`. Its files are removed."""
@@ -157,6 +257,30 @@ class FileCatalog(Catalog):
                 )
         return self._location.join(*parts) if parts else self._location.path
 
+    def _make_folder(self, *parts: str) -> None:
+        folder, fs = self._path(*parts), self._location.fs
+        with self._errors("creating", "/".join(parts)):
+            fs.makedirs(folder, exist_ok=True)
+            if not fs.isdir(folder):
+                fs.touch(f"{folder}/{_KEEP}")
+
+    def _remove_empty(self, *parts: str) -> bool:
+        """Remove a folder without files, and return whether it is gone."""
+        folder, fs = self._path(*parts), self._location.fs
+        with self._errors("removing", "/".join(parts)):
+            fs.invalidate_cache(folder)
+            try:
+                names = {str(each).rstrip("/") for each in fs.ls(folder, detail=False)}
+            except FileNotFoundError:
+                return True
+            if not names <= {folder, f"{folder}/{_KEEP}"}:
+                return False
+            if f"{folder}/{_KEEP}" in names:
+                fs.rm_file(f"{folder}/{_KEEP}")
+            if fs.isdir(folder):
+                fs.rmdir(folder)
+        return True
+
     def _folders(self, *parts: str) -> list[str]:
         return sorted(
             posixpath.basename(info["name"].rstrip("/"))
@@ -166,6 +290,7 @@ class FileCatalog(Catalog):
 
     def _listed(self, folder: str) -> Iterator[Mapping[str, Any]]:
         with self._errors("listing", folder):
+            self._location.fs.invalidate_cache(folder)  # other processes write here
             try:
                 found = self._location.fs.ls(folder, detail=True)
             except FileNotFoundError:
@@ -230,8 +355,14 @@ class FileCatalogFactory(CatalogFactory):
 
     def options(self) -> tuple[Option[Any], ...]:
         """See `CatalogFactory`."""
-        return tuple(each for each in FileSource.OPTIONS if each.key in _OF_CATALOG)
+        return tuple(FileCatalogOptions.OPTIONS)
 
     def create_catalog(self, name: str, options: Mapping[str, str]) -> FileCatalog:
         """See `CatalogFactory`."""
         return FileCatalog(name, options)
+
+
+def _missing(path: ObjectPath) -> TableNotExistError:
+    return TableNotExistError(
+        f"there is no table {path}", hint="SHOW TABLES lists the folders with files"
+    )

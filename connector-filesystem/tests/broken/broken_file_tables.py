@@ -222,10 +222,8 @@ class KeepsDatabasesInMemory(FileCatalog):
         self.__dict__.setdefault("more", set()).add(database)
 
     def drop_database(self, database, *, if_exists=False, cascade=False):
-        if database in self.__dict__.get("more", set()):
-            self.more.remove(database)
-        else:
-            super().drop_database(database, if_exists=if_exists, cascade=cascade)
+        super().drop_database(database, if_exists=if_exists, cascade=cascade)
+        self.__dict__.get("more", set()).discard(database)
 
 
 BROKEN = {
@@ -243,7 +241,7 @@ def broken_suite(name):
 
     class BrokenFolders(Folders):
         def create_catalog(self, name):
-            return broken(name, {"path": str(self._folder)})
+            return self._stored(broken(name, {"path": str(self._folder), "drop-files": "true"}))
 
     def external_context(self, folder):
         return BrokenFolders(folder)

@@ -11,15 +11,18 @@ import pytest
 from connector_filesystem.catalog import FileCatalog, FileCatalogFactory
 from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.catalog import (
-    CatalogOperationUnsupportedError,
+    CatalogError,
     CatalogTableStatistics,
     DatabaseAlreadyExistError,
     DatabaseNotEmptyError,
     DatabaseNotExistError,
     ObjectPath,
+    TableAlreadyExistError,
     TableNotExistError,
 )
-from connectors_core.errors import InvalidOptionError, MissingOptionError
+from connectors_core.errors import ConnectorError, InvalidOptionError, MissingOptionError
+from connectors_core.table import CatalogTable, DynamicTableContext
+from connectors_core.testing import table_schema
 
 TRIPS = ObjectPath("shop", "trips")
 
@@ -93,6 +96,84 @@ def test_databases_are_folders(catalog):
         catalog.drop_database("new")
 
 
+def new(root, **options):
+    found = FileCatalogFactory().create_catalog("files", {"path": root, **options})
+    found.open()
+    return found
+
+
+def test_a_definition_makes_a_table_of_a_folder_without_files(catalog, root):
+    made = ObjectPath("shop", "made")
+    given = CatalogTable(
+        schema=table_schema(), partition_keys=("text",), options={"format": "csv"}, comment="c"
+    )
+    catalog.create_table(made, given)
+    assert "made" in catalog.list_tables("shop")
+    found = catalog.get_table(made)
+    assert (found.schema, found.partition_keys, found.comment) == (given.schema, ("text",), "c")
+    assert found.options["path"].endswith("/shop/made")
+    source = FileTableFactory().create_scan_source(DynamicTableContext.of("made", found)).source
+    assert set(source.schema().names) == set(table_schema().physical.names)
+    assert catalog.list_partitions(made) == []
+    put(root, "shop/made/text=a/1.csv")
+    assert catalog.list_partitions(made) == [{"text": "a"}]
+    with pytest.raises(TableAlreadyExistError):
+        catalog.create_table(TRIPS, given)
+    # Without the definition, the files show the table.
+    assert new(root).get_table(made).options["format"] == "csv"
+    assert not new(root).get_table(made).schema.columns
+
+
+def test_files_are_dropped_only_if_the_catalog_allows_it(catalog, root):
+    with pytest.raises(CatalogError, match="does not delete the files") as refused:
+        catalog.drop_table(TRIPS)
+    assert "'drop-files' = 'true'" in refused.value.hint
+    allowing = new(root, **{"drop-files": "true"})
+    assert "drop-files" not in allowing.get_table(TRIPS).options
+    allowing.drop_table(TRIPS)
+    assert catalog.list_tables("shop") == ["sums"]
+    allowing.create_table(TRIPS, CatalogTable(schema=table_schema()))
+    allowing.create_database("whole")
+    put(root, "whole/t/1.csv", "whole/u/2.csv")
+    allowing.drop_database("whole", cascade=True)
+    with pytest.raises(DatabaseNotEmptyError, match="files of no table"):
+        allowing.drop_database("shop", cascade=True)
+    assert new(root).list_databases() == ["default", "shop"]
+    assert new(root).list_tables("shop") == []
+
+
+def test_an_object_store_keeps_empty_databases_and_tables(monkeypatch):
+    root = f"memory://{uuid.uuid4().hex}"
+    put(root, "shop/t/1.csv")
+    catalog = new(root)
+    fs = catalog._location.fs
+    monkeypatch.setattr(fs, "makedirs", lambda *_, **__: None)
+    for name in ("further", "shop"):
+        catalog.create_database(name, if_not_exists=True)
+    catalog.create_table(ObjectPath("further", "made"), CatalogTable(schema=table_schema()))
+    assert sorted(fs.find(catalog._location.path)) == [
+        f"{catalog._location.path}/{each}"
+        for each in ("further/.keep", "further/made/.keep", "shop/t/1.csv")
+    ]
+    assert new(root).list_databases() == ["default", "further", "shop"]
+    catalog.drop_database("further", cascade=True)
+    assert new(root).list_databases() == ["default", "shop"]
+
+
+def test_a_pattern_is_no_name_of_a_table(catalog):
+    with pytest.raises(InvalidOptionError, match="pattern"):
+        catalog.create_table(ObjectPath("shop", "t*"), CatalogTable(schema=table_schema()))
+
+
+def test_a_table_that_cannot_have_its_folder_is_not_defined(catalog, root):
+    if root.startswith("memory"):
+        pytest.skip("any file can have others below it there")
+    put(root, "shop/blocked")
+    with pytest.raises(ConnectorError, match="creating shop/blocked"):
+        catalog.create_table(ObjectPath("shop", "blocked"), CatalogTable(schema=table_schema()))
+    assert not catalog.table_exists(ObjectPath("shop", "blocked"))
+
+
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../../etc"])
 def test_a_name_never_leaves_the_folder(catalog, name):
     for act in (
@@ -106,8 +187,6 @@ def test_a_name_never_leaves_the_folder(catalog, name):
 
 def test_the_size_is_that_of_all_files(catalog):
     assert catalog.get_table_statistics(TRIPS) == CatalogTableStatistics(total_size=2)
-    with pytest.raises(CatalogOperationUnsupportedError):
-        catalog.drop_table(TRIPS)
 
 
 def test_a_catalog_needs_a_folder(root):
@@ -127,4 +206,8 @@ def test_definitions_have_no_options_that_columns_determine():
         "sink.rolling-policy.row-count",
     } < of_tables
     assert not {"schema", "metadata.columns", "partition.columns"} & of_tables
-    assert {each.key for each in FileCatalogFactory().options()} == {"path", "storage-options.*"}
+    assert {each.key for each in FileCatalogFactory().options()} == {
+        "path",
+        "storage-options.*",
+        "drop-files",
+    }

@@ -41,7 +41,9 @@ class FileTableStore(TableStore):
     def get(self, path: ObjectPath) -> CatalogTable | None:
         """See `TableStore`."""
         data = self._files.read_or_none(_file(path))
-        return None if data is None else _table(decode_document(_KIND, data, path=_file(path)))
+        if data is None:
+            return None
+        return _statement(decode_document(_KIND, data, path=_file(path))).table
 
     def add(self, path: ObjectPath, table: CatalogTable) -> bool:
         """See `TableStore`."""
@@ -54,6 +56,15 @@ class FileTableStore(TableStore):
     def remove(self, path: ObjectPath) -> None:
         """See `TableStore`."""
         self._files.delete(_file(path))
+
+    def paths(self) -> list[ObjectPath]:
+        """See `TableStore`."""
+        read = {name: self._files.read_or_none(name) for name in self._files.list()}
+        return [
+            ObjectPath(*_statement(decode_document(_KIND, data, path=name)).name)
+            for name, data in read.items()
+            if data is not None  # another process has removed it since
+        ]
 
     def check(self, path: ObjectPath, table: CatalogTable) -> None:
         """See `TableStore`."""
@@ -81,7 +92,7 @@ class SqliteTableStore(TableStore):
         )
         with self._database() as database:
             found = database.execute(query, self._key(path)).fetchone()
-        return None if found is None else _table(orjson.loads(found[0]))
+        return None if found is None else _statement(orjson.loads(found[0])).table
 
     def add(self, path: ObjectPath, table: CatalogTable) -> bool:
         """See `TableStore`."""
@@ -96,6 +107,12 @@ class SqliteTableStore(TableStore):
         statement = "DELETE FROM connectors_tables WHERE catalog = ? AND database = ? AND name = ?"
         with self._database() as database:
             database.execute(statement, self._key(path))
+
+    def paths(self) -> list[ObjectPath]:
+        """See `TableStore`."""
+        query = "SELECT database, name FROM connectors_tables WHERE catalog = ?"
+        with self._database() as database:
+            return [ObjectPath(*each) for each in database.execute(query, [self._catalog])]
 
     def check(self, path: ObjectPath, table: CatalogTable) -> None:
         """See `TableStore`."""
@@ -119,10 +136,10 @@ def _file(path: ObjectPath) -> str:
 def _payload(path: ObjectPath, table: CatalogTable) -> dict[str, Any]:
     is_secret = factory_named(table, str(path)).is_secret
     refuse_clear_secrets(f"table {path}", table.options, is_secret)
-    return {"layout": _LAYOUT, "statement": create_table_text((path.name,), table)}
+    return {"layout": _LAYOUT, "statement": create_table_text((path.database, path.name), table)}
 
 
-def _table(payload: Mapping[str, Any]) -> CatalogTable:
+def _statement(payload: Mapping[str, Any]) -> CreateTable:
     if payload.get("layout") != _LAYOUT:
         raise StateVersionError(
             "the table is stored in another layout",
@@ -131,4 +148,4 @@ def _table(payload: Mapping[str, Any]) -> CatalogTable:
         )
     statement = parse_statement(payload["statement"])
     assert isinstance(statement, CreateTable)
-    return statement.table
+    return statement

@@ -47,6 +47,10 @@ class TableStore(ABC):
     def remove(self, path: ObjectPath) -> None:
         """Remove a definition if there is one."""
 
+    @abstractmethod
+    def paths(self) -> list[ObjectPath]:
+        """Return the tables that have a definition, in no order."""
+
     def check(self, path: ObjectPath, table: CatalogTable) -> None:
         """Check that a definition can be stored. Call it before the system creates the table.
 
@@ -112,6 +116,10 @@ class MemoryTableStore(TableStore):
     def remove(self, path: ObjectPath) -> None:
         """See `TableStore`."""
         self._tables.pop(path, None)
+
+    def paths(self) -> list[ObjectPath]:
+        """See `TableStore`."""
+        return list(self._tables)
 
 
 def _identified(table: CatalogTable, identity: str) -> CatalogTable:

@@ -202,8 +202,10 @@ def test_definitions_of_tables_last_as_long_as_their_catalog(new_store):
         with pytest.raises(InvalidOptionError, match="clear text") as refused:
             act(other, declared(password="canary-2"))  # pragma: allowlist secret
         assert "canary-2" not in str(refused.value)
+    assert again.add(other, declared())
+    assert {*again.paths()} == {other, path}
     new_store().remove_catalog("..")
-    assert again.get(path) is None
+    assert (again.get(path), again.paths()) == (None, [])
     kept = new_store().tables_of("x")
     assert kept.get(path) == declared()
     kept.remove(path)
@@ -220,6 +222,7 @@ def test_definitions_have_names_of_any_length(new_store, name):
         assert tables.add(path, declared(index=str(number)))
         tables.replace(path, declared(index=str(number)))
     assert [tables.get(path).options["index"] for path in paths] == ["0", "1", "2"]
+    assert sorted(tables.paths(), key=str) == paths
     tables.remove(paths[0])
     assert tables.get(paths[0]) is None
 
