@@ -313,9 +313,14 @@ def test_a_batch_that_runs_again_sees_the_same_version(
     table = OneRowTable(tmp_path / "table.json")
     table.write("old")
     job, log = KilledDriver(tmp_path, shape), tmp_path / "driver.log"
-    for number, point in enumerate([FaultPoint.BEFORE_DECISION, FaultPoint.WRITER_WROTE]):
-        action = FaultAction.KILL if number == 0 else FaultAction.KILL_DRIVER
-        fault = Fault(point, action=action, where={"epoch": 1}, once=tmp_path / f"killed-{number}")
+    kills = [
+        (FaultPoint.BEFORE_DECISION, FaultAction.KILL),
+        (FaultPoint.WRITER_WROTE, FaultAction.KILL_DRIVER),
+    ]
+    for number, (point, action) in enumerate(kills):
+        # The second driver fences the epoch of the first off, and runs its batch in the next one.
+        epoch, once = 1 + number, tmp_path / f"killed-{number}"
+        fault = Fault(point, action=action, where={"epoch": epoch}, once=once)
         assert run_driver(job, log, fault) == -signal.SIGKILL, log.read_text()[-4000:]
         table.write(f"new {number}")
     seen = sum(
