@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from connector_elasticsearch.testing import ElasticsearchServer
@@ -355,6 +357,72 @@ def test_tables_of_spark_stay_in_reach(tables: Tables, spark: SparkSession) -> N
         tables.env.execute_sql("INSERT INTO of_spark SELECT CAST(id AS INT) FROM flights")
     tables.env.execute_sql("DROP TABLE IF EXISTS of_spark")
     assert not spark.catalog.tableExists("of_spark")
+
+
+FUNCTIONS = """
+from __future__ import annotations
+
+import pandas as pd
+from pyspark.sql.functions import pandas_udf, udtf
+
+number = 7
+
+
+def initials(names: list[str] | None) -> str | None:
+    return "".join(each[0] for each in names or ["-"])
+
+
+@pandas_udf("bigint")
+def twice(values: pd.Series) -> pd.Series:
+    return values * 2
+
+
+@udtf(returnType="n int")
+class Countdown:
+    def eval(self, start: int):
+        for each in range(start, 0, -1):
+            yield (each,)
+
+
+def untyped(value):
+    return value
+"""
+
+
+def test_functions_of_python_are_used_by_their_names(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "functions_of_a_test.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    cloudpickle.register_pickle_by_value(importlib.import_module("functions_of_a_test"))
+    create = "CREATE TEMPORARY {} AS 'functions_of_a_test.{}' LANGUAGE PYTHON"
+    for name, attribute in (
+        ("SYSTEM FUNCTION initials", "initials"),
+        ("FUNCTION twice", "twice"),
+        ("FUNCTION countdown", "Countdown"),
+    ):
+        tables.env.execute_sql(create.format(name, attribute))
+    found = tables.rows("SELECT twice(id), initials(array(carrier, 'x')) FROM flights WHERE id = 2")
+    assert found == [(4, "Ux")]
+    tables.env.execute_sql("INSERT INTO late SELECT twice(id), hours FROM flights")
+    assert tables.rows("SELECT max(id) FROM late") == [(6,)]
+    assert tables.rows("SELECT n FROM countdown(2)") == [(2,), (1,)]
+    assert ("twice",) in {row[:1] for row in tables.rows("SHOW USER FUNCTIONS")}
+    tables.env.execute_sql(create.format("FUNCTION IF NOT EXISTS twice", "initials"))
+    for name, attribute, shown in (
+        ("FUNCTION twice", "twice", "twice exists"),
+        ("FUNCTION other", "untyped", "does not state the type"),
+        ("FUNCTION other", "number", "is no function"),
+        ("FUNCTION other", "missing", "there is no function"),
+    ):
+        with pytest.raises(ConfigurationError, match=shown):
+            tables.env.execute_sql(create.format(name, attribute))
+    tables.env.execute_script(
+        "DROP TEMPORARY SYSTEM FUNCTION initials; DROP TEMPORARY FUNCTION twice; "
+        "DROP TEMPORARY SYSTEM FUNCTION IF EXISTS initials; DROP TEMPORARY FUNCTION countdown"
+    )
+    with pytest.raises(SqlError, match="initials"):
+        tables.rows("SELECT initials(array('a'))")
 
 
 def test_secrets_are_not_shown(tables: Tables) -> None:

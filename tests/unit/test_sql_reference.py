@@ -24,7 +24,7 @@ def test_the_statements_are_those_of_the_environment(script: str) -> None:
     assert len(statements) == script.count(";\n") - 2 * script.count("BEGIN\n")
     for each in statements:
         assert not isinstance(each, SparkStatement) or each.text.startswith(
-            ("SET spark.", "RESET spark.")
+            ("SET spark.", "RESET spark.", "DROP TEMPORARY FUNCTION ")
         )
 
 

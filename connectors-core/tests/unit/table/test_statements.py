@@ -550,3 +550,26 @@ def test_a_column_of_a_statement_set_can_have_the_name_end():
     END; SELECT 1"""
     found = parse_script(text)
     assert [len(found[0].inserts), found[1]] == [2, sql.Query(text="SELECT 1")]
+
+
+def test_a_function_of_python_is_temporary_and_has_a_module():
+    created = parse_statement("CREATE TEMPORARY SYSTEM FUNCTION `f g` AS 'a.b' LANGUAGE PYTHON")
+    assert created == sql.CreateFunction(name="f g", identifier="a.b")
+    (first, second) = parse_script(
+        "CREATE OR REPLACE TEMPORARY FUNCTION f AS 'a.b' LANGUAGE PYTHON;"
+        "CREATE TEMPORARY FUNCTION IF NOT EXISTS f AS 'a.b' language python"
+    )
+    assert first == sql.CreateFunction(name="f", identifier="a.b", replace=True)
+    assert second == sql.CreateFunction(name="f", identifier="a.b", if_not_exists=True)
+    with pytest.raises(UnsupportedError, match="lasts as long as the session"):
+        parse_statement("CREATE FUNCTION f AS 'a.b' LANGUAGE PYTHON")
+    with pytest.raises(SqlError, match="one part"):
+        parse_statement("CREATE TEMPORARY FUNCTION a.f AS 'a.b' LANGUAGE PYTHON")
+    for text in (
+        "CREATE TEMPORARY FUNCTION f AS 'a.B' USING JAR 'b.jar'",
+        "DROP TEMPORARY FUNCTION f",
+        "SHOW USER FUNCTIONS",
+    ):
+        assert parse_statement(text) == sql.SparkStatement(text=text)
+    dropped = parse_statement("DROP TEMPORARY SYSTEM FUNCTION IF EXISTS f")
+    assert dropped == sql.SparkStatement(text="DROP TEMPORARY FUNCTION IF EXISTS f")

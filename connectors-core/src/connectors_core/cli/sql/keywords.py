@@ -29,10 +29,10 @@ STATEMENTS: Final = (
 )
 FOLLOWING: Final[Mapping[str, tuple[str, ...]]] = {
     "ALTER": ("TABLE",),
-    "CREATE": ("TABLE", "VIEW", "DATABASE", "CATALOG"),
+    "CREATE": ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY FUNCTION"),
     "DESC": ("JOB",),
     "DESCRIBE": ("JOB",),
-    "DROP": ("TABLE", "VIEW", "DATABASE", "CATALOG"),
+    "DROP": ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY FUNCTION"),
     "EXECUTE": ("STATEMENT SET BEGIN",),
     "INSERT": ("INTO",),
     "SHOW": (

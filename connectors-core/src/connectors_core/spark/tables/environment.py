@@ -31,6 +31,7 @@ from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.catalog_statements import DONE, define
+from connectors_core.spark.tables.functions import create_function
 from connectors_core.spark.tables.jobs import Job, Jobs
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
@@ -265,6 +266,9 @@ class TableEnvironment:
                 )
             case sql.CreateTable():
                 return self._create_table(statement, text)
+            case sql.CreateFunction():
+                create_function(self._spark, statement)
+                return DONE
             case sql.SetOption() | sql.Reset():
                 return self._set(statement)
             case sql.Show(kind="JOBS"):

@@ -16,6 +16,7 @@ from connectors_core.table.sql.statements import (
     AlterTable,
     CreateCatalog,
     CreateDatabase,
+    CreateFunction,
     CreateTable,
     CreateView,
     Describe,
@@ -392,6 +393,8 @@ def _use(reader: WordReader) -> Statement:
 
 def _drop(reader: WordReader) -> Statement:
     reader.at = 1
+    if reader.take("TEMPORARY", "SYSTEM", "FUNCTION"):  # Spark has one kind of temporary functions
+        return SparkStatement(text=f"DROP TEMPORARY FUNCTION {reader.rest()}")
     kind = "DATABASE" if reader.peek() == "SCHEMA" else reader.peek()
     if kind not in {"TABLE", "VIEW", "DATABASE", "CATALOG"}:
         return _of_spark(reader)
@@ -441,6 +444,8 @@ def _create(reader: WordReader) -> Statement:
             return _create_database(reader)
         case "VIEW":
             return _create_view(reader, replace=replace)
+        case "FUNCTION" | "SYSTEM" if reader.ends_with("LANGUAGE", "PYTHON"):
+            return _create_function(reader, replace=replace, temporary=temporary)
         case "TABLE" if _is_ours(reader):
             if replace or temporary:
                 raise UnsupportedError(
@@ -593,3 +598,24 @@ def _create_view(reader: WordReader, *, replace: bool) -> Statement:
         return _of_spark(reader)
     view = CatalogView(query=_query(reader), columns=tuple(columns), comment=comment)
     return CreateView(name=name, view=view, replace=replace, if_not_exists=if_not_exists)
+
+
+def _create_function(reader: WordReader, *, replace: bool, temporary: bool) -> CreateFunction:
+    reader.take("SYSTEM")
+    reader.expect("FUNCTION")
+    if not temporary:
+        raise UnsupportedError(
+            "a function of Python lasts as long as the session",
+            expected="CREATE TEMPORARY FUNCTION",
+        )
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    name = reader.identifier()
+    if reader.peek() == ".":
+        raise reader.wrong("the name of a temporary function has one part", expected=name)
+    reader.expect("AS")
+    identifier = reader.string()
+    reader.expect("LANGUAGE", "PYTHON")
+    reader.end()
+    return CreateFunction(
+        name=name, identifier=identifier, replace=replace, if_not_exists=if_not_exists
+    )

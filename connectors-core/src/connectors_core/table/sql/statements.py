@@ -13,6 +13,7 @@ __all__ = [
     "AlterTable",
     "CreateCatalog",
     "CreateDatabase",
+    "CreateFunction",
     "CreateTable",
     "CreateView",
     "Describe",
@@ -100,6 +101,23 @@ class CreateDatabase:
     """
 
     name: Name
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateFunction:
+    """`CREATE TEMPORARY [SYSTEM] FUNCTION ... LANGUAGE PYTHON`.
+
+    Attributes:
+        name: The function.
+        identifier: Its name in Python: `module.attribute`.
+        replace: Whether it replaces an existing function.
+        if_not_exists: Whether an existing function stays.
+    """
+
+    name: str
+    identifier: str
+    replace: bool = False
     if_not_exists: bool = False
 
 
@@ -303,6 +321,7 @@ Statement: TypeAlias = (
     | CreateView
     | CreateCatalog
     | CreateDatabase
+    | CreateFunction
     | Drop
     | AlterTable
     | Use

@@ -51,6 +51,10 @@ class WordReader:
         self.at += len(keywords) if follow else 0
         return follow
 
+    def ends_with(self, *keywords: str) -> bool:
+        """Return whether these keywords are the last ones."""
+        return tuple(word.upper for word in self.words[-len(keywords) :]) == keywords
+
     def expect(self, *keywords: str) -> None:
         """Go past these keywords.
 

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Python in queries, which a statement names by their module."""
+
+from __future__ import annotations
+
+import pkgutil
+import types
+import typing
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.table.sql.statements import CreateFunction
+
+__all__ = ["create_function"]
+
+_DECORATED: Final = "evalType"
+_TYPES: Final = {
+    bool: st.BooleanType(),
+    bytes: st.BinaryType(),
+    date: st.DateType(),
+    datetime: st.TimestampType(),
+    Decimal: st.DecimalType(38, 18),
+    float: st.DoubleType(),
+    int: st.LongType(),
+    str: st.StringType(),
+}
+
+
+def create_function(spark: SparkSession, statement: CreateFunction) -> None:
+    """Give a function of Python a name in the queries of a session.
+
+    Raises:
+        ConfigurationError: The name is taken, or the module has no such function.
+        InvalidOptionError: The type of the result is unknown.
+    """
+    if not statement.replace and spark.catalog.functionExists(statement.name):
+        if statement.if_not_exists:
+            return
+        raise ConfigurationError(
+            f"the function {statement.name} exists", hint="use IF NOT EXISTS, or OR REPLACE"
+        )
+    function = _imported(statement.identifier)
+    if not hasattr(function, _DECORATED):
+        spark.udf.register(statement.name, function, _result_of(statement.identifier, function))
+    elif _is_table_function(function):
+        spark.udtf.register(statement.name, function)
+    else:
+        spark.udf.register(statement.name, function)
+
+
+def _imported(identifier: str) -> Any:
+    try:
+        found = pkgutil.resolve_name(identifier)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"there is no function {identifier}",
+            expected="the name of a module that Python can import, a dot, and a function",
+            found=str(error),
+        ) from error
+    if not callable(found):
+        raise ConfigurationError(f"{identifier} is no function", found=type(found).__name__)
+    return found
+
+
+def _is_table_function(function: Any) -> bool:
+    from pyspark.sql.udtf import UserDefinedTableFunction
+
+    return isinstance(function, UserDefinedTableFunction)
+
+
+def _result_of(identifier: str, function: Callable[..., Any]) -> st.DataType:
+    try:
+        return _spark_type(typing.get_type_hints(function)["return"])
+    except (KeyError, NameError, TypeError) as error:
+        raise InvalidOptionError(
+            f"the function {identifier} does not state the type of its result",
+            expected="one of bool, bytes, date, datetime, Decimal, float, int, str, and lists, "
+            "dicts, and | None of them",
+            found=str(error),
+            option="AS",
+            hint="annotate its result, or decorate it with udf, pandas_udf, or arrow_udf",
+        ) from error
+
+
+def _spark_type(hint: Any) -> st.DataType:
+    """Return the type of Spark that a type hint means.
+
+    Raises:
+        KeyError: It means none.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {typing.Union, types.UnionType}:
+        (only,) = [each for each in arguments if each is not type(None)] or [None]
+        return _spark_type(only)
+    if origin is list:
+        return st.ArrayType(_spark_type(arguments[0]))
+    if origin is dict:
+        return st.MapType(*map(_spark_type, arguments))
+    return _TYPES[hint]
