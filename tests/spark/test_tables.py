@@ -353,10 +353,40 @@ def test_tables_of_spark_stay_in_reach(tables: Tables, spark: SparkSession) -> N
     )
     assert tables.rows("DESCRIBE of_spark")[0][:2] == ("x", "int")
     assert tables.rows("SELECT x FROM of_spark JOIN flights ON x = id") == [(1,)]
-    with pytest.raises(UnsupportedError, match="table of Spark"):
-        tables.env.execute_sql("INSERT INTO of_spark SELECT CAST(id AS INT) FROM flights")
     tables.env.execute_sql("DROP TABLE IF EXISTS of_spark")
     assert not spark.catalog.tableExists("of_spark")
+
+
+def test_a_batch_inserts_into_a_table_of_spark(tables: Tables, spark: SparkSession) -> None:
+    spark.sql("DROP TABLE IF EXISTS of_spark")
+    spark.sql(
+        "CREATE TABLE of_spark (x BIGINT, y STRING, day INT) USING parquet PARTITIONED BY (day)"
+    )
+    insert = "INSERT INTO of_spark PARTITION (day = 1) (x) SELECT max(id) FROM flights"
+    assert "Aggregate" in tables.env.explain_sql(insert)
+    assert tables.rows("SELECT * FROM of_spark") == []
+    tables.env.execute_sql(insert)
+    query = "SELECT q.*, carrier, 2 FROM q, flights WHERE id = 2"
+    tables.env.execute_sql(f"WITH q AS (SELECT 5) INSERT INTO of_spark {query}")
+    with pytest.raises(SqlError, match="rejects") as wrong:
+        tables.env.execute_sql("INSERT INTO of_spark SELECT * FROM flights")
+    assert wrong.value.line is None
+    assert sorted(tables.rows("SELECT * FROM of_spark")) == [(3, None, 1), (5, "UA", 2)]
+    tables.env.execute_sql(
+        "INSERT OVERWRITE of_spark SELECT id, carrier, 3 FROM flights WHERE id = 1"
+    )
+    assert tables.rows("SELECT * FROM of_spark") == [(1, "AA", 3)]
+    tables.create("endless", "id BIGINT", "in", "csv", **{"source.monitor-interval": "1 s"})
+    tables.env.execute_sql("SET 'execution.runtime-mode' = 'streaming'")
+    for table in ("flights", "endless"):
+        with pytest.raises(UnsupportedError, match="only a batch inserts") as refused:
+            tables.env.execute_sql(f"INSERT INTO of_spark SELECT id, 'a', 1 FROM {table}")
+        assert "for_each_batch" in str(refused.value.hint)
+        tables.env.execute_sql("RESET")
+    join = "JOIN carriers FOR SYSTEM_TIME AS OF f.now AS c ON f.carrier = c.code"
+    with pytest.raises(UnsupportedError, match="lookup join"):
+        tables.env.execute_sql(f"INSERT INTO of_spark SELECT f.id, c.name, 1 FROM flights f {join}")
+    spark.sql("DROP TABLE of_spark")
 
 
 FUNCTIONS = """

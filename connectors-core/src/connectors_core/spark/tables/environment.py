@@ -37,9 +37,10 @@ from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
+from connectors_core.spark.tables.spark_inserts import explained, insert_rows, refuse_stream
 from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
-from connectors_core.spark.tables.temporal_joins import is_temporal
+from connectors_core.spark.tables.temporal_joins import is_temporal, refuse_lookup_joins
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.table import (
     CatalogTable,
@@ -185,13 +186,7 @@ class TableEnvironment:
         if not isinstance(statement, sql.Query):
             raise ConfigurationError("the statement is no query", hint="use execute_sql")
         self._refuse_endless(statement.text)
-        if any(
-            is_temporal(each, statement.text) for each in tables_of(parse_query(statement.text))
-        ):
-            raise UnsupportedError(
-                "a lookup join belongs to an INSERT: a pipeline pins the versions of its tables",
-                hint="INSERT INTO another table SELECT ..., or join without FOR SYSTEM_TIME AS OF",
-            )
+        refuse_lookup_joins(statement.text)
         with self._planner("query", text) as planner:
             return planner.frame(statement.text)
 
@@ -252,6 +247,8 @@ class TableEnvironment:
 
     def _execute(self, statement: Statement, text: str) -> TableResult:
         if self._is_of_spark(statement):
+            if isinstance(statement, Insert) and self._reads_tables(statement.query):
+                return self._insert_into_spark(statement, text)
             return self._of_spark(text.strip(), text)
         match statement:
             case sql.Query():
@@ -294,11 +291,7 @@ class TableEnvironment:
             raise error.within(text, statement) from error.__cause__
 
     def _is_of_spark(self, statement: Statement) -> bool:
-        """Return whether a statement names a table of Spark, and none of this environment.
-
-        Raises:
-            UnsupportedError: It would insert rows of this environment into a table of Spark.
-        """
+        """Return whether a statement changes or shows a table of Spark, not of this environment."""
         match statement:
             case sql.Drop(kind="TABLE" | "VIEW", names=names):
                 pass
@@ -311,16 +304,11 @@ class TableEnvironment:
         if any(map(self._catalog.exists, names)):
             return False
         paths = [".".join(map(quoted, each)) for each in names]
-        if not any(self._spark.catalog.tableExists(each) for each in paths):
-            return False
-        if isinstance(statement, Insert) and any(
-            self._catalog.exists(name_of(each)) for each in tables_of(parse_query(statement.query))
-        ):
-            raise UnsupportedError(
-                f"{paths[0]} is a table of Spark, into which no pipeline inserts",
-                hint="use sql_query(...).write, or Pipeline.for_each_batch",
-            )
-        return True
+        return any(self._spark.catalog.tableExists(each) for each in paths)
+
+    def _reads_tables(self, query: str) -> bool:
+        """Return whether a query names a table of this environment."""
+        return any(self._catalog.exists(name_of(each)) for each in tables_of(parse_query(query)))
 
     def _rows_of(self, name: Name) -> DataFrame:
         path = ".".join(map(quoted, name))
@@ -424,6 +412,12 @@ class TableEnvironment:
             columns=tuple(".".join(each.target) for each in inserts), pipeline=pipeline
         )
 
+    def _insert_into_spark(self, insert: Insert, text: str) -> TableResult:
+        refuse_stream(insert, self._endless(insert.query), self._session.runtime_mode)
+        with self._planner("query", text) as planner:
+            insert_rows(insert, planner)
+        return DONE
+
     def _planned(self, inserts: Sequence[Insert], text: str, *, streaming: bool) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
         taken: set[str] = set()
@@ -491,6 +485,10 @@ class TableEnvironment:
                     planner.frame(statement.text)  # names what Spark finds wrong
                     query = planner.rewritten(statement.text)
                     return str(self._spark.sql(f"EXPLAIN {query}").collect()[0][0])
+            case Insert() if self._is_of_spark(statement):
+                self._refuse_endless(statement.query)
+                with self._planner("explain", text) as planner:
+                    return explained(statement, planner)
             case Insert():
                 return self._planned((statement,), text, streaming=False).explain()
             case sql.StatementSet():

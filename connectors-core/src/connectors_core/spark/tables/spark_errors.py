@@ -21,11 +21,12 @@ _STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+")
 
 
 @contextmanager
-def sql_errors(edits: Edits) -> Iterator[None]:
+def sql_errors(edits: Edits | None) -> Iterator[None]:
     """Raise what Spark finds wrong in a statement as an error with its place.
 
     Args:
-        edits: The text of the user, with the replacements that Spark received.
+        edits: The text of the user, with the replacements that Spark received. None if its places
+            mean nothing to the user.
 
     Raises:
         SqlError: Spark rejects the statement.
@@ -36,11 +37,11 @@ def sql_errors(edits: Edits) -> Iterator[None]:
         raise _placed(str(error), edits) from error
 
 
-def _placed(shown: str, edits: Edits) -> SqlError:
+def _placed(shown: str, edits: Edits | None) -> SqlError:
     place = _PLACE.search(shown)
     first = (shown if place is None else shown[: place.start()]).strip().partition("\n")[0]
     message = f"Spark rejects the statement: {_STATE.sub('', first).rstrip('.; ')}"
-    if place is None:
+    if place is None or edits is None:
         return SqlError(message)
     lines = edits.result().split("\n")
     at = sum(len(each) + 1 for each in lines[: int(place["line"]) - 1]) + int(place["column"])

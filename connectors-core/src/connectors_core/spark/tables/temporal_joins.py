@@ -12,16 +12,16 @@ from sqlglot import exp
 
 from connectors_core.errors import UnsupportedError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
-from connectors_core.spark.tables.text_edits import Edits, span
+from connectors_core.spark.tables.text_edits import Edits, span, tables_of
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
-from connectors_core.table.sql.dialect import words_of
+from connectors_core.table.sql.dialect import parse_query, words_of
 from connectors_core.table.sql.errors import SqlError
 
 if TYPE_CHECKING:
     from connectors_core.spark.tables.query_planner import QueryPlanner
 
-__all__ = ["TemporalJoins", "is_temporal"]
+__all__ = ["TemporalJoins", "is_temporal", "refuse_lookup_joins"]
 
 _BEFORE_JOIN: Final = frozenset(
     {"LEFT", "INNER", "OUTER", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"}
@@ -38,6 +38,19 @@ def is_temporal(table: exp.Table, text: str) -> bool:
         return False
     after = text[span(table)[1] :].split(maxsplit=2)
     return [each.upper() for each in after[:2]] == ["FOR", "SYSTEM_TIME"]
+
+
+def refuse_lookup_joins(query: str) -> None:
+    """Refuse a query that looks a table up, because no pipeline runs it.
+
+    Raises:
+        UnsupportedError: It does.
+    """
+    if any(is_temporal(each, query) for each in tables_of(parse_query(query))):
+        raise UnsupportedError(
+            "a lookup join belongs to a pipeline, which pins the versions of its tables",
+            hint="INSERT INTO a table of a connector, or join without FOR SYSTEM_TIME AS OF",
+        )
 
 
 @dataclass(frozen=True)
