@@ -389,6 +389,23 @@ def test_a_batch_inserts_into_a_table_of_spark(tables: Tables, spark: SparkSessi
     spark.sql("DROP TABLE of_spark")
 
 
+@pytest.mark.parametrize(
+    ("threshold", "join"), [("10MB", "BroadcastHashJoin"), ("100b", "SortMergeJoin")]
+)
+def test_a_join_broadcasts_files_below_the_threshold_of_spark(
+    tables: Tables, threshold: str, join: str
+) -> None:
+    tables.put(2, *(f"{number},AA,30" for number in range(4, 20)))
+    key = "spark.sql.autoBroadcastJoinThreshold"
+    query = "SELECT a.id FROM flights a JOIN flights b ON a.id = b.id"
+    tables.env.execute_sql(f"SET '{key}' = '{threshold}'")
+    try:
+        assert join in tables.rows(f"EXPLAIN {query}")[0][0]
+        assert len(tables.rows(query)) == 19
+    finally:
+        tables.env.execute_sql(f"RESET '{key}'")
+
+
 FUNCTIONS = """
 from __future__ import annotations
 

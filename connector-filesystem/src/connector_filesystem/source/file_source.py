@@ -41,6 +41,7 @@ from connectors_core.source import (
     SupportsFilterPushDown,
     SupportsPartitionPushDown,
     SupportsProjectionPushDown,
+    SupportsStatisticReport,
 )
 
 __all__ = ["FILE_SOURCE_OPTIONS", "FileSource"]
@@ -56,6 +57,7 @@ class FileSource(
     SupportsFilterPushDown,
     SupportsPartitionPushDown,
     DynamicParallelismInference[FileSplit],
+    SupportsStatisticReport[FileSplit],
     LineageVertexProvider,
 ):
     """Reads CSV, JSON lines, and Parquet from any fsspec filesystem, in batch or streaming.
@@ -117,6 +119,10 @@ class FileSource(
     def infer_parallelism(self, context: ParallelismInferenceContext[FileSplit]) -> int:
         """Small files share a task, as in Spark. Driver."""
         return context.tasks_for(sum(split.weight() for split in context.splits))
+
+    def report_size(self, splits: Sequence[FileSplit]) -> int:
+        """The size of the files, as in Spark. Driver."""
+        return sum(split.weight() for split in splits)
 
     def schema(self) -> pa.Schema:
         """The columns of the files, then of their paths, then of their metadata.

@@ -71,6 +71,7 @@ from connectors_core.source.source import (
     Source,
     SupportsForetoldEvents,
     SupportsRewinding,
+    SupportsStatisticReport,
 )
 from connectors_core.source.split import (
     ReadLimits,
@@ -147,6 +148,7 @@ __all__ = [
     "SupportsPlannedStops",
     "SupportsProjectionPushDown",
     "SupportsRewinding",
+    "SupportsStatisticReport",
     "SupportsSwitchInfo",
     "SupportsUnassignedSplits",
     "ThreadPerSplitFetcherManager",

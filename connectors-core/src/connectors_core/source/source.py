@@ -192,4 +192,19 @@ class DynamicParallelismInference(ABC, Generic[SplitT]):
         """
 
 
+class SupportsStatisticReport(ABC, Generic[SplitT]):
+    """Ability of a source: knows the size of the rows of a batch run (Flink's FLIP-231).
+
+    Without it, Spark takes the size as unknown and broadcasts the rows to no join before it has
+    counted them.
+    """
+
+    @abstractmethod
+    def report_size(self, splits: Sequence[SplitT]) -> int | None:
+        """Return the size of the rows of splits in bytes, or None if it is unknown.
+
+        An estimate is enough, such as the size of files. Driver, without I/O.
+        """
+
+
 AnySource = Source[Any, Any]

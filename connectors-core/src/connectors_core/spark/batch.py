@@ -50,10 +50,12 @@ from connectors_core.engine.query.wiring import Query, wire_epochs
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConnectorError
 from connectors_core.metrics import Meter, MetricGroup
+from connectors_core.source import SupportsStatisticReport
 from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
 from connectors_core.spark.carriers.base import ALIAS_PREFIX, source_below
 from connectors_core.spark.failures import translated
 from connectors_core.spark.held_retries import hold_retry
+from connectors_core.spark.internals.partitions import broadcast_threshold, with_fixed_partitions
 from connectors_core.spark.internals.plans import analyzed_plan
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
@@ -69,6 +71,7 @@ class BatchSource:
         settings: The source.
         reader: Reads an entry.
         entries: The entries to read.
+        size: The size of its rows in bytes, or None if it is unknown.
         enumeration: The enumeration of its splits; None when finishing an earlier driver's run.
     """
 
@@ -76,6 +79,7 @@ class BatchSource:
     settings: SourceSettings
     reader: ReaderTask
     entries: tuple[Entry, ...]
+    size: int | None = None
     enumeration: Enumeration | None = None
 
     def dataframe(self) -> DataFrame:
@@ -84,17 +88,22 @@ class BatchSource:
 
     def narrowed(self, reader: ReaderTask) -> DataFrame:
         """Return a DataFrame of the columns of another reader; see `PushableSource`."""
-        return self._entries_read(_HeldReader(reader), reader.output_schema())
+        # Spark takes the size of the numbers for that of the rows. Without a plan, they have none.
+        numbers = self._numbers()
+        if self.size is None or self.size > broadcast_threshold(self.spark):
+            numbers, _ = with_fixed_partitions(numbers)
+        return self._entries_read(numbers, _HeldReader(reader), reader.output_schema())
 
     def entries_dataframe(self) -> DataFrame:
         """Return a DataFrame of the entries themselves, one partition each."""
-        return self._entries_read(hand_on, ENTRIES)
+        return self._entries_read(self._numbers(), hand_on, ENTRIES)
 
-    def _entries_read(self, read: ReadEntry, schema: pa.Schema) -> DataFrame:
-        entries = tuple(encode_entry(entry) for entry in self.entries)
-        job = _EntryJob(entries, read)
-        rows = self.spark.range(0, len(entries), 1, len(entries))
-        return rows.mapInArrow(job, spark_schema(schema))
+    def _numbers(self) -> DataFrame:
+        return self.spark.range(0, len(self.entries), 1, len(self.entries))
+
+    def _entries_read(self, numbers: DataFrame, read: ReadEntry, schema: pa.Schema) -> DataFrame:
+        job = _EntryJob(tuple(encode_entry(entry) for entry in self.entries), read)
+        return numbers.mapInArrow(job, spark_schema(schema))
 
     def close(self) -> None:
         """Close the enumerator."""
@@ -153,8 +162,18 @@ def batch_source(
         settings=settings,
         reader=reader,
         entries=tuple(entries),
+        size=_size_of(settings, entries),
         enumeration=enumeration,
     )
+
+
+def _size_of(settings: SourceSettings, entries: Sequence[Entry]) -> int | None:
+    source = settings.source
+    if not isinstance(source, SupportsStatisticReport):
+        return None
+    serializer = source.split_serializer()
+    states = [split.state for entry in entries for split in entry.splits]
+    return source.report_size([serializer.deserialize(s.version, s.data) for s in states])
 
 
 def batch_sources_of(df: DataFrame) -> set[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrames with fixed partitions."""
+"""DataFrames with fixed partitions, which Spark reads without a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from connectors_core.spark.internals.sessions import java_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def with_fixed_partitions(df: DataFrame) -> tuple[DataFrame, int]:
@@ -26,3 +26,8 @@ def with_fixed_partitions(df: DataFrame) -> tuple[DataFrame, int]:
     rows = source._jdf.queryExecution().toRdd()
     frame = java_session(df.sparkSession).internalCreateDataFrame(rows, source._jdf.schema(), False)
     return DataFrame(frame, df.sparkSession), int(rows.getNumPartitions())
+
+
+def broadcast_threshold(spark: SparkSession) -> int:
+    """Return the size in bytes up to which Spark broadcasts the rows of a join."""
+    return int(java_session(spark).sessionState().conf().autoBroadcastJoinThreshold())
