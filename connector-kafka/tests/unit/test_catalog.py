@@ -33,7 +33,7 @@ from connectors_core.errors import (
     MissingOptionError,
     UnknownOptionError,
 )
-from connectors_core.formats import HttpSchemaRegistry, UnknownSchemaError
+from connectors_core.formats import HttpSchemaRegistry, RegisteredSchema, UnknownSchemaError
 from connectors_core.schema import type_text
 from connectors_core.table import (
     CatalogTable,
@@ -238,6 +238,9 @@ VALUE = {
 KEY = {"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}]}
 
 
+JSON_VALUE = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
 class Registry(HttpSchemaRegistry):
     """A registry without a server."""
 
@@ -248,14 +251,21 @@ class Registry(HttpSchemaRegistry):
         return found
 
 
+def avro(schema):
+    return RegisteredSchema("AVRO", json.dumps(schema))
+
+
 SUBJECTS = {
-    "late-value": json.dumps(VALUE),
-    "late-key": json.dumps(KEY),
-    "text-value": json.dumps(VALUE),
-    "text-key": '"string"',
-    "alone-value": json.dumps(VALUE),
-    "json-value": UnknownSchemaError("the schema of json-value is not an Avro schema"),
-    "key-key": json.dumps(KEY),
+    "late-value": avro(VALUE),
+    "late-key": avro(KEY),
+    "text-value": avro(VALUE),
+    "text-key": avro("string"),
+    "alone-value": avro(VALUE),
+    "whole-value": UnknownSchemaError("the schema of whole-value refers to others"),
+    "proto-value": RegisteredSchema("PROTOBUF", 'syntax = "proto3";'),
+    "json-value": RegisteredSchema("JSON", json.dumps(JSON_VALUE)),
+    "json-key": avro(KEY),
+    "key-key": avro(KEY),
 }
 
 
@@ -279,9 +289,31 @@ def test_a_registry_has_the_columns_of_keys_and_values(caplog):
     for topic in ("text", "alone"):
         assert columns(registered(topic)) == ["key* binary", "id bigint", *VIRTUAL]
     assert "subject 'text-key' is not used" in caplog.text
-    for topic in ("json", "key", "none"):
+    for topic in ("whole", "proto", "key", "none"):
         assert registered(topic) is None
-    assert "subject 'json-value' is not used" in caplog.text
+    assert "subject 'whole-value' is not used" in caplog.text
+    assert "no format reads messages with a schema of PROTOBUF" in caplog.text
+
+
+def test_a_json_schema_of_a_registry_has_the_columns_of_a_topic():
+    table = registered("json")
+    assert columns(table) == ["id bigint", "text string", *VIRTUAL]
+    assert table.options == {
+        "connector": "kafka",
+        "key.format": "avro-confluent",
+        "key.fields": '["id"]',
+        "key.avro-confluent.schema": json.dumps(KEY),
+        "value.fields-include": "except-key",
+        "value.format": "json-confluent",
+    }
+    catalog = KafkaCatalog("k", {**OPTIONS, "avro-confluent.url": "http://127.0.0.1:1"})
+    complete = catalog.completed(PATH, table)
+    context = DynamicTableContext.of("late", complete)
+    KafkaTableFactory().validate(context)
+    assert KafkaTableFactory().create_scan_source(context).source.schema().names[:2] == [
+        "id",
+        "text",
+    ]
 
 
 def test_tables_of_avro_get_the_registry_and_the_subject_of_their_topic():

@@ -19,7 +19,7 @@ from connectors_core.formats import (
     HttpSchemaRegistry,
     InferredMessages,
     UnknownSchemaError,
-    columns_of_avro,
+    columns_of_registered,
     infer_messages,
 )
 from connectors_core.table import CatalogTable
@@ -164,7 +164,9 @@ def registered_table(
     if found["value"] is None:
         return None
     written = {
-        f"{side}.avro-confluent.schema": each[1] for side, each in found.items() if each is not None
+        f"{side}.avro-confluent.schema": each[1]
+        for side, each in found.items()
+        if each is not None and each[0].format is FormatName.AVRO_CONFLUENT
     }
     table = table_of(
         _UNKNOWN if found["key"] is None else RecordPart(found["key"][0]),
@@ -180,7 +182,7 @@ def _registered(registry: HttpSchemaRegistry, subject: str) -> tuple[InferredMes
     """Return the columns and the newest schema of a subject, if it has one that can be read."""
     try:
         schema = registry.newest_schema(subject)
-        return None if schema is None else (columns_of_avro(schema), schema)
+        return None if schema is None else (columns_of_registered(schema), schema.text)
     except (UnknownSchemaError, ValueError) as error:
         _logger.warning("the subject %r is not used: %s", subject, error)
         return None

@@ -7,9 +7,15 @@ Good messages create no Python objects, except in Avro's library.
 
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.canal_format import CanalJsonFormat
+from connectors_core.formats.confluent_json_format import ConfluentJsonFormat
 from connectors_core.formats.csv_format import CsvFormat
 from connectors_core.formats.debezium_format import DebeziumAvroFormat, DebeziumJsonFormat
-from connectors_core.formats.inference import InferredMessages, columns_of_avro, infer_messages
+from connectors_core.formats.inference import (
+    InferredMessages,
+    columns_of_avro,
+    columns_of_registered,
+    infer_messages,
+)
 from connectors_core.formats.isolation import EmptyMessages
 from connectors_core.formats.json_format import JsonFormat, read_json_messages
 from connectors_core.formats.maxwell_format import MaxwellJsonFormat
@@ -30,6 +36,7 @@ from connectors_core.formats.options import (
 from connectors_core.formats.plain_formats import RawFormat, StringFormat
 from connectors_core.formats.schema_registry import (
     HttpSchemaRegistry,
+    RegisteredSchema,
     SchemaRegistry,
     StaticSchemaRegistry,
     UnknownSchemaError,
@@ -43,6 +50,7 @@ __all__ = [
     "BadMessage",
     "CanalJsonFormat",
     "ConfluentAvroFormat",
+    "ConfluentJsonFormat",
     "CsvDialect",
     "CsvFormat",
     "DebeziumAvroFormat",
@@ -58,6 +66,7 @@ __all__ = [
     "JsonFormat",
     "MaxwellJsonFormat",
     "RawFormat",
+    "RegisteredSchema",
     "SchemaRegistry",
     "StaticSchemaRegistry",
     "StringFormat",
@@ -65,6 +74,7 @@ __all__ = [
     "UnknownSchemaError",
     "as_format",
     "columns_of_avro",
+    "columns_of_registered",
     "format_of",
     "format_options",
     "infer_messages",

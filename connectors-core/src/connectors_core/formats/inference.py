@@ -20,9 +20,16 @@ from connectors_core.formats.avro_schemas import check_avro_installed, parsed_sc
 from connectors_core.formats.avro_types import columns_of_records
 from connectors_core.formats.csv_format import CsvFormat
 from connectors_core.formats.json_format import JsonFormat, look_like_objects
+from connectors_core.formats.json_schemas import columns_of_json_schema
 from connectors_core.formats.messages import DecodingFormat
 from connectors_core.formats.options import FormatName
-from connectors_core.formats.schema_registry import SchemaRegistry, UnknownSchemaError
+from connectors_core.formats.schema_registry import (
+    AVRO,
+    JSON,
+    RegisteredSchema,
+    SchemaRegistry,
+    UnknownSchemaError,
+)
 from connectors_core.formats.text import (
     CsvDialect,
     data_of,
@@ -32,7 +39,7 @@ from connectors_core.formats.text import (
 )
 from connectors_core.formats.text.json_conflicts import TypeConflict, infer_mixed_json
 
-__all__ = ["InferredMessages", "columns_of_avro", "infer_messages"]
+__all__ = ["InferredMessages", "columns_of_avro", "columns_of_registered", "infer_messages"]
 
 _SPACE: Final = " \t\r\n"
 _CONTROL: Final = sorted(set(range(0x20)) - set(_SPACE.encode()))
@@ -106,6 +113,21 @@ def columns_of_avro(schema: str) -> InferredMessages:
     check_avro_installed()
     columns, omitted = _columns(*columns_of_records(parsed_schema(schema)))
     return InferredMessages(format=FormatName.AVRO_CONFLUENT, schema=columns, omitted=omitted)
+
+
+def columns_of_registered(schema: RegisteredSchema) -> InferredMessages:
+    """Return the columns of messages with the id of a schema; driver.
+
+    Raises:
+        MissingDependencyError: The library for Avro is not installed.
+        ValueError: No format reads its messages, or they have no columns.
+    """
+    if schema.kind == AVRO:
+        return columns_of_avro(schema.text)
+    if schema.kind != JSON:
+        raise ValueError(f"no format reads messages with a schema of {schema.kind}")
+    columns, omitted = _columns(columns_of_json_schema(schema.text), ())
+    return InferredMessages(format=FormatName.JSON_CONFLUENT, schema=columns, omitted=omitted)
 
 
 def _are_texts(messages: pa.Array) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -103,6 +104,7 @@ def decode_json(
     schema: pa.Schema,
     *,
     empty: EmptyMessages,
+    objects_of: Callable[[pa.Array], pa.Array] = lambda messages: messages,
 ) -> Decoded:
     """Decode JSON objects, and isolate the bad ones.
 
@@ -111,11 +113,12 @@ def decode_json(
         reader: The reader of the columns.
         schema: The columns, to whose types those of the reader are cast.
         empty: How to decode an empty message.
+        objects_of: Returns the objects in messages. It raises `KnownBadError` if one has none.
     """
     return decode_isolating(
         messages,
         schema,
-        parse=lambda part: converted(read_json_messages(part, reader), schema),
+        parse=lambda part: converted(read_json_messages(objects_of(part), reader), schema),
         explain=lambda _, error: re.sub(r" in row \d+$", "", explained(error)),
         empty=empty,
     )

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats.avro_format import AvroFormat, ConfluentAvroFormat
 from connectors_core.formats.canal_format import CanalJsonFormat
+from connectors_core.formats.confluent_json_format import ConfluentJsonFormat
 from connectors_core.formats.csv_format import CsvFormat
 from connectors_core.formats.debezium_format import DebeziumAvroFormat, DebeziumJsonFormat
 from connectors_core.formats.isolation import SINCE, RecordFormat
@@ -25,6 +26,7 @@ Format: TypeAlias = (
     RawFormat
     | StringFormat
     | JsonFormat
+    | ConfluentJsonFormat
     | CsvFormat
     | AvroFormat
     | ConfluentAvroFormat
@@ -46,6 +48,8 @@ class FormatName(StrEnum):
     "UTF-8 text."
     JSON = "json"
     """A JSON object."""
+    JSON_CONFLUENT = "json-confluent"
+    """A JSON object, prefixed with the id of its schema in a registry."""
     CSV = "csv"
     "A CSV record."
     AVRO = "avro"
@@ -71,6 +75,7 @@ _FORMATS: Final[Mapping[FormatName, type[Format]]] = {
     FormatName.RAW: RawFormat,
     FormatName.STRING: StringFormat,
     FormatName.JSON: JsonFormat,
+    FormatName.JSON_CONFLUENT: ConfluentJsonFormat,
     FormatName.CSV: CsvFormat,
     FormatName.AVRO: AvroFormat,
     FormatName.AVRO_CONFLUENT: ConfluentAvroFormat,

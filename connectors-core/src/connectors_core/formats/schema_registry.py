@@ -19,14 +19,35 @@ from connectors_core.errors import ConfigurationError, RetryableError
 from connectors_core.options import Configured, Setting, option, positive
 from connectors_core.secrets import Secret, mask_url
 
-__all__ = ["HttpSchemaRegistry", "SchemaRegistry", "StaticSchemaRegistry", "UnknownSchemaError"]
+__all__ = [
+    "HttpSchemaRegistry",
+    "RegisteredSchema",
+    "SchemaRegistry",
+    "StaticSchemaRegistry",
+    "UnknownSchemaError",
+]
 
 _ANSWER_BYTES: Final = 16 << 20
+AVRO: Final = "AVRO"
+JSON: Final = "JSON"
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class UnknownSchemaError(LookupError):
-    """The registry has no Avro schema with this id."""
+    """The registry has no schema with this id that a format reads."""
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema of a registry.
+
+    Attributes:
+        kind: Its language: `AVRO`, `JSON`, or `PROTOBUF`.
+        text: Its text.
+    """
+
+    kind: str
+    text: str
 
 
 class SchemaRegistry(Protocol):
@@ -131,19 +152,23 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             answer = self._ask(f"/schemas/ids/{schema_id}")
             if answer is None:
                 raise UnknownSchemaError(f"the registry has no schema {schema_id}")
-            self._schemas[schema_id] = _avro(answer, f"the schema {schema_id}")
+            what = f"the schema {schema_id}"
+            schema = _schema(answer, what)
+            if schema.kind != AVRO:
+                raise UnknownSchemaError(f"{what} is not an Avro schema, but one of {schema.kind}")
+            self._schemas[schema_id] = schema.text
         return self._schemas[schema_id]
 
-    def newest_schema(self, subject: str) -> str | None:
+    def newest_schema(self, subject: str) -> RegisteredSchema | None:
         """Return the newest schema of a subject, or None if it has none; driver.
 
         Raises:
-            UnknownSchemaError: It is not an Avro schema.
+            UnknownSchemaError: It refers to others.
             RetryableError: The registry is temporarily unreachable.
             ConfigurationError: The registry rejects the request.
         """
         answer = self._ask(f"{_path_of(subject)}/latest")
-        return None if answer is None else _avro(answer, f"the schema of {subject}")
+        return None if answer is None else _schema(answer, f"the schema of {subject}")
 
     def register(self, subject: str, schema: str) -> int:
         """See `SchemaRegistry`."""
@@ -204,14 +229,12 @@ def _path_of(subject: str) -> str:
     return f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
 
 
-def _avro(answer: Mapping[str, Any], what: str) -> str:
+def _schema(answer: Mapping[str, Any], what: str) -> RegisteredSchema:
     """Return the schema of a response.
 
     Raises:
-        UnknownSchemaError: It is not one that a format of this package reads.
+        UnknownSchemaError: It is not complete.
     """
-    if answer.get("schemaType", "AVRO") != "AVRO":
-        raise UnknownSchemaError(f"{what} is not an Avro schema")
     if answer.get("references"):
         raise UnknownSchemaError(f"{what} refers to others")
-    return str(answer["schema"])
+    return RegisteredSchema(str(answer.get("schemaType", AVRO)), str(answer["schema"]))
