@@ -17,7 +17,13 @@ import orjson
 from connectors_core.catalog.errors import CatalogAlreadyExistError, CatalogNotExistError
 from connectors_core.catalog.stored_tables import FileTableStore, SqliteTableStore
 from connectors_core.catalog.table_store import MemoryTableStore, TableStore
-from connectors_core.engine.state import StateStore, decode_document, encode_document
+from connectors_core.engine.state import (
+    StateStore,
+    decode_document,
+    encode_document,
+    is_shortened,
+    shortened,
+)
 from connectors_core.errors import StateVersionError
 
 __all__ = ["CatalogDescriptor", "CatalogStore", "FileCatalogStore", "SqliteCatalogStore"]
@@ -114,7 +120,15 @@ class FileCatalogStore(CatalogStore):
     def list_catalogs(self) -> list[str]:
         """See `CatalogStore`."""
         files = [each for each in self._files.list() if each.endswith(_SUFFIX)]
-        return sorted(unquote(each.removesuffix(_SUFFIX)) for each in files)
+        return sorted(filter(None, map(self._name_in, files)))
+
+    def _name_in(self, file: str) -> str | None:
+        """Return the name of a catalog, which a long name of a file does not have in full."""
+        quoted = file.removesuffix(_SUFFIX)
+        if not is_shortened(quoted):
+            return unquote(quoted)
+        data = self._files.read_or_none(file)
+        return None if data is None else _descriptor(decode_document(_KIND, data, path=file)).name
 
     def tables_of(self, name: str) -> FileTableStore:
         """See `CatalogStore`. A folder beside the file of the catalog."""
@@ -202,11 +216,11 @@ def _descriptor(payload: Mapping[str, Any]) -> CatalogDescriptor:
 
 
 def _file(name: str) -> str:
-    return quote(name, safe="") + _SUFFIX
+    return shortened(quote(name, safe="")) + _SUFFIX
 
 
 def _folder(name: str) -> str:
-    return quote(name, safe="") + ".tables"
+    return shortened(quote(name, safe="")) + ".tables"
 
 
 def _exists(name: str) -> CatalogAlreadyExistError:

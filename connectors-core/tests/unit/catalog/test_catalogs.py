@@ -214,6 +214,24 @@ def test_definitions_of_tables_last_as_long_as_their_catalog(new_store):
     assert new_store().list_catalogs() == ["x"]
 
 
+@pytest.mark.parametrize("name", ["c" * 300, "订单" * 40, "c" * 180, "c" * 181])
+def test_catalogs_have_names_of_any_length(new_store, name):
+    names = [f"{name}{end}" for end in ("", "1", "2")]
+    path = ObjectPath("default", "t")
+    for each in names:
+        new_store().store_catalog(CatalogDescriptor(each, {"type": each}))
+        assert new_store().tables_of(each).add(path, declared(index=each))
+    new_store().store_catalog(CatalogDescriptor("short"))
+    assert new_store().list_catalogs() == sorted([*names, "short"])
+    assert [new_store().get_catalog(each).options["type"] for each in names] == names
+    with pytest.raises(CatalogAlreadyExistError):
+        new_store().store_catalog(CatalogDescriptor(name))
+    new_store().remove_catalog(name)
+    assert new_store().list_catalogs() == sorted([*names[1:], "short"])
+    assert new_store().tables_of(name).get(path) is None
+    assert new_store().tables_of(names[1]).get(path) == declared(index=names[1])
+
+
 @pytest.mark.parametrize("name", ["t" * 249, "订单" * 15, "t" * 175])
 def test_definitions_have_names_of_any_length(new_store, name):
     tables = new_store().tables_of("x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from connectors_core.engine.state.documents import decode as decode_document
 from connectors_core.engine.state.documents import encode as encode_document
-from connectors_core.engine.state.file_names import shortened
+from connectors_core.engine.state.file_names import is_shortened, shortened
 from connectors_core.engine.state.lease import LEASE_EXPIRY, Lease, LeaseOwner
 from connectors_core.engine.state.store import StateOutput, StateStore
 
@@ -17,5 +17,6 @@ __all__ = [
     "StateStore",
     "decode_document",
     "encode_document",
+    "is_shortened",
     "shortened",
 ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-__all__ = ["shortened"]
+__all__ = ["is_shortened", "shortened"]
 
 # A file system allows 255 bytes, and a temporary file has a longer name.
 _LONGEST: Final = 180
@@ -25,3 +25,8 @@ def shortened(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
     return f"{name[: _LONGEST - _DIGEST]}-{digest}"
+
+
+def is_shortened(name: str) -> bool:
+    """Return whether a digest replaces the end of a name that `shortened` has returned."""
+    return len(name) > _LONGEST
