@@ -102,6 +102,19 @@ def test_a_run_reports_its_state_and_lineage(
     assert (edge.sink, edge.inputs, edge.schema.names) == ("out", ("numbers",), ["m"])
 
 
+def statement(text: str) -> Callable[[DataFrame], DataFrame]:
+    """Return a function that runs a statement on the view `numbers`."""
+
+    def run(df: DataFrame) -> DataFrame:
+        df.createOrReplaceTempView("numbers")
+        try:
+            return df.sparkSession.sql(text)
+        finally:
+            df.sparkSession.catalog.dropTempView("numbers")
+
+    return run
+
+
 COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
     "columns": (lambda df: df.select("s", F.col("n").alias("m")), ["s=s", "m=n"]),
     "expressions": (
@@ -148,6 +161,21 @@ COLUMNS: dict[str, tuple[Callable[[DataFrame], DataFrame], list[str]]] = {
         lambda df: df.selectExpr("n", "rank() OVER (PARTITION BY s ORDER BY n) AS place"),
         ["n=n", "place=n WINDOW,s WINDOW"],
     ),
+    "subqueries of one value": (
+        statement("SELECT n + (SELECT max(length(s)) FROM numbers) AS x FROM numbers"),
+        ["x=n TRANSFORMATION,s AGGREGATION"],
+    ),
+    "subqueries as conditions": (
+        statement("SELECT CASE WHEN (SELECT min(s) FROM numbers) = s THEN n END AS x FROM numbers"),
+        ["x=n TRANSFORMATION,s CONDITIONAL"],
+    ),
+    "subqueries of a row": (
+        statement(
+            "SELECT (SELECT max(b.n) FROM numbers AS b WHERE a.s = b.s) AS x, "
+            "n IN (SELECT length(s) FROM numbers) AS y FROM numbers AS a"
+        ),
+        ["x=n AGGREGATION", "y=n CONDITIONAL,s CONDITIONAL"],
+    ),
 }
 ROWS: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "conditions": (lambda df: df.where("n > 3 AND s <> ''").select("list"), "n FILTER,s FILTER"),
@@ -164,6 +192,16 @@ ROWS: dict[str, tuple[Callable[[DataFrame], DataFrame], str]] = {
     "semi joins": (
         lambda df: df.select("n").join(df.where("s = 's1'").select("n"), "n", "left_semi"),
         "n JOIN,s FILTER",
+    ),
+    "subqueries of one value": (
+        statement(
+            "SELECT s FROM numbers WHERE n > (SELECT avg(length(s)) FROM numbers WHERE list[0] > 1)"
+        ),
+        "list FILTER,n FILTER,s FILTER",
+    ),
+    "subqueries that exist": (
+        statement("SELECT s FROM numbers WHERE EXISTS (SELECT 1 FROM numbers WHERE n > 3)"),
+        "n FILTER",
     ),
 }
 

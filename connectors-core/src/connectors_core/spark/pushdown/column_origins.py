@@ -29,6 +29,7 @@ _STRENGTH: Final = (*Transformation,)  # direct ones by strength, then indirect 
 _ADDED: Final = {"Window": ("windowExpressions",)}
 _CHOSEN: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions"}
 _PYTHON: Final = frozenset({"ArrowEvalPython", "BatchEvalPython"})
+_SUBQUERY: Final = "ScalarSubquery"
 _APPLYING_FUNCTIONS: Final = MAPPING_BATCHES | {
     "FlatMapCoGroupsInArrow",
     "FlatMapCoGroupsInPandas",
@@ -109,6 +110,7 @@ def plan_origins(plan: PlanTree, output: Sequence[int], inputs: PlanInputs) -> P
 class _Walk:
     def __init__(self, inputs: PlanInputs) -> None:
         self._sources = {each.text: each for each in inputs.sources}
+        self._sources_by_ids = {tuple(each.columns): each for each in inputs.sources}
         self._lookups = {each.columns: each for each in inputs.lookups}
         self._columns = inputs.columns
         self._own = frozenset(
@@ -135,15 +137,15 @@ class _Walk:
         return frozenset(self._deciding | (self._not_null - keys))
 
     def columns_of(self, node: PlanTree) -> _Columns:
-        if node.kind == SOURCE:
-            source = self._sources[node.fields["columns"]]
+        source = self._source_at(node)
+        if source is not None:
             return [
                 (column, _origin(source.uid, name))
                 for column, name in zip(source.columns, source.schema.names, strict=True)
             ]
         children = [self.columns_of(child) for child in node.children]
         below = [*itertools.chain(*children)]
-        known = dict(below)
+        known = dict(below) | self._subqueries(node)
         join = str(node.fields.get("joinType"))
         if "Existence" in join:  # it keeps all rows and adds whether others match
             return [*children[0], *_matches(node, known)]
@@ -173,6 +175,21 @@ class _Walk:
         if below or added:
             return [*below, *(_named(each, known) for each in added)]
         return [(column, self._read_by_spark(column)) for column in _columns_of_leaf(node)]
+
+    def _source_at(self, node: PlanTree) -> SourceOccurrence | None:
+        if node.kind == SOURCE:
+            return self._sources[node.fields["columns"]]
+        return self._sources_by_ids.get(tuple(output_of(node)))  # in the plan of a subquery
+
+    def _subqueries(self, node: PlanTree) -> dict[int, Origins]:
+        """Return the origins of the values of subqueries in a node's expressions."""
+        return {
+            _id_of(each): self.columns_of(plan)[0][1]
+            for expression in node.expressions()
+            for each in expression.walk()
+            if each.kind == _SUBQUERY
+            for plan in each.expressions("plan")
+        }
 
     def _read_by_spark(self, column: int) -> Origins:
         origin = self._columns.get(column)
@@ -236,6 +253,8 @@ def _named(expression: PlanTree, known: Mapping[int, Origins]) -> tuple[int, Ori
 def _value(expression: PlanTree, known: Mapping[int, Origins]) -> Origins:
     """Return the origins of a value."""
     column = expression.column_id
+    if expression.kind == _SUBQUERY:
+        column = _id_of(expression)
     if column is not None:
         return known.get(column, _NONE)
     arguments, conditions = _arguments(expression)
