@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import uuid
@@ -18,9 +19,13 @@ import pytest
 import s3fs
 
 from connector_filesystem import BucketAssigner, FileSink, FileSource
+from connector_filesystem.catalog import FileCatalog
 from connector_filesystem.source.reader import read_split
+from connector_filesystem.table_factory import FileTableFactory
+from connectors_core.catalog import ObjectPath
 from connectors_core.errors import ConnectorError, DataLossError, SplitChangedError
-from connectors_core.testing import LocalPipeline
+from connectors_core.table import CatalogTable, DynamicTableContext
+from connectors_core.testing import LocalPipeline, table_schema
 from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
 
 BUCKET = "lake"
@@ -178,3 +183,30 @@ def test_a_file_that_cannot_be_moved_is_an_error_and_a_retry_moves_it(server: S3
         assert pipeline_of_three_files(lake).run(timeout=60)
         names = [name for name in lake.fs.find(f"{lake.url}/out") if name.endswith(".parquet")]
         assert len(names) == 3
+
+
+def test_databases_and_tables_are_created_on_a_store_without_folders(server: S3Server) -> None:
+    lake = Lake(server.storage_options())
+    revealed = {**lake.options, "secret": lake.options["secret"].reveal()}
+    options = {"storage-options": json.dumps(revealed)}
+    path, table = ObjectPath("shop", "days"), CatalogTable(schema=table_schema())
+
+    def new() -> FileCatalog:
+        catalog = FileCatalog("lake", {"path": lake.url, "drop-files": "true"} | options)
+        catalog.open()
+        return catalog
+
+    first, second = new(), new()
+    first.create_database("shop")
+    assert second.list_databases() == ["default", "shop"]
+    first.create_table(path, table)
+    assert first.list_tables("shop") == ["days"]
+    context = DynamicTableContext.of("days", first.get_table(path))
+    source = FileTableFactory().create_scan_source(context).source
+    assert isinstance(source, FileSource)
+    assert splits(source) == []
+    lake.put("shop/days/1.csv", b"id\n1\n")
+    assert second.list_tables("shop") == ["days"]
+    first.drop_database("shop", cascade=True)
+    assert second.list_databases() == ["default"]
+    assert lake.fs.find(lake.url) == []
