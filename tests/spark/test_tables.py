@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from connector_elasticsearch.testing import ElasticsearchServer
+from connector_filesystem.table_factory import FileTableFactory
 from connector_kafka.catalog import KafkaCatalog
 from connector_kafka.testing import KafkaBroker
 from connectors_core import ConfigurationError, TableEnvironment, UnsupportedError
@@ -25,7 +26,7 @@ from connectors_core.catalog import (
     CatalogOperationUnsupportedError,
     FileCatalogStore,
 )
-from connectors_core.table import SqlError
+from connectors_core.table import DynamicTableContext, ScanTableSource, SqlError
 
 FLIGHTS = """
   id BIGINT, carrier STRING, delay BIGINT, at TIMESTAMP,
@@ -389,6 +390,24 @@ def test_a_batch_inserts_into_a_table_of_spark(tables: Tables, spark: SparkSessi
     spark.sql("DROP TABLE of_spark")
 
 
+def test_a_statement_creates_the_source_of_a_table_once(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created: list[str] = []
+    create = FileTableFactory.create_scan_source
+
+    def counted(factory: FileTableFactory, context: DynamicTableContext) -> ScanTableSource:
+        created.append(context.name)
+        return create(factory, context)
+
+    monkeypatch.setattr(FileTableFactory, "create_scan_source", counted)
+    tables.env.execute_sql("CREATE VIEW hours AS SELECT id, hours FROM flights")
+    tables.env.execute_sql(
+        "INSERT INTO late SELECT a.id, b.hours FROM flights a JOIN hours b ON a.id = b.id"
+    )
+    assert created == ["default.flights"]
+
+
 @pytest.mark.parametrize(
     ("threshold", "join"), [("10MB", "BroadcastHashJoin"), ("100b", "SortMergeJoin")]
 )
@@ -401,6 +420,8 @@ def test_a_join_broadcasts_files_below_the_threshold_of_spark(
     tables.env.execute_sql(f"SET '{key}' = '{threshold}'")
     try:
         assert join in tables.rows(f"EXPLAIN {query}")[0][0]
+        hinted = query.replace("SELECT", "SELECT /*+ BROADCAST(b) */")
+        assert "BroadcastHashJoin" in tables.rows(f"EXPLAIN {hinted}")[0][0]
         assert len(tables.rows(query)) == 19
     finally:
         tables.env.execute_sql(f"RESET '{key}'")

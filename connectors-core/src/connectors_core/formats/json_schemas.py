@@ -58,7 +58,7 @@ class _Types:
             target = None if reference in within else self._referred(reference)
             return self.of(target, (*within, reference))
         for key in ("oneOf", "anyOf"):
-            if key in schema:
+            if isinstance(schema.get(key), list):
                 present = [each for each in schema[key] if each != {"type": "null"}]
                 return self.of(present[0], within) if len(present) == 1 else _TEXT
         match _one_type(schema.get("type")):
@@ -67,12 +67,13 @@ class _Types:
             case "array":
                 return pa.list_(self.of(schema.get("items"), within))
             case "string":
-                return _FORMATS.get(schema.get("format"), _TEXT)
+                return _FORMATS.get(str(schema.get("format")), _TEXT)
             case kind:
                 return _PLAIN.get(kind, _TEXT)
 
     def _object(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> pa.DataType:
-        if properties := schema.get("properties"):
+        properties = schema.get("properties")
+        if isinstance(properties, dict) and properties:
             return pa.struct([(name, self.of(each, within)) for name, each in properties.items()])
         values = schema.get("additionalProperties")
         return pa.map_(pa.string(), self.of(values, within)) if isinstance(values, dict) else _TEXT
@@ -85,6 +86,7 @@ class _Types:
         return found
 
 
-def _one_type(given: Any) -> str | None:
+def _one_type(given: Any) -> str:
+    """Return the only type besides null; nothing if there are several, or none."""
     kinds = [each for each in (given if isinstance(given, list) else [given]) if each != "null"]
-    return str(kinds[0]) if len(kinds) == 1 else None
+    return str(kinds[0]) if len(kinds) == 1 else ""

@@ -27,7 +27,6 @@ from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
-from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.catalog_statements import DONE, define
@@ -35,12 +34,12 @@ from connectors_core.spark.tables.functions import create_function
 from connectors_core.spark.tables.jobs import Job, Jobs
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
+from connectors_core.spark.tables.scanned_tables import ScannedTables, no_end
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.spark_inserts import explained, insert_rows, refuse_stream
-from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
-from connectors_core.spark.tables.temporal_joins import is_temporal, refuse_lookup_joins
+from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.table import (
     CatalogTable,
@@ -185,9 +184,10 @@ class TableEnvironment:
         statement = parse_statement(text)
         if not isinstance(statement, sql.Query):
             raise ConfigurationError("the statement is no query", hint="use execute_sql")
-        self._refuse_endless(statement.text)
+        tables = ScannedTables(self._catalog)
+        tables.refuse_endless(statement.text)
         refuse_lookup_joins(statement.text)
-        with self._planner("query", text) as planner:
+        with self._planner("query", text, tables) as planner:
             return planner.frame(statement.text)
 
     @property
@@ -355,7 +355,8 @@ class TableEnvironment:
         return self._fields_of(f"SELECT * FROM {path}", "")  # noqa: S608
 
     def _fields_of(self, query: str, text: str) -> list[StructField]:
-        with self._planner("schema", text, streaming=True) as planner:
+        tables = ScannedTables(self._catalog)
+        with self._planner("schema", text, tables, streaming=True) as planner:
             return planner.frame(query).schema.fields
 
     def _schema_of(self, query: str, text: str) -> TableSchema:
@@ -398,11 +399,12 @@ class TableEnvironment:
         session, name = self._session, self._name_of(inserts)
         is_named = session.pipeline_name is not None
         self._jobs.refuse_running(name, option="pipeline.name" if is_named else None)
-        endless = [name for each in inserts for name in self._endless(each.query)]
+        tables = ScannedTables(self._catalog)
+        endless = [name for each in inserts for name in tables.endless(each.query)]
         mode = session.runtime_mode
         if mode is RuntimeMode.BATCH and endless:
-            raise _no_end(endless[0])
-        pipeline = self._planned(inserts, text, streaming=mode is RuntimeMode.STREAMING)
+            raise no_end(endless[0])
+        pipeline = self._planned(inserts, text, tables, streaming=mode is RuntimeMode.STREAMING)
         with self._jobs.starting(name, shown or text.strip(), pipeline):
             if endless and not session.available_now:
                 pipeline.start()
@@ -413,15 +415,18 @@ class TableEnvironment:
         )
 
     def _insert_into_spark(self, insert: Insert, text: str) -> TableResult:
-        refuse_stream(insert, self._endless(insert.query), self._session.runtime_mode)
-        with self._planner("query", text) as planner:
+        tables = ScannedTables(self._catalog)
+        refuse_stream(insert, tables.endless(insert.query), self._session.runtime_mode)
+        with self._planner("query", text, tables) as planner:
             insert_rows(insert, planner)
         return DONE
 
-    def _planned(self, inserts: Sequence[Insert], text: str, *, streaming: bool) -> Pipeline:
+    def _planned(
+        self, inserts: Sequence[Insert], text: str, tables: ScannedTables, *, streaming: bool
+    ) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
         taken: set[str] = set()
-        with QueryPlanner(self._spark, self._catalog, pipeline, statement=text) as planner:
+        with QueryPlanner(self._spark, self._catalog, pipeline, tables, text) as planner:
             for each in inserts:
                 name = str(self._catalog.full_name(each.target))
                 table = self._catalog.get(each.target)
@@ -439,16 +444,19 @@ class TableEnvironment:
                 pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
         return pipeline
 
-    def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
+    def _planner(
+        self, kind: str, text: str, tables: ScannedTables, *, streaming: bool | None = None
+    ) -> QueryPlanner:
         """Return the planner of a query that no statement runs again.
 
         Args:
             kind: Its purpose.
             text: The statement with the query.
+            tables: The tables that it reads.
             streaming: Whether tables with an end are read as streams too.
         """
         pipeline = self._pipeline(f"{kind}-{uuid.uuid4().hex}", streaming=streaming)
-        return QueryPlanner(self._spark, self._catalog, pipeline, statement=text)
+        return QueryPlanner(self._spark, self._catalog, pipeline, tables, text)
 
     def _pipeline(self, name: str, *, streaming: bool | None) -> Pipeline:
         session, folder = self._session, shortened(_UNSAFE.sub("-", name.lower()))
@@ -478,54 +486,24 @@ class TableEnvironment:
         return f"insert-{'-'.join(tables)}-{digest}"
 
     def _explained(self, statement: Statement, text: str) -> str:
+        tables = ScannedTables(self._catalog)
         match statement:
             case sql.Query():
-                self._refuse_endless(statement.text)
-                with self._planner("explain", text) as planner:
+                tables.refuse_endless(statement.text)
+                with self._planner("explain", text, tables) as planner:
                     planner.frame(statement.text)  # names what Spark finds wrong
                     query = planner.rewritten(statement.text)
                     return str(self._spark.sql(f"EXPLAIN {query}").collect()[0][0])
             case Insert() if self._is_of_spark(statement):
-                self._refuse_endless(statement.query)
-                with self._planner("explain", text) as planner:
+                tables.refuse_endless(statement.query)
+                with self._planner("explain", text, tables) as planner:
                     return explained(statement, planner)
             case Insert():
-                return self._planned((statement,), text, streaming=False).explain()
+                return self._planned((statement,), text, tables, streaming=False).explain()
             case sql.StatementSet():
-                return self._planned(statement.inserts, text, streaming=False).explain()
+                return self._planned(statement.inserts, text, tables, streaming=False).explain()
             case _:
                 raise ConfigurationError("only a query or an INSERT can be explained")
-
-    def _endless(self, query: str, inside: tuple[str, ...] = ()) -> list[str]:
-        """Return the tables of a query that have no end."""
-        found = []
-        for each in tables_of(parse_query(query)):
-            name = name_of(each)
-            table = self._catalog.find(name)
-            if table is None or is_temporal(each, query):
-                continue
-            shown = str(self._catalog.full_name(name))
-            if isinstance(table, CatalogView):
-                if shown in inside:
-                    raise UnsupportedError(f"the view {shown} contains itself")
-                with self._catalog.within(table.catalog, table.database):
-                    found += self._endless(table.query, (*inside, shown))
-            elif scan_source(shown, table).source.boundedness() is not Boundedness.BOUNDED:
-                found.append(shown)
-        return found
-
-    def _refuse_endless(self, query: str) -> None:
-        for name in self._endless(query):
-            raise _no_end(name)
-
-
-def _no_end(name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the table {name} has no end",
-        expected="a bounded table, such as one with 'scan.bounded.mode'",
-        hint="insert its rows into a table, or give it an end: "
-        "CREATE TABLE ... WITH ('scan.bounded.mode' = 'latest-offset') LIKE " + name,
-    )
 
 
 def _name(text: str) -> Name:

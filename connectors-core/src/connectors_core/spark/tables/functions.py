@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.schema.ddl import quoted
 from connectors_core.table.sql.statements import CreateFunction
 
 __all__ = ["create_function"]
@@ -39,7 +40,7 @@ def create_function(spark: SparkSession, statement: CreateFunction) -> None:
         ConfigurationError: The name is taken, or the module has no such function.
         InvalidOptionError: The type of the result is unknown.
     """
-    if not statement.replace and spark.catalog.functionExists(statement.name):
+    if not statement.replace and spark.catalog.functionExists(quoted(statement.name)):
         if statement.if_not_exists:
             return
         raise ConfigurationError(
@@ -77,7 +78,7 @@ def _is_table_function(function: Any) -> bool:
 def _result_of(identifier: str, function: Callable[..., Any]) -> st.DataType:
     try:
         return _spark_type(typing.get_type_hints(function)["return"])
-    except (KeyError, NameError, TypeError) as error:
+    except (KeyError, NameError, TypeError, ValueError) as error:
         raise InvalidOptionError(
             f"the function {identifier} does not state the type of its result",
             expected="one of bool, bytes, date, datetime, Decimal, float, int, str, and lists, "
@@ -93,13 +94,15 @@ def _spark_type(hint: Any) -> st.DataType:
 
     Raises:
         KeyError: It means none.
+        ValueError: It is a union of several types.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
-        (only,) = [each for each in arguments if each is not type(None)] or [None]
+        (only,) = (each for each in arguments if each is not type(None))
         return _spark_type(only)
     if origin is list:
         return st.ArrayType(_spark_type(arguments[0]))
     if origin is dict:
-        return st.MapType(*map(_spark_type, arguments))
+        key, value = map(_spark_type, arguments)
+        return st.MapType(key, value)
     return _TYPES[hint]

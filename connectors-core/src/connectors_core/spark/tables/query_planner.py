@@ -17,6 +17,7 @@ from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
+from connectors_core.spark.tables.scanned_tables import ScannedTables
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan
 from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
@@ -37,6 +38,7 @@ class QueryPlanner:
         spark: The session.
         catalog: The tables.
         pipeline: The pipeline that reads them.
+        tables: The sources of the tables.
         statement: The text of the statement with the queries. Errors name their place in it.
     """
 
@@ -45,14 +47,15 @@ class QueryPlanner:
         spark: SparkSession,
         catalog: CatalogManager,
         pipeline: Pipeline,
-        *,
-        statement: str = "",
+        tables: ScannedTables,
+        statement: str,
     ) -> None:
         self.spark = spark
         self._statement = statement
         self._placed: SqlError | None = None
         self.catalog = catalog
         self.pipeline = pipeline
+        self._tables = tables
         self._views: dict[FullName, tuple[str, DataFrame]] = {}
         self._temporary: list[str] = []
         self._expanding: list[str] = []
@@ -148,7 +151,7 @@ class QueryPlanner:
                         )
                     rows = rows.toDF(*found.columns)
             else:
-                rows = scan(self.pipeline, shown, found)
+                rows = scan(self.pipeline, shown, found, self._tables.source(shown, found))
             self._views[full] = (self.register(rows), rows)
         return self._views[full]
 

@@ -18,21 +18,14 @@ from connectors_core.table import (
     CatalogTable,
     ChangelogMode,
     ComputedColumn,
-    DynamicTableContext,
     MetadataColumn,
     ScanTableSource,
 )
-from connectors_core.table.factory import factory_named
 
-__all__ = ["scan", "scan_source"]
-
-
-def scan_source(name: str, table: CatalogTable) -> ScanTableSource:
-    """Return the source of a table."""
-    return factory_named(table, name).create_scan_source(DynamicTableContext.of(name, table))
+__all__ = ["scan"]
 
 
-def scan(pipeline: Pipeline, name: str, table: CatalogTable) -> DataFrame:
+def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSource) -> DataFrame:
     """Return the rows of a table with its declared columns, in their order.
 
     The rows of a changelog also have the column `_row_kind`.
@@ -41,11 +34,11 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable) -> DataFrame:
         pipeline: The pipeline that reads them.
         name: The full name of the table, which is the uid of the source.
         table: Its definition.
+        source: Its source.
 
     Raises:
-        ConfigurationError: The connector cannot read the table.
+        ConfigurationError: The source lacks a declared column.
     """
-    source = scan_source(name, table)
     schema, watermark = table.schema, table.schema.watermark
     in_source = {each.name for each in schema.columns if not isinstance(each, ComputedColumn)}
     arguments: dict[str, Any] = {}

@@ -106,7 +106,7 @@ def parse_query(text: str) -> exp.Expr:
     Raises:
         SqlError: The query is wrong.
     """
-    refuse_hints(text, words_of(text))
+    refuse_hints(text)
     try:
         found = Spark().parser().parse(_with_window_functions(Spark().tokenize(text)), text)
     except ParseError as error:  # its text is the statement, which can have secrets
@@ -133,22 +133,19 @@ def _with_window_functions(tokens: Sequence[Token]) -> list[Token]:
     return found
 
 
-def refuse_hints(text: str, words: Sequence[Word]) -> None:
-    """Refuse hints with options of tables.
-
-    Args:
-        text: The whole text.
-        words: Its parts, which have no hints because these are comments.
+def refuse_hints(text: str) -> None:
+    """Refuse hints with options of tables, which are comments outside of quoted texts.
 
     Raises:
         SqlError: There is one.
     """
-    texts = [word for word in words if word.kind is Kind.TEXT]
-    for hint in _OPTIONS_HINT.finditer(text):
-        if not any(each.start <= hint.start() < each.end for each in texts):
+    hints = [hint.start() for hint in _OPTIONS_HINT.finditer(text)]
+    texts = [word for word in words_of(text) if word.kind is Kind.TEXT] if hints else []
+    for start in hints:
+        if not any(each.start <= start < each.end for each in texts):
             raise SqlError.at(
                 text,
-                hint.start(),
+                start,
                 "a hint cannot change the options of a table",
                 expected="CREATE TABLE other WITH (...) LIKE table",
             )

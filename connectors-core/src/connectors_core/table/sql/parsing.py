@@ -94,7 +94,7 @@ def parse_placed(text: str) -> list[PlacedStatement]:
         SqlError: A statement is wrong.
     """
     words = words_of(text)
-    refuse_hints(text, words)
+    refuse_hints(text)
     return [
         PlacedStatement(
             _parse(WordReader(text, own)), text[own[0].start : own[-1].end], own[0].start
