@@ -161,7 +161,8 @@ class KafkaSourceOptions(
         "retries",
         "fetchoffset.retryintervalms": "use 'properties.retry.backoff.ms'",
         "groupidprefix": "use 'properties.group.id'; without it, there is no group",
-        "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`",
+        "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`; "
+        "in SQL, 'parallelism.default' of the session",
         **FORMAT_OPTIONS.elsewhere,
     },
 ):
