@@ -14,7 +14,7 @@ from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 
 from connector_kafka.testing import KafkaBroker
-from connectors_core import ConfigurationError, ConnectorError, DataLossError, TableEnvironment
+from connectors_core import ConfigurationError, ConnectorError, TableEnvironment
 
 NOON = datetime(2020, 3, 8, 12, tzinfo=UTC)
 
@@ -209,7 +209,7 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
         (10, date(2019, 12, 12), 2, Decimal("6.33")),
         (5, date(2019, 12, 12), 3, Decimal("51.00")),
     ]
-    assert topics.rows("SELECT k_id, text, _row_kind FROM upserts") == [
+    assert topics.rows("SELECT k_id, text FROM upserts") == [
         (1, "a", "+U"),
         (1, "c", "+U"),
         (2, "b", "+U"),
@@ -233,7 +233,7 @@ def test_offsets_that_do_not_exist_are_an_error_or_replaced(
     }
     given = {"topic": "deleted", "format": "json"}
     topics.table("deleted", "id BIGINT", **given, **range_of)
-    with pytest.raises(DataLossError):
+    with pytest.raises(Exception, match="offset 1 of deleted-0 does not exist"):
         topics.rows("SELECT * FROM deleted")
     topics.table("tolerated", "id BIGINT", **given, **range_of, **{"on-data-loss": "earliest"})
     assert topics.rows("SELECT * FROM tolerated") == []
@@ -243,3 +243,94 @@ def test_offsets_that_do_not_exist_are_an_error_or_replaced(
     )
     with pytest.raises(ConfigurationError, match="no committed offset"):
         topics.rows("SELECT * FROM committed")
+
+
+@pytest.fixture
+def files(spark: SparkSession, tmp_path: Path) -> Statements:
+    return Statements(spark, tmp_path, connector="filesystem")
+
+
+ROWS = "VALUES ('x1', 1, 1, 1L), ('x2', 2, 1, 2L), ('x3', 3, 2, 1L), ('x4', 4, 3, 1L)"
+
+
+def test_partitions_are_fixed_by_the_statement_or_by_the_rows(
+    files: Statements, tmp_path: Path
+) -> None:
+    def partitioned(name: str) -> None:
+        files.table(
+            name,
+            """
+            x STRING, y INT, a INT, b BIGINT, c AS b + 1,
+            `file.name` STRING METADATA VIRTUAL, place STRING METADATA FROM 'file.path' VIRTUAL
+            """,
+            partitions="a, b",
+            path=str(tmp_path / name),
+            format="json",
+        )
+
+    for name in ("fixed", "partly", "of_rows"):
+        partitioned(name)
+    where = f"FROM {ROWS} AS rows (x, y, a, b) WHERE"
+    files.run(
+        f"INSERT INTO fixed PARTITION (a = '1', b = '1') SELECT x, y {where} a = 1 AND b = 1",
+        f"INSERT INTO partly PARTITION (a = 3) SELECT x, y, b {where} a = 3",
+        f"INSERT INTO of_rows SELECT x, y, a, b {where} true",
+    )
+    hidden = tmp_path / "fixed" / "a=1" / ".b=2"
+    hidden.mkdir()
+    (hidden / "part").write_text('{"x": "hidden", "y": 1}\n')
+    for condition in ("true", "a = 1 AND b = 1"):
+        assert files.rows(f"SELECT x, y FROM fixed WHERE {condition}") == [("x1", 1)]
+    [(path, name)] = files.rows("SELECT place, `file.name` FROM fixed")
+    assert path.endswith(f"{tmp_path}/fixed/a=1/b=1/{name}")
+    assert files.rows("SELECT x, y FROM partly WHERE a = 3 AND b = 1") == [("x4", 4)]
+    assert files.rows("SELECT x FROM partly WHERE a = 2") == []
+    assert files.rows("SELECT y, b, x, c FROM of_rows WHERE a = 1 AND c = 3") == [(2, 2, "x2", 3)]
+    files.run("SET 'pipeline.name' = 'again'")
+    files.run(f"INSERT INTO of_rows SELECT x, y, a, b {where} true")
+    assert [row[0] for row in files.rows("SELECT y FROM of_rows")] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_files_have_the_types_the_metadata_and_the_damages_of_flinks_tests(
+    files: Statements, tmp_path: Path
+) -> None:
+    files.table(
+        "decimals",
+        "x DECIMAL(10, 0), y DECIMAL(3, 2), a INT",
+        path=str(tmp_path / "decimals"),
+        format="csv",
+    )
+    files.run(
+        "INSERT INTO decimals SELECT CAST(x AS DECIMAL(10, 0)), CAST(y AS DECIMAL(3, 2)), a "
+        "FROM VALUES (2113554011, 1.32, 1), (2113554022, 2.64, 2) AS rows (x, y, a)"
+    )
+    assert files.rows("SELECT x, y FROM decimals") == [
+        (Decimal(2113554011), Decimal("1.32")),
+        (Decimal(2113554022), Decimal("2.64")),
+    ]
+    assert files.rows("SELECT x FROM decimals WHERE a = 10086") == []
+    assert len(files.rows("SELECT x FROM decimals LIMIT 1")) == 1
+    files.table(
+        "described",
+        """
+        `file.path` STRING METADATA, `file.name` STRING METADATA, `file.size` BIGINT METADATA,
+        `file.modification-time` TIMESTAMP_LTZ(3) METADATA, x STRING, y STRING, a INT
+        """,
+        path=str(tmp_path / "decimals"),
+        format="csv",
+    )
+    for path, name, size, at, *_ in files.rows("SELECT * FROM described"):
+        found = Path(path.removeprefix("file://"))
+        assert (found.name, found.stat().st_size) == (name, size)
+        assert abs(found.stat().st_mtime - at.timestamp()) < 0.01
+    dialect = {"csv.header": "false", "csv.escape-character": "^"}
+    for kind, text, more in (
+        ("csv", "x5,5\nx5,5,2\nx^,6,6\n", dialect),
+        ("json", '{"x":"x5","y":5}\n{I am wrong.}\n{"x":"x,6","y":6}\n', {}),
+    ):
+        folder = tmp_path / f"damaged-{kind}"
+        folder.mkdir()
+        (folder / "test_file").write_text(text)
+        more |= {f"{kind}.ignore-parse-errors": "true"}
+        files.table(f"from_{kind}", "x STRING, y INT", path=str(folder), format=kind, **more)
+        assert files.rows(f"SELECT * FROM from_{kind}") == [("x,6", 6), ("x5", 5)]
