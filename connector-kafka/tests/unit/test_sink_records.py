@@ -196,6 +196,7 @@ def test_headers_of_a_sliced_batch_belong_to_the_right_rows() -> None:
     [
         ({}, "topic"),
         ({"topic": "a", "topic_column": "to"}, "topic"),
+        ({"topic": "a", "topic_pattern": "a.*"}, "topic.column-pattern"),
         ({"topic": "a", "key_format": JsonFormat()}, "key.fields"),
         ({"topic": "a", "key_fields": ("origin", "flight")}, "key.format"),
         ({"topic": "a", "key_fields": ("x",), "key_fields_prefix": "k_"}, "key.fields-prefix"),
@@ -362,6 +363,11 @@ def test_a_format_for_changelogs_is_refused_for_keys_and_upserts() -> None:
             KafkaRecordSerializationSchema(topic_column="to"),
             {"value": ["ok", "bad"], "to": ["a", "no such/topic"]},
             "the topic does not exist",
+        ),
+        (
+            KafkaRecordSerializationSchema(topic_column="to", topic_pattern="a|c"),
+            {"value": ["ok", "bad"], "to": ["a", "b"]},
+            "the topic does not match the pattern",
         ),
         (
             KafkaRecordSerializationSchema(topic="a", partition_column="number"),
