@@ -17,6 +17,8 @@ from connector_kafka.testing import KafkaBroker
 from connectors_core import ConfigurationError, ConnectorError, TableEnvironment
 
 NOON = datetime(2020, 3, 8, 12, tzinfo=UTC)
+# The broker keeps old timestamps, too.
+KEPT = {"retention.ms": "-1"}
 
 
 class Statements:
@@ -66,7 +68,7 @@ def test_a_column_routes_rows_to_topics_of_a_list_or_a_pattern(
     topics: Statements, broker: KafkaBroker
 ) -> None:
     for name in ("routed-1", "routed-2", "other"):
-        broker.topics.create(name, partitions=1)
+        broker.topics.create(name)
     columns = "topic STRING METADATA, id BIGINT, text STRING"
     topics.table("listed", columns, topic="routed-1;routed-2", format="json")
     topics.table("matched", columns, **{"topic-pattern": "routed-.*"}, format="json")
@@ -86,7 +88,7 @@ def test_a_column_routes_rows_to_topics_of_a_list_or_a_pattern(
 def test_metadata_of_records_has_the_types_of_flink(
     topics: Statements, broker: KafkaBroker
 ) -> None:
-    broker.topics.create("metadata", partitions=1)
+    broker.topics.create("metadata", config=KEPT)
     topics.table(
         "records",
         """
@@ -144,7 +146,7 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
 ) -> None:
     """Also read committed, in windows, and up to offsets and timestamps."""
     for name in ("partial", "full", "prices", "upserts"):
-        broker.topics.create(name, partitions=1)
+        broker.topics.create(name, config=KEPT)
     topics.table(
         "partial",
         "k_user BIGINT, name STRING, `timestamp` TIMESTAMP(3) METADATA, k_event BIGINT, user INT",
@@ -173,7 +175,10 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
     )
     topics.table(
         "upserts",
-        "k_id BIGINT, text STRING, `timestamp` TIMESTAMP(3) METADATA, PRIMARY KEY (k_id) NOT ENFORCED",
+        """
+        k_id BIGINT, text STRING, `timestamp` TIMESTAMP(3) METADATA,
+        PRIMARY KEY (k_id) NOT ENFORCED
+        """,
         connector="upsert-kafka",
         topic="upserts",
         **{"key.format": "csv", "key.fields-prefix": "k_"},
@@ -214,12 +219,14 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
         (1, "c", "+U"),
         (2, "b", "+U"),
     ]
+    topics.run("CREATE TABLE earlier LIKE upserts WITH ('scan.bounded.timestamp-millis' = '0')")
+    assert topics.rows("SELECT * FROM earlier") == []
 
 
 def test_offsets_that_do_not_exist_are_an_error_or_replaced(
     topics: Statements, broker: KafkaBroker
 ) -> None:
-    broker.topics.create("deleted", partitions=1)
+    broker.topics.create("deleted")
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for number in range(3):
         producer.send("deleted", b'{"id": %d}' % number)

@@ -374,6 +374,14 @@ def test_a_format_for_changelogs_is_refused_for_keys_and_upserts() -> None:
             {"value": ["ok", "bad"], "number": [2, 1 << 40]},
             "the topic does not have this partition",
         ),
+        (
+            KafkaRecordSerializationSchema(topic="a", headers_column="h"),
+            {
+                "value": ["ok", "bad"],
+                "h": [[{"key": "k", "value": None}], [{"key": None, "value": b"x"}]],
+            },
+            "a header has no key",
+        ),
         (RAW, {"value": ["ok", "x" * 2000]}, "more than 1000"),
     ],
 )
