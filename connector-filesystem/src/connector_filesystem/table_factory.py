@@ -40,9 +40,9 @@ class FileTableFactory(ConfiguredTableFactory):
     parts = (FileSource, FileSink, FileTable)
     from_columns = ConfiguredTableFactory.from_columns | {"partition.columns"}
 
-    def format_of(self, context: DynamicTableContext) -> str | None:
+    def format_of(self, context: DynamicTableContext) -> str:
         """See `ConfiguredTableFactory`. The options of JSON lines begin with `json`."""
-        name = context.options.get("format")
+        name = _format(context)
         return _JSON if name == Format.JSON_LINES else name
 
     def validate(self, context: DynamicTableContext) -> None:
@@ -82,7 +82,11 @@ class FileTableFactory(ConfiguredTableFactory):
         return given_options(made, _with_format(context), columns)
 
 
+def _format(context: DynamicTableContext) -> str:
+    return context.options.get("format", "").lower().replace("_", "-")
+
+
 def _with_format(context: DynamicTableContext) -> DynamicTableContext:
-    if context.options.get("format") != _JSON:
+    if _format(context) != _JSON:
         return context
     return replace(context, options={**context.options, "format": Format.JSON_LINES.value})

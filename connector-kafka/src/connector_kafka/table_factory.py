@@ -18,6 +18,7 @@ from connector_kafka.client.config import (
 )
 from connector_kafka.sink import KafkaSink
 from connector_kafka.source import KafkaSource
+from connector_kafka.source.options import TOPICS
 from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
 from connectors_core.formats import FormatName
 from connectors_core.options import OptionSet
@@ -81,7 +82,7 @@ class KafkaTableFactory(ConfiguredTableFactory):
         known = [each for each in (CONSUMER_PROPERTIES, PRODUCER_PROPERTIES) if name in each]
         return not known or any(each.is_secret(name) for each in known)
 
-    def format_of(self, context: DynamicTableContext) -> str | None:
+    def format_of(self, context: DynamicTableContext) -> str:
         """See `ConfiguredTableFactory`."""
         return _OF_VALUE + _format(context)
 
@@ -263,7 +264,7 @@ def _with_topics(context: DynamicTableContext) -> tuple[DynamicTableContext, str
             option="topic-pattern",
         )
     if names is not None:
-        pattern = "|".join(map(re.escape, KafkaSource.topics.parse(names)))
+        pattern = "|".join(map(re.escape, TOPICS.parse(names)))
     return replace(context, options=options), pattern
 
 

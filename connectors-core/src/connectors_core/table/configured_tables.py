@@ -24,8 +24,9 @@ __all__ = [
 ]
 
 
-_IGNORE: Final = "ignore-parse-errors"
-_BOOLEAN: Final = Option(_IGNORE, bool, doc="Whether to skip records that cannot be read.")
+_IGNORE: Final = Option(
+    "ignore-parse-errors", bool, doc="Whether to skip records that cannot be read."
+)
 
 
 class ConfiguredTableFactory(DynamicTableFactory):
@@ -43,17 +44,17 @@ class ConfiguredTableFactory(DynamicTableFactory):
         """Return whether an option of a part has a secret."""
         return any(each.OPTIONS.is_secret(key) for each in self.parts)
 
-    def format_of(self, context: DynamicTableContext) -> str | None:
+    def format_of(self, context: DynamicTableContext) -> str:
         """Return the prefix of the options of the format that reads a table, such as `value.json`.
 
-        With it, a table can have Flink's option `ignore-parse-errors` of this format.
+        With a prefix, a table can have Flink's option `ignore-parse-errors` of this format.
         """
-        return None
+        return ""
 
     def record_policy(self, context: DynamicTableContext) -> RecordPolicy | None:
         """Return how to handle records of a table that cannot be read, for its scan source."""
-        given = context.options.get(f"{self.format_of(context)}.{_IGNORE}", "false")
-        return RecordPolicy.skip() if _BOOLEAN.parse(given) else None
+        skips = context.options.get(f"{self.format_of(context)}.{_IGNORE.key}", "false")
+        return RecordPolicy.skip() if _IGNORE.parse(skips) else None
 
     def options(self) -> tuple[Option[Any], ...]:
         """Return the options of all parts, without those that the columns determine."""
@@ -70,11 +71,11 @@ class ConfiguredTableFactory(DynamicTableFactory):
             UnknownOptionError: No part knows an option.
             InvalidOptionError: No part accepts a value.
         """
-        ignores = f"{self.format_of(context)}.{_IGNORE}"
+        ignores = f"{self.format_of(context)}.{_IGNORE.key}"
         for key, value in context.options.items():
             knowing = [each.OPTIONS for each in self.parts if key in each.OPTIONS]
             if key == ignores:
-                knowing = [OptionSet(replace(_BOOLEAN, key=key))]
+                knowing.append(OptionSet(replace(_IGNORE, key=key)))
             if not knowing:
                 raise self._unknown(key, context)
             if not is_reference(value):
