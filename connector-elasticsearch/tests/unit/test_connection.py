@@ -89,6 +89,7 @@ def test_options_build_the_same_connection_as_arguments() -> None:
         ("https://one.example:9200?pretty", {}, "hosts"),
         (f"https://ann:{SECRET}@one.example:9200", {}, "hosts"),
         (HOST, {"username": "ann"}, "password"),
+        (HOST, {"username": "ann", "password": ""}, "password"),
         (HOST, {"password": SECRET}, "username"),
         (HOST, {"api_key": SECRET, "bearer_token": SECRET}, "bearer-token"),
         (HOST, {"api_key": SECRET, "headers": {"Authorization": SECRET}}, "headers.*"),

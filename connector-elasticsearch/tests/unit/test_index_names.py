@@ -15,6 +15,7 @@ ROWS = pa.record_batch(
     {
         "to": ["lax", None],
         "n": [7, 8],
+        "on": [True, False],
         "day": pa.array([date(2013, 1, 31), date(1999, 12, 1)]),
         "at": pa.array(
             [datetime(2013, 1, 31, 23, 59, 58, 999_999, UTC), None], pa.timestamp("us", "UTC")
@@ -37,6 +38,8 @@ ROWS = pa.record_batch(
         ("{there | dd}", ["31", "31"]),
         ("{day|'w'yyyy}", ["w2013", "w1999"]),
         ("{day|yyyy%}", ["2013%", "1999%"]),
+        ("{at|yyyy_MM_dd_HH-ss}_index", ["2013_01_31_23-58_index", None]),
+        ("{day|yyyy/MM/dd}-{to}", ["2013/01/31-lax", None]),
     ],
 )
 def test_a_pattern_yields_an_index_name_for_each_row(pattern: str, names: list[str | None]) -> None:
@@ -58,9 +61,21 @@ def test_date_math_is_refused_with_a_replacement(pattern: str) -> None:
     assert "{now()|yyyy-MM-dd}" in (refused.value.expected or "")
 
 
-def test_now_is_the_time_of_the_write() -> None:
+@pytest.mark.parametrize(
+    "clock",
+    [
+        "now()",
+        "NOW()",
+        "now( )",
+        "NOW(\t)",
+        "\t NOW( ) \t",
+        "current_timestamp",
+        "CURRENT_TIMESTAMP",
+    ],
+)
+def test_now_is_the_time_of_the_write(clock: str) -> None:
     before = datetime.now(UTC).strftime("%Y%m%d%H%M")
-    name = IndexName("x-{now()|yyyyMMddHHmm}")
+    name = IndexName(f"x-{{{clock}|yyyyMMddHHmm}}")
     found = name.of(ROWS).to_pylist()
     assert name.follows_clock
     after = datetime.now(UTC).strftime("%Y%m%d%H%M")
@@ -76,8 +91,16 @@ def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     assert refused.value.option == "index"
 
 
-@pytest.mark.parametrize("pattern", ["{missing}", "{at}", "{to|yyyy}", "{day}"])
+@pytest.mark.parametrize("pattern", ["{missing}", "{at}", "{to|yyyy}", "{day}", "{n|yyyy}", "{on}"])
 def test_a_column_that_cannot_name_an_index_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         IndexName(pattern).check(ROWS.schema)
     assert refused.value.option == "index"
+
+
+@pytest.mark.parametrize(
+    "name", ["now", "now(", "NOW)", "current_timestamp()", "CURRENT_timestamp"]
+)
+def test_a_name_that_is_not_quite_the_clock_is_a_column(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is missing"):
+        IndexName(f"{{{name}|yyyy}}").check(ROWS.schema)

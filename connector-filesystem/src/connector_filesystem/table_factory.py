@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
+from connector_filesystem.formats import Format
 from connector_filesystem.sink import FileSink
 from connector_filesystem.source import FileSource
 from connector_filesystem.table import FileTable
@@ -21,16 +25,34 @@ from connectors_core.table import (
 __all__ = ["FileTableFactory"]
 
 
+# Flink's names of the format and of metadata.
+_JSON: Final = "json"
+_NAMES: Final = {"file.modification-time": "file.modification_time"}
+
+
 class FileTableFactory(ConfiguredTableFactory):
-    """Tables of files. `PARTITIONED BY` names the columns whose values are folders."""
+    """Tables of files. `PARTITIONED BY` names the columns whose values are folders.
+
+    As in Flink, JSON lines are also the format `json`.
+    """
 
     identifier = "filesystem"
     parts = (FileSource, FileSink, FileTable)
     from_columns = ConfiguredTableFactory.from_columns | {"partition.columns"}
 
+    def format_of(self, context: DynamicTableContext) -> str:
+        """See `ConfiguredTableFactory`. The options of JSON lines begin with `json`."""
+        name = _format(context)
+        return _JSON if name == Format.JSON_LINES else name
+
+    def validate(self, context: DynamicTableContext) -> None:
+        """See `DynamicTableFactory`."""
+        super().validate(_with_format(context))
+
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
-        return ScanTableSource(source=FileSource.from_options(self._reading(FileSource, context)))
+        source = FileSource.from_options(self._reading(FileSource, context))
+        return ScanTableSource(source=source, record_policy=self.record_policy(context))
 
     def create_lookup_source(self, context: DynamicTableContext) -> LookupTableSource:
         """See `DynamicTableFactory`."""
@@ -42,7 +64,7 @@ class FileTableFactory(ConfiguredTableFactory):
         keys = context.table.partition_keys
         columns = {"partition.columns": ",".join(keys) or None}
         return DynamicTableSink(
-            sink=FileSink.from_options(given_options(FileSink, context, columns))
+            sink=FileSink.from_options(given_options(FileSink, _with_format(context), columns))
         )
 
     def _reading(
@@ -54,7 +76,17 @@ class FileTableFactory(ConfiguredTableFactory):
             partitions = keys if schema is None else {key: schema.field(key).type for key in keys}
         columns = {
             "schema": schema,
-            "metadata.columns": metadata_option(context),
+            "metadata.columns": metadata_option(context, _NAMES),
             "partition.columns": partitions,
         }
-        return given_options(made, context, columns)
+        return given_options(made, _with_format(context), columns)
+
+
+def _format(context: DynamicTableContext) -> str:
+    return context.options.get("format", "").lower().replace("_", "-")
+
+
+def _with_format(context: DynamicTableContext) -> DynamicTableContext:
+    if _format(context) != _JSON:
+        return context
+    return replace(context, options={**context.options, "format": Format.JSON_LINES.value})

@@ -64,6 +64,7 @@ def test_hidden_temporary_and_empty_files_are_left_out(tmp_path):
         "f.csv._COPYING_",
         "g~",
         "_k=1/h.csv",
+        ".k=1/i.csv",
     ):
         write(tmp_path / name, 100)
     write(tmp_path / "empty.parquet", 100, "")

@@ -196,6 +196,7 @@ def test_headers_of_a_sliced_batch_belong_to_the_right_rows() -> None:
     [
         ({}, "topic"),
         ({"topic": "a", "topic_column": "to"}, "topic"),
+        ({"topic": "a", "topic_pattern": "a.*"}, "topic.column-pattern"),
         ({"topic": "a", "key_format": JsonFormat()}, "key.fields"),
         ({"topic": "a", "key_fields": ("origin", "flight")}, "key.format"),
         ({"topic": "a", "key_fields": ("x",), "key_fields_prefix": "k_"}, "key.fields-prefix"),
@@ -364,9 +365,22 @@ def test_a_format_for_changelogs_is_refused_for_keys_and_upserts() -> None:
             "the topic does not exist",
         ),
         (
+            KafkaRecordSerializationSchema(topic_column="to", topic_pattern="a|c"),
+            {"value": ["ok", "bad"], "to": ["a", "b"]},
+            "the topic does not match the pattern",
+        ),
+        (
             KafkaRecordSerializationSchema(topic="a", partition_column="number"),
             {"value": ["ok", "bad"], "number": [2, 1 << 40]},
             "the topic does not have this partition",
+        ),
+        (
+            KafkaRecordSerializationSchema(topic="a", headers_column="h"),
+            {
+                "value": ["ok", "bad"],
+                "h": [[{"key": "k", "value": None}], [{"key": None, "value": b"x"}]],
+            },
+            "a header has no key",
         ),
         (RAW, {"value": ["ok", "x" * 2000]}, "more than 1000"),
     ],

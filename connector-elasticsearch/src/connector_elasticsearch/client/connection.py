@@ -123,7 +123,7 @@ class ElasticsearchConnection(ConnectionOptions):
                 option=given[1],
                 hint="set one of them",
             )
-        if self.username is not None and self.password is None:
+        if self.username is not None and not _revealed(self.password):
             raise MissingOptionError("password")
         if self.username is None and self.password is not None:
             raise MissingOptionError("username")

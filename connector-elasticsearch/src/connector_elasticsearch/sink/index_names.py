@@ -21,7 +21,8 @@ DATE_MATH: Final = "<"
 
 _OPTION: Final = "index"
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
-_NOW: Final = "now()"
+# The forms of Flink.
+_NOW: Final = re.compile(r"(now|NOW)\(\s*\)|current_timestamp|CURRENT_TIMESTAMP")
 _DATE_TOKEN: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
 # Java's date letters that make sense in a name. `S` and similar ones do not.
 _DATE_LETTERS: Final = {
@@ -146,7 +147,7 @@ class IndexName:
         if not name:
             raise _refused(self.pattern, "the name of a column, or now(), in the braces")
         date_format = self._date_format(java) if bar else None
-        return _Field(None if name == _NOW else name, date_format)
+        return _Field(None if _NOW.fullmatch(name) else name, date_format)
 
     def _date_format(self, java: str) -> str:
         found = ""

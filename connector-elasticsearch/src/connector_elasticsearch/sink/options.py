@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.documents import ConnectedOptions
 from connector_elasticsearch.sink.operations import VersionType, WriteOperation
 from connector_elasticsearch.sink.writer import Refresh
-from connectors_core.errors import UnsupportedError
 from connectors_core.options import (
     Option,
     Options,
@@ -160,37 +159,7 @@ def _bulk_flush(parsed: Options) -> AsyncSinkWriterConfiguration:
     )
 
 
-#: Options of Flink's connector without an equivalent here, with the alternative.
-_FOREIGN: Final[Mapping[str, tuple[str, str]]] = {
-    "failure-handler": (
-        "the record policy of the pipeline handles bad documents",
-        "pass a record_policy to sink_to: fail, skip, or dead-letter",
-    ),
-    "sink.flush-on-checkpoint": (
-        "an epoch always ends when all its documents are written",
-        "remove it",
-    ),
-    "sink.bulk-flush.backoff.max-retries": (
-        "retries are limited by time, not by number",
-        "use 'sink.bulk-flush.backoff.timeout'",
-    ),
-    "document-type": ("Elasticsearch has had no types since version 8", "remove it"),
-    "format": ("documents are always JSON", "remove it"),
-}
-
-
-def _refuse_foreign(given: Mapping[str, object]) -> None:
-    """Refuse options of Flink's connector that have no effect here, with the reason. Driver.
-
-    Raises:
-        UnsupportedError: Such an option is set.
-    """
-    for key in given:
-        if key.lower() in _FOREIGN:
-            reason, hint = _FOREIGN[key.lower()]
-            raise UnsupportedError(
-                f"the option {key!r} is not supported", found=reason, option=key.lower(), hint=hint
-            )
+_RETRIES: Final = "use 'sink.bulk-flush.backoff.timeout', the time limit of retries"
 
 
 class ElasticsearchSinkOptions(
@@ -199,8 +168,14 @@ class ElasticsearchSinkOptions(
     since=SINCE,
     elsewhere={
         "es.mapping.id.field": "use 'document-id.columns'",
-        "es.batch.write.retry.count": "use 'sink.bulk-flush.backoff.timeout', the time limit of "
-        "retries",
+        "es.batch.write.retry.count": _RETRIES,
+        "sink.bulk-flush.backoff.max-retries": _RETRIES,
+        "failure-handler": "the record policy of the pipeline handles bad documents; pass a "
+        "record_policy to sink_to",
+        "sink.flush-on-checkpoint": "an epoch always ends when all its documents are written; "
+        "remove it",
+        "document-type": "Elasticsearch has had no types since version 8; remove it",
+        "format": "documents are always JSON; remove it",
     },
 ):
     """What to write and how: the settings of `ElasticsearchSink`."""
@@ -317,17 +292,3 @@ class ElasticsearchSinkOptions(
         )
     )
     parallelism: Setting[int | None] = option_like(SINK_PARALLELISM)
-
-    @classmethod
-    def from_options(cls, mapping: Mapping[str, Any]) -> Self:
-        """Create settings from options by key, as Spark and SQL pass them.
-
-        Args:
-            mapping: Values by key, strings or Python values; see `OPTIONS`.
-
-        Raises:
-            OptionError: A key is unknown, missing, or has a value that is not valid.
-            UnsupportedError: An option of Flink's connector has no effect here.
-        """
-        _refuse_foreign(mapping)
-        return super().from_options(mapping)

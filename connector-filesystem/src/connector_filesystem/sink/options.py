@@ -112,8 +112,10 @@ class FileSinkOptions(
         "remove it",
         "mode": "an epoch only adds files; remove it",
         "maxrecordsperfile": "use 'sink.rolling-policy.row-count'",
-        "sink.partition-commit.policy.kind": "a file is visible when its epoch is committed",
+        "sink.partition-commit.*": "a file is visible when its epoch is committed; remove it",
+        "partition.time-extractor.*": "a file is visible when its epoch is committed; remove it",
         "auto-compaction": "longer epochs make larger files; remove it",
+        "compaction.*": "longer epochs make larger files; remove it",
     },
 ):
     """What to write and how: the settings of `FileSink`."""

@@ -160,7 +160,7 @@ class FileSelection:
             return None
         relative = location.relative(path)
         parts = relative.split("/")
-        if any(part.startswith((".", "_")) and "=" not in part for part in parts):
+        if any(part[:1] == "." or (part[:1] == "_" and "=" not in part) for part in parts):
             return LeftOut.HIDDEN
         if parts[-1].endswith(self.ignored_suffixes):
             return LeftOut.INCOMPLETE

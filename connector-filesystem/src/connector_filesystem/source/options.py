@@ -98,7 +98,10 @@ def _event_time(options: Options) -> PathTime | None:
     return PathTime(regex=regex, format=pattern) if regex and pattern else None
 
 
-_READERS: Final = "the number of readers is `Pipeline.from_source(..., parallelism=...)`"
+_READERS: Final = (
+    "the number of readers is `Pipeline.from_source(..., parallelism=...)`; in SQL, "
+    "'parallelism.default' of the session"
+)
 
 
 class FileSourceOptions(

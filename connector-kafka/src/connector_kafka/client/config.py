@@ -228,6 +228,13 @@ CLIENT_PROPERTIES: Final = OptionSet(
 GROUP_ID: Final = _property(
     "group.id", str, "Consumer group whose committed offsets are read and written."
 )
+AUTO_OFFSET_RESET: Final = _property(
+    "auto.offset.reset",
+    str,
+    "Start of partitions without a committed offset, for `scan.startup.mode` `group-offsets`.",
+    default="earliest",
+    choices=("earliest", "latest", "none"),
+)
 FETCH_MIN_BYTES: Final = _bytes(
     "fetch.min.bytes", 1, "Minimum number of bytes before the broker answers a fetch."
 )
@@ -245,6 +252,7 @@ CHECK_CRCS: Final = _property(
 #: The additional properties of a source, and all of its properties.
 READING_PROPERTIES: Final = OptionSet(
     GROUP_ID,
+    AUTO_OFFSET_RESET,
     CLIENT_RACK,
     FETCH_MIN_BYTES,
     FETCH_MAX_BYTES,
@@ -331,7 +339,6 @@ _REFUSED: Final[Mapping[str, str]] = {
     "session.timeout.ms": _GROUPS,
     "heartbeat.interval.ms": _GROUPS,
     "max.poll.interval.ms": _GROUPS,
-    "auto.offset.reset": f"{_OURS}: set the starting offsets",
     "enable.auto.commit": f"{_OURS}: the checkpoint stores the positions",
     "auto.commit.interval.ms": f"{_OURS}: the checkpoint stores the positions",
     "isolation.level": f"{_OURS}: choose the isolation level in the source's options",

@@ -129,8 +129,11 @@ class RecordPreparation:
         counts = self.partitions_of([name for name in names if _is_topic_name(name)])
         codes = topics.indices.fill_null(len(names)).to_numpy()
         good = np.ones(len(codes), np.bool_)
+        pattern = self.schema.topic_pattern or ".*"
+        matches = np.array([*(re.fullmatch(pattern, name) is not None for name in names), False])
         exists = np.array([*(name in counts for name in names), False])
         self._refuse(records, good, codes == len(names), "the record has no topic")
+        self._refuse(records, good, ~matches[codes], "the topic does not match the pattern")
         self._refuse(records, good, ~exists[codes], "the topic does not exist")
         for code in np.unique(codes[good]).tolist():
             chosen = records.filter(pa.array(codes == code))

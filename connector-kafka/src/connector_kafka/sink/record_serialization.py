@@ -21,7 +21,7 @@ from connectors_core.formats import (
     format_of,
     format_options,
 )
-from connectors_core.options import Bound, Option, Setting, not_empty, option, part
+from connectors_core.options import REGEX, Bound, Option, Setting, not_empty, option, part
 from connectors_core.sink import ROW_KIND_COLUMN
 
 __all__ = [
@@ -102,6 +102,14 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
         doc="Column of each record's topic, instead of `topic`.",
         aliases=("topic-column",),
     )
+    topic_pattern: Setting[str | None] = option(
+        "topic.column-pattern",
+        REGEX,
+        default=None,
+        since="3.0.0",
+        doc="Regular expression that must match the whole topic name in `topic.column`. A row with "
+        "another topic is a bad record.",
+    )
     key_format: Setting[EncodingFormat | None, EncodingFormat | str | None] = part(
         None,
         *_written("key."),
@@ -148,6 +156,13 @@ class KafkaRecordSerializationSchema(FieldsOptions, scope="Kafka records", since
                 expected="'topic' or 'topic.column'",
                 found="neither" if self.topic is None else "both",
                 option="topic",
+            )
+        if self.topic_pattern is not None and self.topic_column is None:
+            raise ConfigurationError(
+                "a pattern for topics needs their column",
+                expected="'topic.column' with 'topic.column-pattern'",
+                found="'topic.column-pattern' alone",
+                option="topic.column-pattern",
             )
         if self.key_format is not None and not self.key_fields:
             raise ConfigurationError(

@@ -11,7 +11,12 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from connector_kafka.client.cluster import check_reachable
-from connector_kafka.client.config import CONSUMER_PROPERTIES, GROUP_ID, ClientConfig
+from connector_kafka.client.config import (
+    AUTO_OFFSET_RESET,
+    CONSUMER_PROPERTIES,
+    GROUP_ID,
+    ClientConfig,
+)
 from connector_kafka.client.fetcher import FetchSettings
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.enumerator import (
@@ -21,6 +26,7 @@ from connector_kafka.source.enumerator import (
     state_serializer,
 )
 from connector_kafka.source.layout import RecordLayout
+from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.options import DataLossPolicy, KafkaSourceOptions
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
@@ -92,15 +98,16 @@ class KafkaSource(
         given = {**self.properties, "bootstrap.servers": self.bootstrap_servers}
         if self.group_id is not None:
             given[GROUP_ID.key] = self.group_id
+        config = ClientConfig.of(given, CONSUMER_PROPERTIES)
         fetch, policy = self.fetch, self.on_data_loss.value
         self._layout = self.deserialization.layout
         self._bounds = Bounds()
         self._enumeration = EnumerationSettings(
-            config=ClientConfig.of(given, CONSUMER_PROPERTIES),
+            config=config,
             subscription=Subscription(
                 topics=self.topics, pattern=self.topic_pattern, partitions=self.partitions
             ),
-            start=self.starting_offsets,
+            start=self._start(config),
             stop=self.bounded,
             bounded=self.bounded is not None and not self.as_stream,
             isolation=self.isolation_level,
@@ -239,6 +246,22 @@ class KafkaSource(
     def check_connection(self, timeout: float) -> None:
         """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._enumeration.config, timeout)
+
+    def _start(self, config: ClientConfig) -> OffsetsInitializer:
+        """Return the starting offsets, with the fallback that Kafka's own property sets."""
+        if not config.options.is_given(AUTO_OFFSET_RESET):
+            return self.starting_offsets
+        if not self.starting_offsets.is_committed:
+            raise InvalidOptionError(
+                f"the property {AUTO_OFFSET_RESET.key!r} has no effect",
+                expected="the offsets of a group as the start",
+                found=str(self.starting_offsets),
+                option=f"properties.{AUTO_OFFSET_RESET.key}",
+                hint="remove it, or set 'scan.startup.mode' to group-offsets",
+            )
+        fallbacks = {"earliest": OffsetsInitializer.earliest, "latest": OffsetsInitializer.latest}
+        fallback = fallbacks.get(config[AUTO_OFFSET_RESET])
+        return OffsetsInitializer.committed(fallback and fallback())
 
     def _with(self, layout: RecordLayout) -> Self:
         made = copy.copy(self)

@@ -61,7 +61,8 @@ class OffsetsInitializer:
         """The committed offsets of the consumer group.
 
         Args:
-            fallback: For partitions without a committed offset. None makes that an error.
+            fallback: For partitions without a committed offset. None makes that an error. The
+                property `auto.offset.reset` replaces it.
         """
         return OffsetsInitializer(_kind=_Kind.COMMITTED, _otherwise=fallback)
 
@@ -168,6 +169,11 @@ class OffsetsInitializer:
     def is_given(self) -> bool:
         """Whether offsets come from outside the log, and so can be beyond its end."""
         return self._kind in (_Kind.COMMITTED, _Kind.SPECIFIC)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether offsets are those that a consumer group has committed."""
+        return self._kind is _Kind.COMMITTED
 
     def stated(self, partition: TopicPartition) -> bool:
         """Whether the user set the offset of a partition explicitly."""

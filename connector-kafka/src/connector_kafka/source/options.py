@@ -32,9 +32,11 @@ from connectors_core.options import (
 )
 from connectors_core.source import SOURCE_BATCH_ROWS
 
-__all__ = ["DataLossPolicy", "FetchOptions", "KafkaSourceOptions"]
+__all__ = ["TOPICS", "DataLossPolicy", "FetchOptions", "KafkaSourceOptions"]
 
 _SINCE: Final = "2.0.0"
+TOPICS: Final = list_of(str, separator=",;")
+"""The names of topics."""
 
 
 class DataLossPolicy(enum.Enum):
@@ -161,7 +163,8 @@ class KafkaSourceOptions(
         "retries",
         "fetchoffset.retryintervalms": "use 'properties.retry.backoff.ms'",
         "groupidprefix": "use 'properties.group.id'; without it, there is no group",
-        "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`",
+        "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`"
+        "; in SQL, 'parallelism.default' of the session",
         **FORMAT_OPTIONS.elsewhere,
     },
 ):
@@ -169,7 +172,7 @@ class KafkaSourceOptions(
 
     topics: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "topic",
-        list_of(str, separator=",;"),
+        TOPICS,
         default=(),
         aliases=("topics", "subscribe"),
         doc="Topics to read. Set exactly one of `topic`, `topic-pattern`, and `partitions`.",

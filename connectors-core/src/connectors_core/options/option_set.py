@@ -177,12 +177,20 @@ class OptionSet:
 
     def suggest(self, key: str) -> tuple[str, ...]:
         """Return at most three declared keys that are similar to `key`, best first."""
+        return suggested(key, self.names())
+
+    def names(self) -> dict[str, str]:
+        """Return the declared keys by all their known names."""
         names: dict[str, str] = {}
         for option in self:
             keyword = self.keywords.get(option.key, option.key)
             for name in (option.key.removesuffix(PREFIX_MARK), keyword, *option.aliases):
                 names.setdefault(name, option.key)
-        return suggested(key, names)
+        return names
+
+    def instead_of(self, key: str) -> str | None:
+        """Return what replaces an option of another system; None if this is unknown."""
+        return _instead(self.elsewhere, key.lower())
 
     def markdown(self) -> str:
         """Return the table of options for the documentation, one row per option."""
@@ -238,7 +246,7 @@ class OptionSet:
             suggestions=self.suggest(key),
             known=self.keys,
             scope=self.scope,
-            hint=_instead(self.elsewhere, key.lower()),
+            hint=self.instead_of(key),
         )
 
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnknownOptionError
 from connectors_core.options import Configured, Option, OptionSet
 from connectors_core.options.suggestions import suggested
+from connectors_core.records import RecordPolicy
 from connectors_core.table.factory import DynamicTableContext, DynamicTableFactory
 from connectors_core.table.references import is_reference
 from connectors_core.table.table_schema import MetadataColumn
@@ -20,6 +22,11 @@ __all__ = [
     "refuse_metadata",
     "schema_option",
 ]
+
+
+_IGNORE: Final = Option(
+    "ignore-parse-errors", bool, doc="Whether to skip records that cannot be read."
+)
 
 
 class ConfiguredTableFactory(DynamicTableFactory):
@@ -37,6 +44,18 @@ class ConfiguredTableFactory(DynamicTableFactory):
         """Return whether an option of a part has a secret."""
         return any(each.OPTIONS.is_secret(key) for each in self.parts)
 
+    def format_of(self, context: DynamicTableContext) -> str:
+        """Return the prefix of the options of the format that reads a table, such as `value.json`.
+
+        With a prefix, a table can have Flink's option `ignore-parse-errors` of this format.
+        """
+        return ""
+
+    def record_policy(self, context: DynamicTableContext) -> RecordPolicy | None:
+        """Return how to handle records of a table that cannot be read, for its scan source."""
+        skips = context.options.get(f"{self.format_of(context)}.{_IGNORE.key}", "false")
+        return RecordPolicy.skip() if _IGNORE.parse(skips) else None
+
     def options(self) -> tuple[Option[Any], ...]:
         """Return the options of all parts, without those that the columns determine."""
         found: dict[str, Option[Any]] = {}
@@ -52,17 +71,31 @@ class ConfiguredTableFactory(DynamicTableFactory):
             UnknownOptionError: No part knows an option.
             InvalidOptionError: No part accepts a value.
         """
+        ignores = f"{self.format_of(context)}.{_IGNORE.key}"
         for key, value in context.options.items():
             knowing = [each.OPTIONS for each in self.parts if key in each.OPTIONS]
+            if key == ignores:
+                knowing.append(OptionSet(replace(_IGNORE, key=key)))
             if not knowing:
-                keys = sorted({option.key for each in self.parts for option in each.OPTIONS})
-                raise UnknownOptionError(
-                    key,
-                    scope=f"table {context.name}",
-                    suggestions=suggested(key, {each: each for each in keys}),
-                )
+                raise self._unknown(key, context)
             if not is_reference(value):
                 _check_value(knowing, key, value)
+
+    def _unknown(self, key: str, context: DynamicTableContext) -> UnknownOptionError:
+        parts = [each.OPTIONS for each in self.parts]
+        names = {
+            name: known
+            for each in reversed(parts)
+            for name, known in each.names().items()
+            if known not in self.from_columns
+        }
+        hints = (each.instead_of(key) for each in parts)
+        return UnknownOptionError(
+            key,
+            scope=f"table {context.name}",
+            suggestions=suggested(key, names),
+            hint=next((each for each in hints if each is not None), None),
+        )
 
 
 def _check_value(parts: Sequence[OptionSet], key: str, value: str) -> None:
@@ -110,9 +143,17 @@ def schema_option(context: DynamicTableContext) -> Any:
     return context.table.schema.physical if context.table.schema.columns else None
 
 
-def metadata_option(context: DynamicTableContext) -> dict[str, str] | None:
-    """Return the metadata columns of a table: from the connector's name to the column's."""
-    return {each.key: each.name for each in context.table.schema.metadata} or None
+def metadata_option(
+    context: DynamicTableContext, names: Mapping[str, str] | None = None
+) -> dict[str, str] | None:
+    """Return the metadata columns of a table: from the connector's name to the column's.
+
+    Args:
+        context: The table.
+        names: The connector's names of metadata that has another name in Flink.
+    """
+    of = names or {}
+    return {of.get(each.key, each.key): each.name for each in context.table.schema.metadata} or None
 
 
 def refuse_metadata(context: DynamicTableContext, columns: Iterable[MetadataColumn]) -> None:

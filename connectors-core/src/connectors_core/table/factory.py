@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.options import Option
+from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable
@@ -70,11 +71,13 @@ class ScanTableSource:
         source: The source of its rows.
         changelog_mode: The kinds of changes that it emits.
         computed: Columns that the rows get from others of the source, as expressions of Spark.
+        record_policy: How to handle records that cannot be read. None stops at the first one.
     """
 
     source: AnySource
     changelog_mode: ChangelogMode = _INSERT_ONLY
     computed: Mapping[str, str] = field(default_factory=dict)
+    record_policy: RecordPolicy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

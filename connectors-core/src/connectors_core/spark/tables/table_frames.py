@@ -41,7 +41,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
     """
     schema, watermark = table.schema, table.schema.watermark
     in_source = {each.name for each in schema.columns if not isinstance(each, ComputedColumn)}
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"record_policy": source.record_policy}
     if watermark is not None and watermark.column in in_source:
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(watermark.out_of_orderness)
         arguments["watermark_strategy"] = strategy.with_timestamp_assigner(watermark.column)
