@@ -21,7 +21,10 @@ from connectors_core.table import (
     DynamicTableContext,
     MetadataColumn,
     ScanTableSource,
+    TableAbility,
 )
+from connectors_core.table.abilities import require
+from connectors_core.table.catalog_table import CONNECTOR
 from connectors_core.table.factory import factory_named
 
 __all__ = ["scan", "scan_source"]
@@ -62,14 +65,16 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable) -> DataFrame:
         )
     if not schema.columns:
         return rows
-    rows = rows.select(*_columns(rows, name, table))
+    rows = rows.select(*_columns(rows, name, table, source.abilities))
     if watermark is not None and watermark.column not in in_source:
         seconds = watermark.out_of_orderness.total_seconds()
         rows = rows.withWatermark(watermark.column, f"{seconds} seconds")
     return rows
 
 
-def _columns(rows: DataFrame, name: str, table: CatalogTable) -> list[SparkColumn]:
+def _columns(
+    rows: DataFrame, name: str, table: CatalogTable, abilities: frozenset[TableAbility]
+) -> list[SparkColumn]:
     found: list[SparkColumn] = []
     for each in table.schema.columns:
         if isinstance(each, ComputedColumn):
@@ -77,6 +82,14 @@ def _columns(rows: DataFrame, name: str, table: CatalogTable) -> list[SparkColum
             found.append(sf.expr(each.expression).alias(each.name))
             continue
         if each.name not in rows.columns:
+            if isinstance(each, MetadataColumn):
+                require(
+                    TableAbility.READING_METADATA,
+                    abilities,
+                    table=name,
+                    connector=table.options.get(CONNECTOR, ""),
+                    hint=f"remove the metadata column {each.name!r}",
+                )
             raise ConfigurationError(
                 f"the source of the table {name} has no column {each.name!r}",
                 expected=f"one of {', '.join(rows.columns)}",
