@@ -31,13 +31,13 @@ from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.catalog_statements import DONE, define
+from connectors_core.spark.tables.inserts import plan_inserts, refuse_streams
 from connectors_core.spark.tables.jobs import Job, Jobs
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan_source
-from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.table import (
@@ -410,6 +410,9 @@ class TableEnvironment:
         mode = session.runtime_mode
         if mode is RuntimeMode.BATCH and endless:
             raise _no_end(endless[0])
+        if endless or mode is RuntimeMode.STREAMING:
+            reason = f"{endless[0]}, which has no end" if endless else "streaming mode"
+            refuse_streams(inserts, self._catalog, reason)
         pipeline = self._planned(inserts, text, streaming=mode is RuntimeMode.STREAMING)
         with self._jobs.starting(name, shown or text.strip(), pipeline):
             if endless and not session.available_now:
@@ -422,23 +425,8 @@ class TableEnvironment:
 
     def _planned(self, inserts: Sequence[Insert], text: str, *, streaming: bool) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
-        taken: set[str] = set()
         with QueryPlanner(self._spark, self._catalog, pipeline, statement=text) as planner:
-            for each in inserts:
-                name = str(self._catalog.full_name(each.target))
-                table = self._catalog.get(each.target)
-                if isinstance(table, CatalogView):
-                    raise UnsupportedError(f"{name} is a view, and no rows can be inserted")
-                if each.overwrite:
-                    raise UnsupportedError(
-                        f"the connector of {name} only adds rows", hint="use INSERT INTO"
-                    )
-                rows = rows_for(each, name, table, planner.frame(each.query))
-                uid, number = name, 2
-                while uid in taken:
-                    uid, number = f"{name}.{number}", number + 1
-                taken.add(uid)
-                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
+            plan_inserts(planner, inserts)
         return pipeline
 
     def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
@@ -473,7 +461,12 @@ class TableEnvironment:
         tables = [str(self._catalog.full_name(each.target)) for each in inserts]
         here = (self._catalog.current_catalog, self._catalog.current_database)
         meaning = [
-            (each.columns, sorted(each.partition.items()), _without_format(each.query))
+            (
+                each.columns,
+                sorted(each.partition.items()),
+                _without_format(each.query),
+                *(["OVERWRITE"] if each.overwrite else []),
+            )
             for each in inserts
         ]
         digest = hashlib.sha256(repr((tables, here, meaning)).encode()).hexdigest()[:10]
