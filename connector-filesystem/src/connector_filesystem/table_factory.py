@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from connector_filesystem.sink import FileSink
+from connector_filesystem.formats import Format
+from connector_filesystem.sink import FileSink, KeyedFileSink
 from connector_filesystem.source import FileSource
 from connector_filesystem.table import FileTable
 from connectors_core.table import (
+    ChangelogMode,
     ConfiguredTableFactory,
     DynamicTableContext,
     DynamicTableSink,
@@ -22,7 +24,10 @@ __all__ = ["FileTableFactory"]
 
 
 class FileTableFactory(ConfiguredTableFactory):
-    """Tables of files. `PARTITIONED BY` names the columns whose values are folders."""
+    """Tables of files. `PARTITIONED BY` names the columns whose values are folders.
+
+    The sink of Parquet files applies changes by the primary key.
+    """
 
     identifier = "filesystem"
     parts = (FileSource, FileSink, FileTable)
@@ -41,8 +46,12 @@ class FileTableFactory(ConfiguredTableFactory):
         refuse_metadata(context, context.table.schema.written_metadata)
         keys = context.table.partition_keys
         columns = {"partition.columns": ",".join(keys) or None}
+        files = FileSink.from_options(given_options(FileSink, context, columns))
+        key = context.table.schema.primary_key
+        if not key or files.format is not Format.PARQUET:
+            return DynamicTableSink(sink=files)
         return DynamicTableSink(
-            sink=FileSink.from_options(given_options(FileSink, context, columns))
+            sink=KeyedFileSink(files, key), changelog_mode=ChangelogMode.upsert(), key=key
         )
 
     def _reading(
