@@ -31,7 +31,6 @@ from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.catalog_statements import DONE, define
-from connectors_core.spark.tables.inserts import plan_inserts, refuse_streams
 from connectors_core.spark.tables.jobs import Job, Jobs
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
@@ -40,6 +39,7 @@ from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.temporal_joins import is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
+from connectors_core.spark.tables.writes import plan_writes, refuse_streams, statement_name
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -52,7 +52,7 @@ from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
 from connectors_core.table.sql.parsing import parse_create_table, parse_placed
-from connectors_core.table.sql.statements import Insert, Name, Statement
+from connectors_core.table.sql.statements import ChangeRows, Insert, Name, Statement
 from connectors_core.table.sql.word_reader import WordReader
 
 __all__ = ["TableEnvironment"]
@@ -255,7 +255,7 @@ class TableEnvironment:
         match statement:
             case sql.Query():
                 return TableResult(frame=self.sql_query(text))
-            case Insert():
+            case Insert() | ChangeRows():
                 return self._insert((statement,), text)
             case sql.StatementSet():
                 return self._insert(statement.inserts, text)
@@ -300,7 +300,7 @@ class TableEnvironment:
                 pass
             case sql.AlterTable(name=name) | sql.Describe(name=name) | sql.ShowCreate(name=name):
                 names = (name,)
-            case Insert(target=target):
+            case Insert(target=target) | ChangeRows(target=target):
                 names = (target,)
             case _:
                 return False
@@ -401,7 +401,7 @@ class TableEnvironment:
         return SessionOptions.from_options(self._options)
 
     def _insert(
-        self, inserts: Sequence[Insert], text: str, *, shown: str | None = None
+        self, inserts: Sequence[Insert | ChangeRows], text: str, *, shown: str | None = None
     ) -> TableResult:
         session, name = self._session, self._name_of(inserts)
         is_named = session.pipeline_name is not None
@@ -423,10 +423,15 @@ class TableEnvironment:
             columns=tuple(".".join(each.target) for each in inserts), pipeline=pipeline
         )
 
-    def _planned(self, inserts: Sequence[Insert], text: str, *, streaming: bool) -> Pipeline:
+    def _planned(
+        self, inserts: Sequence[Insert | ChangeRows], text: str, *, streaming: bool
+    ) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
-        with QueryPlanner(self._spark, self._catalog, pipeline, statement=text) as planner:
-            plan_inserts(planner, inserts)
+        changes = any(isinstance(each, ChangeRows) for each in inserts)
+        with QueryPlanner(
+            self._spark, self._catalog, pipeline, statement=text, only_current=changes
+        ) as planner:
+            plan_writes(planner, inserts)
         return pipeline
 
     def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
@@ -454,23 +459,23 @@ class TableEnvironment:
             listeners=self._listeners,
         )
 
-    def _name_of(self, inserts: Sequence[Insert]) -> str:
+    def _name_of(self, writes: Sequence[Insert | ChangeRows]) -> str:
         """Return the name in the session, or one of the statements without their format."""
         if self._session.pipeline_name is not None:
             return self._session.pipeline_name
-        tables = [str(self._catalog.full_name(each.target)) for each in inserts]
+        tables = [str(self._catalog.full_name(each.target)) for each in writes]
         here = (self._catalog.current_catalog, self._catalog.current_database)
         meaning = [
             (
-                each.columns,
-                sorted(each.partition.items()),
+                each.columns if isinstance(each, Insert) else each.assigned,
+                sorted(each.partition.items()) if isinstance(each, Insert) else [],
                 _without_format(each.query),
-                *(["OVERWRITE"] if each.overwrite else []),
             )
-            for each in inserts
+            for each in writes
         ]
         digest = hashlib.sha256(repr((tables, here, meaning)).encode()).hexdigest()[:10]
-        return f"insert-{'-'.join(tables)}-{digest}"
+        verb = statement_name(writes[0]).lower().replace(" ", "-")
+        return f"{verb}-{'-'.join(tables)}-{digest}"
 
     def _explained(self, statement: Statement, text: str) -> str:
         match statement:
@@ -480,7 +485,7 @@ class TableEnvironment:
                     planner.frame(statement.text)  # names what Spark finds wrong
                     query = planner.rewritten(statement.text)
                     return str(self._spark.sql(f"EXPLAIN {query}").collect()[0][0])
-            case Insert():
+            case Insert() | ChangeRows():
                 return self._planned((statement,), text, streaming=False).explain()
             case sql.StatementSet():
                 return self._planned(statement.inserts, text, streaming=False).explain()

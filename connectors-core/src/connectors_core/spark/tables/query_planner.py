@@ -17,6 +17,7 @@ from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
+from connectors_core.spark.tables.row_changes import current_rows
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan
 from connectors_core.spark.tables.temporal_joins import TemporalJoins, is_temporal
@@ -38,6 +39,7 @@ class QueryPlanner:
         catalog: The tables.
         pipeline: The pipeline that reads them.
         statement: The text of the statement with the queries. Errors name their place in it.
+        only_current: Whether queries on changelogs see the rows that they leave, in batch.
     """
 
     def __init__(
@@ -47,9 +49,11 @@ class QueryPlanner:
         pipeline: Pipeline,
         *,
         statement: str = "",
+        only_current: bool = False,
     ) -> None:
         self.spark = spark
         self._statement = statement
+        self._only_current = only_current
         self._placed: SqlError | None = None
         self.catalog = catalog
         self.pipeline = pipeline
@@ -149,6 +153,8 @@ class QueryPlanner:
                     rows = rows.toDF(*found.columns)
             else:
                 rows = scan(self.pipeline, shown, found)
+                if self._only_current and ROW_KIND_COLUMN in rows.columns:
+                    rows = current_rows(rows, shown, found.schema.primary_key)
             self._views[full] = (self.register(rows), rows)
         return self._views[full]
 

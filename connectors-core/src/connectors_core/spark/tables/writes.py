@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans INSERTs as the sinks of a pipeline."""
+"""Plans the statements that write rows as the sinks of a pipeline."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.sink import SupportsOverwrite
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.query_planner import QueryPlanner
+from connectors_core.spark.tables.row_changes import changed_rows, sink_of_changes
 from connectors_core.spark.tables.table_sinks import (
     check_changes,
     declared_columns,
@@ -26,26 +27,30 @@ from connectors_core.spark.tables.table_sinks import (
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableSink, TableAbility
 from connectors_core.table.abilities import require
 from connectors_core.table.catalog_table import CONNECTOR
-from connectors_core.table.sql.statements import Insert
+from connectors_core.table.sql.statements import ChangeRows, Insert
 
-__all__ = ["plan_inserts", "refuse_streams"]
+__all__ = ["plan_writes", "refuse_streams", "statement_name"]
 
 
-def plan_inserts(planner: QueryPlanner, inserts: Sequence[Insert]) -> None:
-    """Add the rows and the sinks of INSERTs to the pipeline of a planner.
+def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) -> None:
+    """Add the rows and the sinks of statements to the pipeline of a planner.
 
     Raises:
         ConnectorError: A query or a target does not fit.
     """
     taken: set[str] = set()
-    for each in inserts:
+    for each in writes:
         name = str(planner.catalog.full_name(each.target))
         table = planner.catalog.get(each.target)
         if isinstance(table, CatalogView):
-            raise UnsupportedError(f"{name} is a view, and no rows can be inserted")
-        # Before the query lists what it reads, so that it reads all rows to replace.
-        sink = _overwriting(planner.spark, sink_of(name, table), each, name, table)
-        rows = rows_for(each, name, table, planner.frame(each.query))
+            raise UnsupportedError(f"{name} is a view, whose rows no statement writes")
+        if isinstance(each, ChangeRows):
+            sink = sink_of_changes(each, name, table)
+            rows = changed_rows(each, name, table, planner.frame(each.query))
+        else:
+            # Before the query lists what it reads, so that it reads all rows to replace.
+            sink = _overwriting(planner.spark, sink_of(name, table), each, name, table)
+            rows = rows_for(each, name, table, planner.frame(each.query))
         check_changes(sink, name, rows)
         uid, number = name, 2
         while uid in taken:
@@ -54,27 +59,37 @@ def plan_inserts(planner: QueryPlanner, inserts: Sequence[Insert]) -> None:
         planner.pipeline.sink_to(rows, sink.sink, uid=f"into.{uid}")
 
 
-def refuse_streams(inserts: Sequence[Insert], catalog: CatalogManager, reason: str) -> None:
-    """Refuse to replace rows without an end, as Flink does.
+def refuse_streams(
+    writes: Sequence[Insert | ChangeRows], catalog: CatalogManager, reason: str
+) -> None:
+    """Refuse to replace and to change rows without an end, as Flink does.
 
     Args:
-        inserts: The statements, of which one is a stream.
+        writes: The statements, of which one is a stream.
         catalog: The tables.
         reason: What makes it a stream.
 
     Raises:
-        UnsupportedError: There is an `INSERT OVERWRITE`.
+        UnsupportedError: A statement does not only add rows.
     """
-    for each in inserts:
-        if each.overwrite:
+    for each in writes:
+        if isinstance(each, ChangeRows) or each.overwrite:
+            verb = statement_name(each)
             raise UnsupportedError(
-                f"INSERT OVERWRITE of {catalog.full_name(each.target)} needs batch mode: a stream "
-                "never completes its rows",
+                f"{verb} of {catalog.full_name(each.target)} needs batch mode: a stream never "
+                "completes its rows",
                 expected="tables with an end, and 'execution.runtime-mode' = 'batch' or "
                 "'automatic'",
                 found=reason,
-                hint="use INSERT INTO, or give the tables of the query an end",
+                hint="give the tables of the statement an end, such as with 'scan.bounded.mode'",
             )
+
+
+def statement_name(write: Insert | ChangeRows) -> str:
+    """Return the keywords with which a statement begins."""
+    if isinstance(write, ChangeRows):
+        return "DELETE" if write.is_delete else "UPDATE"
+    return "INSERT OVERWRITE" if write.overwrite else "INSERT"
 
 
 def _overwriting(
