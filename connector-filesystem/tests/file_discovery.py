@@ -7,8 +7,8 @@ import os
 from datetime import timedelta
 
 from connector_filesystem import FileSource
+from connector_filesystem.listing import Listing
 from connector_filesystem.source.enumerator import FileEnumerator
-from connector_filesystem.source.listing import Listing
 from connectors_core.metrics import MetricGroup
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the example of changes: an index equals the query on the database, through kills."""
+"""Tests the example of changes: an index and files equal the database's table, through kills."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
-from examples.changes.pipeline import LateFlights
+from examples.changes.pipeline import FlightCopies
 from examples.changes.recorder import ChangeRecorder
 from kafka import KafkaProducer
 
@@ -23,16 +24,22 @@ from connectors_core.testing import Fault, FaultPoint, new_session, run_driver, 
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.line("3.5")]  # a full run tests both lines
 TOPIC, INDEX = "flights", "late-flights"
-POINTS = (FaultPoint.WRITER_WROTE, FaultPoint.BEFORE_DECISION, FaultPoint.AFTER_DECISION)
+POINTS = (
+    FaultPoint.WRITER_WROTE,
+    FaultPoint.BEFORE_DECISION,
+    FaultPoint.AFTER_DECISION,
+    FaultPoint.AFTER_COMMIT,
+)
 KEYS = 40
-CHANGES = 300
+CARRIERS = ("AA", "B6", "UA")
+CHANGES = 400
 
 
 @dataclass(frozen=True)
 class Job:
     """Runs the pipeline in a driver of its own."""
 
-    flights: LateFlights
+    flights: FlightCopies
 
     def __call__(self) -> None:
         self.flights.run(new_session({}))
@@ -40,18 +47,20 @@ class Job:
 
 def change(connection: sqlite3.Connection, rng: random.Random) -> None:
     """Change a random flight in a transaction."""
-    flight, delay = rng.randrange(KEYS), rng.randrange(0, 40)
+    flight, delay, carrier = rng.randrange(KEYS), rng.randrange(0, 40), rng.choice(CARRIERS)
     exists = connection.execute("SELECT 1 FROM flights WHERE id = ?", [flight]).fetchone()
     with connection:
         if exists is None:
-            connection.execute("INSERT INTO flights VALUES (?, 'B6', ?)", [flight, delay])
+            connection.execute("INSERT INTO flights VALUES (?, ?, ?)", [flight, carrier, delay])
         elif rng.random() < 0.3:
             connection.execute("DELETE FROM flights WHERE id = ?", [flight])
+        elif rng.random() < 0.2:
+            connection.execute("UPDATE flights SET carrier = ? WHERE id = ?", [carrier, flight])
         else:
             connection.execute("UPDATE flights SET delay = ? WHERE id = ?", [delay, flight])
 
 
-def test_an_index_of_late_flights_equals_the_table_through_kills(tmp_path: Path) -> None:
+def test_an_index_and_files_equal_the_table_through_kills(tmp_path: Path) -> None:
     rng = random.Random(1)
     database = tmp_path / "flights.db"
     with closing(sqlite3.connect(database)) as connection:
@@ -63,11 +72,12 @@ def test_an_index_of_late_flights_equals_the_table_through_kills(tmp_path: Path)
     with KafkaBroker() as broker, ElasticsearchServer() as server:
         broker.topics.create(TOPIC, partitions=2)
         job = Job(
-            LateFlights(
+            FlightCopies(
                 servers=broker.bootstrap_servers,
                 topic=TOPIC,
                 url=server.url,
                 index=INDEX,
+                files=str(tmp_path / "files"),
                 checkpoint=str(tmp_path / "checkpoint"),
                 plan_rows=60,
             )
@@ -90,12 +100,26 @@ def test_an_index_of_late_flights_equals_the_table_through_kills(tmp_path: Path)
             assert all(fault.fired for fault in faults)
         wait_for_survivors(log)
         assert documents(server) == late_flights(database)
+    assert rows_of_files(tmp_path / "files") == rows_of(database)
 
 
 def documents(server: ElasticsearchServer) -> dict[str, Any]:
     server.request("POST", f"/{INDEX}/_refresh")
     found = server.request("GET", f"/{INDEX}/_search?size={KEYS + 1}")
     return {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
+
+
+def rows_of_files(folder: Path) -> list[tuple[Any, ...]]:
+    """Return the rows as a reader without any knowledge of the sink sees them."""
+    files = f"{folder}/**/*.parquet"
+    query = "SELECT id, carrier, delay FROM read_parquet(?, hive_partitioning = true) ORDER BY id"
+    with closing(duckdb.connect()) as connection:
+        return connection.execute(query, [files]).fetchall()
+
+
+def rows_of(database: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute("SELECT id, carrier, delay FROM flights ORDER BY id").fetchall()
 
 
 def late_flights(database: Path) -> dict[str, Any]:

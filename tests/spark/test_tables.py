@@ -255,7 +255,10 @@ def test_a_view_finds_names_where_it_was_created(tables: Tables) -> None:
 
 
 def test_each_insert_has_a_pipeline_of_its_own(tables: Tables) -> None:
-    tables.create("again", "a BIGINT, b BIGINT, d STRING", "again", "parquet")
+    tables.env.execute_sql(
+        "CREATE TABLE again (a BIGINT, b BIGINT, d STRING) PARTITIONED BY (d)"
+        f"WITH ('connector' = 'filesystem', 'path' = '{tables.folder}/again')"
+    )
     for statement in (
         "INSERT INTO again (a, b) SELECT id, delay FROM flights",
         "INSERT INTO again (b, a) SELECT id, delay FROM flights",
@@ -290,6 +293,67 @@ def test_partitions_are_folders_and_columns(tables: Tables) -> None:
     assert tables.rows(query) == [(1, 7, "XX"), (2, 2, "UA")]
 
 
+@pytest.mark.line("4.3")
+def test_rows_are_deleted_and_updated_by_key(
+    tables: Tables, broker: KafkaBroker, server: ElasticsearchServer
+) -> None:
+    """In a search index, in a compacted topic, and in files, by the same statements."""
+    broker.topics.create("accounts", partitions=2)
+    columns = "(id BIGINT, owner STRING, amount BIGINT, PRIMARY KEY (id) NOT ENFORCED)"
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE documents {columns}
+        WITH ('connector' = 'elasticsearch', 'hosts' = '{server.url}', 'index' = 'accounts',
+          'sink.refresh' = 'wait-for');
+        CREATE TABLE records {columns}
+        WITH ('connector' = 'upsert-kafka', 'topic' = 'accounts', 'key.format' = 'json',
+          'properties.bootstrap.servers' = '{broker.bootstrap_servers}', 'value.format' = 'json',
+          'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        CREATE TABLE files {columns}
+        WITH ('connector' = 'filesystem', 'path' = '{tables.folder}/accounts');
+        """
+    )
+    for name in ("documents", "records", "files"):
+        tables.env.execute_script(
+            f"""
+            INSERT INTO {name} VALUES (1, 'ann', 10), (2, 'bob', 20), (3, 'cid', 30), (4, 'dan', 0);
+            UPDATE {name} SET amount = amount * 2, owner = upper(owner) WHERE amount > 10;
+            UPDATE {name} AS a SET amount = 1L WHERE a.owner = 'bob';
+            DELETE FROM {name} WHERE amount = 0 OR owner = 'CID';
+            """
+        )
+    expected = [(1, "ann", 10), (2, "BOB", 40)]
+    assert sorted(tables.rows("SELECT * FROM documents")) == expected
+    assert sorted(tables.rows("SELECT * FROM files")) == expected
+    tables.env.execute_sql("DELETE FROM records WHERE id IN (SELECT id FROM files WHERE id = 1)")
+    newest: dict[int, Any] = {}
+    for *row, kind in tables.rows("SELECT * FROM records"):
+        newest[row[0]] = None if kind == "-D" else tuple(row[1:])
+    assert newest == {1: None, 2: ("BOB", 40), 3: None, 4: None}
+
+
+@pytest.mark.line("3.5")
+def test_an_overwrite_replaces_the_partitions_that_it_names_or_fills(tables: Tables) -> None:
+    options = f"WITH ('connector' = 'filesystem', 'path' = '{tables.folder}/by')"
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE by_carrier (id BIGINT, carrier STRING) PARTITIONED BY (carrier) {options};
+        INSERT INTO by_carrier SELECT id, carrier FROM flights;
+        INSERT OVERWRITE by_carrier SELECT id + 10, carrier FROM by_carrier WHERE id = 3;
+        """
+    )
+    everything = "SELECT id, carrier FROM by_carrier ORDER BY id"
+    assert tables.rows(everything) == [(2, "UA"), (13, "AA")]
+    fill = "INSERT OVERWRITE by_carrier PARTITION (carrier = 'UA') SELECT id FROM by_carrier"
+    tables.env.execute_sql(f"{fill} WHERE carrier = 'AA'")
+    assert tables.rows(everything) == [(13, "AA"), (13, "UA")]
+    tables.env.execute_sql(f"{fill} WHERE false")
+    assert tables.rows(everything) == [(13, "AA")]
+    tables.env.execute_sql("INSERT OVERWRITE late SELECT 1L, 1D")
+    tables.env.execute_sql("INSERT OVERWRITE late SELECT 2L, 2D")
+    assert tables.rows("SELECT * FROM late") == [(2, 2.0)]
+
+
 @pytest.mark.line("4.3")  # before Spark does anything
 @pytest.mark.parametrize(
     ("statement", "kind", "shown"),
@@ -298,7 +362,29 @@ def test_partitions_are_folders_and_columns(tables: Tables) -> None:
         ("INSERT INTO late SELECT id, carrier FROM flights", ConfigurationError, r"CAST\(\.\.\."),
         ("INSERT INTO late SELECT id FROM flights", ConfigurationError, "2 columns: id, hours"),
         ("INSERT INTO late (nope) SELECT id FROM flights", ConfigurationError, "nope"),
-        ("INSERT OVERWRITE late SELECT 1, 2.0D", UnsupportedError, "only adds rows"),
+        (
+            "INSERT OVERWRITE topic SELECT 1",
+            UnsupportedError,
+            "topic of the connector 'kafka' lacks SupportsOverwrite",
+        ),
+        (
+            "INSERT OVERWRITE keyed SELECT 1, 'AA'",
+            UnsupportedError,
+            "keyed of the connector 'filesystem' lacks SupportsOverwrite",
+        ),
+        ("INSERT OVERWRITE late SELECT id, hours FROM arriving", UnsupportedError, "batch mode"),
+        ("INSERT INTO late PARTITION (id = 1) SELECT 2.0D", ConfigurationError, "no partition"),
+        (
+            "INSERT INTO topic PARTITION (id = 1) SELECT 1",
+            UnsupportedError,
+            "lacks SupportsPartitioning",
+        ),
+        ("INSERT INTO other_key SELECT 1, 'AA'", ConfigurationError, "PRIMARY KEY"),
+        ("DELETE FROM late", UnsupportedError, "'filesystem' lacks SupportsRowLevelDelete"),
+        ("UPDATE topic SET id = 1", UnsupportedError, "'kafka' lacks SupportsRowLevelUpdate"),
+        ("UPDATE keyed SET id = id + 1", ConfigurationError, "primary key"),
+        ("UPDATE keyed SET nope = 1", ConfigurationError, "no column 'nope'"),
+        ("DELETE FROM newest", UnsupportedError, "newest, which has no end"),
         (
             "CREATE TABLE late WITH ('connector' = 'filesystem')",
             ConfigurationError,
@@ -324,6 +410,21 @@ def test_partitions_are_folders_and_columns(tables: Tables) -> None:
 def test_a_wrong_statement_is_refused_before_anything_runs(
     tables: Tables, statement: str, kind: type[Exception], shown: str
 ) -> None:
+    files = f"WITH ('connector' = 'filesystem', 'path' = '{tables.folder}/late')"
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE topic (id BIGINT)
+        WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1',
+          'value.format' = 'json', 'scan.bounded.mode' = 'latest-offset');
+        CREATE TABLE keyed (id BIGINT, carrier STRING, PRIMARY KEY (id) NOT ENFORCED) {files};
+        CREATE TABLE other_key (id BIGINT, carrier STRING, PRIMARY KEY (id) NOT ENFORCED)
+        PARTITIONED BY (carrier) {files};
+        CREATE TABLE newest (id BIGINT, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'upsert-kafka', 'topic' = 't', 'key.format' = 'json',
+          'properties.bootstrap.servers' = 'localhost:1', 'value.format' = 'json');
+        """
+    )
+    tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
     with pytest.raises(kind, match=shown):
         tables.env.execute_sql(statement)
     assert not (tables.folder / "late").exists()

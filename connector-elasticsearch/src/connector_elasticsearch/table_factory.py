@@ -49,7 +49,7 @@ class ElasticsearchTableFactory(ConfiguredTableFactory):
         key = {_ID: schema.primary_key} if schema.primary_key else {}
         sink = ElasticsearchSink.from_options(given_options(ElasticsearchSink, context, key))
         mode = ChangelogMode.upsert() if sink.id_columns else ChangelogMode.insert_only()
-        return DynamicTableSink(sink=sink, changelog_mode=mode)
+        return DynamicTableSink(sink=sink, changelog_mode=mode, key=schema.primary_key)
 
     def _reading(self, made: type[Configured], context: DynamicTableContext) -> dict[str, Any]:
         columns = {"schema": schema_option(context)}

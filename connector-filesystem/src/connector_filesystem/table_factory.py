@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from connector_filesystem.formats import Format
-from connector_filesystem.sink import FileSink
+from connector_filesystem.sink import FileSink, KeyedFileSink
 from connector_filesystem.source import FileSource
 from connector_filesystem.table import FileTable
 from connectors_core.table import (
+    ChangelogMode,
     ConfiguredTableFactory,
     DynamicTableContext,
     DynamicTableSink,
@@ -33,7 +34,8 @@ _NAMES: Final = {"file.modification-time": "file.modification_time"}
 class FileTableFactory(ConfiguredTableFactory):
     """Tables of files. `PARTITIONED BY` names the columns whose values are folders.
 
-    As in Flink, JSON lines are also the format `json`.
+    The sink of Parquet files applies changes by the primary key. As in Flink, JSON lines are also
+    the format `json`.
     """
 
     identifier = "filesystem"
@@ -63,8 +65,12 @@ class FileTableFactory(ConfiguredTableFactory):
         refuse_metadata(context, context.table.schema.written_metadata)
         keys = context.table.partition_keys
         columns = {"partition.columns": ",".join(keys) or None}
+        files = FileSink.from_options(given_options(FileSink, _with_format(context), columns))
+        key = context.table.schema.primary_key
+        if not key or files.format is not Format.PARQUET:
+            return DynamicTableSink(sink=files)
         return DynamicTableSink(
-            sink=FileSink.from_options(given_options(FileSink, _with_format(context), columns))
+            sink=KeyedFileSink(files, key), changelog_mode=ChangelogMode.upsert(), key=key
         )
 
     def _reading(

@@ -7,7 +7,7 @@ import pytest
 from faulty_files import FaultyFiles, Storage
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.source.listing import Listing, list_elsewhere
+from connector_filesystem.listing import Listing, list_elsewhere
 from connectors_core.errors import (
     InvalidOptionError,
 )

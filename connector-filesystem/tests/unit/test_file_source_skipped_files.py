@@ -16,7 +16,7 @@ from file_discovery import (
 )
 
 from connector_filesystem import FileSource
-from connector_filesystem.source.listing import LeftOut
+from connector_filesystem.listing import LeftOut
 from connector_filesystem.source.reader import read_split
 from connectors_core.errors import (
     ConfigurationError,

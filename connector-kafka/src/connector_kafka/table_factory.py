@@ -122,11 +122,14 @@ class KafkaTableFactory(ConfiguredTableFactory):
         if "topic.column" in columns:
             context, columns["topic.column-pattern"] = _with_topics(context)
         sink = KafkaSink.from_options(given_options(KafkaSink, context, columns))
+        mode = ChangelogMode.insert_only()
         if sink.upsert is not None:
-            return DynamicTableSink(sink=sink, changelog_mode=ChangelogMode.upsert())
-        if _is_changelog(context):
-            return DynamicTableSink(sink=sink, changelog_mode=ChangelogMode.all())
-        return DynamicTableSink(sink=sink)
+            mode = ChangelogMode.upsert()
+        elif _is_changelog(context):
+            mode = ChangelogMode.all()
+        return DynamicTableSink(
+            sink=sink, changelog_mode=mode, writable_metadata=frozenset(_WRITABLE)
+        )
 
     def _check_key(self, context: DynamicTableContext) -> None:
         """Refuse a primary key that has no effect.
@@ -199,8 +202,9 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """See `DynamicTableFactory`."""
         upserts = {"sink.upsert": "every-row", **context.options}
-        keys = ";".join(context.table.schema.primary_key)
-        return super().create_sink(replace(context, options={**upserts, "key.fields": keys}))
+        keys = context.table.schema.primary_key
+        options = {**upserts, "key.fields": ";".join(keys)}
+        return replace(super().create_sink(replace(context, options=options)), key=keys)
 
 
 def _without(foreign: OptionSet, context: DynamicTableContext) -> DynamicTableContext:

@@ -8,6 +8,7 @@ from connector_filesystem.sink.buckets import (
     unescape_path_name,
 )
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS, FileSink
+from connector_filesystem.sink.keyed_sink import KeyedFileSink
 from connector_filesystem.sink.rolling_policy import OpenFile, OutputFileConfig, RollingPolicy
 from connector_filesystem.sink.writer import FileCommittable
 
@@ -17,6 +18,7 @@ __all__ = [
     "BucketAssigner",
     "FileCommittable",
     "FileSink",
+    "KeyedFileSink",
     "OpenFile",
     "OutputFileConfig",
     "RollingPolicy",

@@ -122,6 +122,10 @@ class BucketAssigner(ABC):
         """The columns that are not written to the files because the folder name contains them."""
         return ()
 
+    def folder_columns(self) -> Sequence[str] | None:
+        """Return the columns that determine the folder of a row; None if that is unknown."""
+        return None
+
     def validate(self, schema: pa.Schema) -> None:
         """Refuse a schema whose rows can never be assigned. Driver.
 
@@ -184,6 +188,9 @@ class _NoBuckets(BucketAssigner):
     def assign(self, batch: pa.RecordBatch) -> pa.Array | None:
         return None
 
+    def folder_columns(self) -> Sequence[str]:
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class _FunctionBuckets(BucketAssigner):
@@ -235,6 +242,9 @@ class _ColumnBuckets(BucketAssigner):
 
     def dropped_columns(self) -> Sequence[str]:
         return () if self.keep_columns else self.names
+
+    def folder_columns(self) -> Sequence[str]:
+        return self.names
 
     def validate(self, schema: pa.Schema) -> None:
         for name in self.names:
@@ -322,6 +332,9 @@ class _DateBuckets(BucketAssigner):
             "S": f"{moment.second:02d}",
         }
         return _DIRECTIVE.sub(lambda match: numbers[match[1]], self.pattern)
+
+    def folder_columns(self) -> Sequence[str]:
+        return (self.column,)
 
     def validate(self, schema: pa.Schema) -> None:
         kind = _field_type(schema, self.column, DATE_COLUMN_OPTION)

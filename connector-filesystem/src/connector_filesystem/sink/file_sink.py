@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from connector_filesystem.formats import (
 )
 from connector_filesystem.sink.committer import FileCommitter
 from connector_filesystem.sink.options import FileSinkOptions
+from connector_filesystem.sink.overwrite import FileOverwrite, existing_files
 from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
@@ -25,7 +27,13 @@ from connectors_core.formats.text import unsupported_csv_type, unsupported_json_
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
-from connectors_core.sink import CommitterInitContext, TwoPhaseCommittingSink, WriterInitContext
+from connectors_core.sink import (
+    CommitterInitContext,
+    SupportsOverwrite,
+    SupportsPartitioning,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
 
 __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
 
@@ -33,6 +41,8 @@ __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
 class FileSink(
     FileSinkOptions,
     TwoPhaseCommittingSink[FileCommittable],
+    SupportsOverwrite,
+    SupportsPartitioning,
     SupportsConnectionCheck,
     LineageVertexProvider,
 ):
@@ -73,6 +83,11 @@ class FileSink(
         self._check_csv()
         self._check_suffix()
         self._location = FileLocation(self.path, self.storage_options)
+
+    @property
+    def location(self) -> FileLocation:
+        """The target folder."""
+        return self._location
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its folder."""
@@ -189,6 +204,16 @@ class FileSink(
     def create_committer(self, context: CommitterInitContext) -> FileCommitter:
         """Create the committer. Driver."""
         return FileCommitter(self._location, context)
+
+    def apply_overwrite(self, partition: Mapping[str, pa.Scalar]) -> FileOverwrite:
+        """Return a sink that replaces the files that the target has now. Driver."""
+        return FileOverwrite(
+            sink=self, existing=existing_files(self._location), partition=dict(partition)
+        )
+
+    def partition_columns(self) -> Sequence[str]:
+        """Return the columns that determine the folder of a row."""
+        return self.bucket_assigner.folder_columns() or ()
 
     def committable_serializer(self) -> VersionedSerializer[FileCommittable]:
         """Return the serializer of committables: JSON, layout 1."""

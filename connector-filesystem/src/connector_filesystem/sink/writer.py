@@ -155,7 +155,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
         if self._config.format is Format.CSV:
             damages = bad_csv_rows(content, self._config.csv)
             for reason, option, refused in damages:
-                self._refuse(batch, refused & good, first_row, f"{reason} (option {option})")
+                self.refuse(batch, refused & good, first_row, f"{reason} (option {option})")
                 good &= ~refused
         buckets = self._assigner.assign(batch)
         if buckets is None:
@@ -180,7 +180,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             problem = bucket_problem(names[code])
             if problem is not None:
                 refused = codes == code
-                self._refuse(batch, refused & good, first_row, problem)
+                self.refuse(batch, refused & good, first_row, problem)
                 good &= ~refused
         if len(used) == 1 and good.all():
             yield from self._pieces(names[used[0]] or "", content, None)
@@ -214,9 +214,20 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             yield bucket, taken if whole else taken.slice(start, length)
             start += length
 
-    def _refuse(
+    def refuse(
         self, batch: pa.RecordBatch, rows: npt.NDArray[np.bool_], first_row: int, reason: str
     ) -> None:
+        """Give rows to the record policy.
+
+        Args:
+            batch: Rows of the sink.
+            rows: Which of them to refuse.
+            first_row: The number of the first one within the task.
+            reason: Why.
+
+        Raises:
+            BadRecordError: The policy is to fail.
+        """
         readable = [
             name
             for name in batch.schema.names

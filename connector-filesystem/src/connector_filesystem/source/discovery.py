@@ -13,7 +13,13 @@ from typing import Final
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
 from connector_filesystem.formats import Compression, Format
-from connector_filesystem.source.listing import LeftOut, Listing, list_elsewhere, list_local
+from connector_filesystem.listing import (
+    LeftOut,
+    Listing,
+    is_hidden,
+    list_elsewhere,
+    list_local,
+)
 from connector_filesystem.source.paths import PathColumns, event_time_of, relative_to
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.split import FileSplit
@@ -159,10 +165,9 @@ class FileSelection:
         if path == location.path and not location.is_pattern:
             return None
         relative = location.relative(path)
-        parts = relative.split("/")
-        if any(part[:1] == "." or (part[:1] == "_" and "=" not in part) for part in parts):
+        if is_hidden(relative):
             return LeftOut.HIDDEN
-        if parts[-1].endswith(self.ignored_suffixes):
+        if relative.endswith(self.ignored_suffixes):
             return LeftOut.INCOMPLETE
         if self.path_regex is not None and not re.fullmatch(self.path_regex, relative):
             return LeftOut.UNMATCHED

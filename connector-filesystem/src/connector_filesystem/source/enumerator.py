@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Final
 
 from connector_filesystem.filesystem import FileStatus
+from connector_filesystem.listing import LeftOut, Listing
 from connector_filesystem.source.discovery import FileSelection
-from connector_filesystem.source.listing import LeftOut, Listing
 from connector_filesystem.source.memory import (
     ByName,
     ByTime,

@@ -3,7 +3,12 @@
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, is_deletion, is_unknown_row_kind
-from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
+from connectors_core.sink.abilities import (
+    SupportsLeases,
+    SupportsOverwrite,
+    SupportsPartitioning,
+    SupportsRewriting,
+)
 from connectors_core.sink.async_sink import (
     AsyncSink,
     AsyncSinkWriter,
@@ -81,6 +86,8 @@ __all__ = [
     "StatefulSinkWriter",
     "SupportsConnectionCheck",
     "SupportsLeases",
+    "SupportsOverwrite",
+    "SupportsPartitioning",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",
     "SupportsPreWriteTopology",

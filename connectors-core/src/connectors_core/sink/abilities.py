@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abilities of two-phase sinks whose targets have few transactions or can lose them."""
+"""Abilities of sinks: scarce transactions, lost data, and replaced partitions."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from connectors_core.sink.sink import Sink
 
 
 class SupportsLeases(ABC):
@@ -50,3 +56,32 @@ class SupportsRewriting:
     Such a sink creates at most one committable per writer, has no pre-commit topology, and writes
     the same output for the same rows.
     """
+
+
+class SupportsOverwrite(ABC):
+    """Ability of a sink: the rows of a batch run replace earlier ones (Flink's SupportsOverwrite).
+
+    The planner of ``INSERT OVERWRITE`` calls it before it plans the query, so that a query can read
+    the rows that it replaces.
+    """
+
+    @abstractmethod
+    def apply_overwrite(self, partition: Mapping[str, pa.Scalar]) -> Sink:
+        """Return a sink whose run replaces rows that the target has now. Driver.
+
+        The commit of the run removes the replaced rows, never earlier. Rows that others add
+        meanwhile stay.
+
+        Args:
+            partition: The values of all partition columns: the partition to replace, even if the
+                run has no rows. Empty to replace the partitions that receive rows, or all rows of a
+                target without partitions.
+        """
+
+
+class SupportsPartitioning(ABC):
+    """Ability of a sink: stores rows by partition columns (Flink's SupportsPartitioning)."""
+
+    @abstractmethod
+    def partition_columns(self) -> Sequence[str]:
+        """Return the columns whose values determine the partition of a row; none without any."""

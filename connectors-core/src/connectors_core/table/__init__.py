@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         LookupRuntimeProvider,
         LookupTableSource,
     )
+    from connectors_core.table.abilities import TableAbility
     from connectors_core.table.catalog_table import CatalogTable, CatalogView
     from connectors_core.table.changelog_mode import ChangelogMode
     from connectors_core.table.configured_tables import (
@@ -45,6 +46,7 @@ else:
                 "LookupRuntimeProvider",
                 "LookupTableSource",
             ),
+            "connectors_core.table.abilities": ("TableAbility",),
             "connectors_core.table.catalog_table": (
                 "CatalogTable",
                 "CatalogView",
@@ -90,6 +92,7 @@ __all__ = [
     "PhysicalColumn",
     "ScanTableSource",
     "SqlError",
+    "TableAbility",
     "TableSchema",
     "WatermarkSpec",
     "given_options",

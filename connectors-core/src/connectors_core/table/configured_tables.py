@@ -11,6 +11,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError, Unkno
 from connectors_core.options import Configured, Option, OptionSet
 from connectors_core.options.suggestions import suggested
 from connectors_core.records import RecordPolicy
+from connectors_core.table.abilities import TableAbility
 from connectors_core.table.factory import DynamicTableContext, DynamicTableFactory
 from connectors_core.table.references import is_reference
 from connectors_core.table.table_schema import MetadataColumn
@@ -164,7 +165,9 @@ def refuse_metadata(context: DynamicTableContext, columns: Iterable[MetadataColu
     """
     for each in columns:
         raise ConfigurationError(
-            f"the table {context.name} cannot have the metadata column {each.name!r}",
+            f"the table {context.name} of the connector {context.connector!r} cannot have the "
+            f"metadata column {each.name!r}",
+            expected=f"a connector with the ability {TableAbility.WRITING_METADATA} for this key",
             found=f"METADATA FROM {each.key!r}",
             hint="remove the column, or declare it VIRTUAL if it is only read",
         )

@@ -12,8 +12,10 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.options import Option
 from connectors_core.records import RecordPolicy
+from connectors_core.schema import RowKind
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource
+from connectors_core.table.abilities import TableAbility, abilities_of
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable
 from connectors_core.table.changelog_mode import ChangelogMode
 from connectors_core.table.references import resolved
@@ -34,6 +36,7 @@ ENTRY_POINTS: Final = "connectors.tables"
 "The group of entry points under which a package registers its factories."
 
 _INSERT_ONLY: Final = ChangelogMode.insert_only()
+_METADATA_OPTION: Final = "metadata.columns"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,11 @@ class DynamicTableContext:
     name: str
     table: CatalogTable
     options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def connector(self) -> str:
+        """The identifier of its connector."""
+        return self.table.options.get(CONNECTOR, "")
 
     @staticmethod
     def declared(name: str, table: CatalogTable) -> DynamicTableContext:
@@ -79,6 +87,14 @@ class ScanTableSource:
     computed: Mapping[str, str] = field(default_factory=dict)
     record_policy: RecordPolicy | None = None
 
+    @property
+    def abilities(self) -> frozenset[TableAbility]:
+        """Its abilities. A pipeline generates the watermarks of any source for each split."""
+        found = {*abilities_of(self.source), TableAbility.WATERMARK_PUSH_DOWN}
+        if _METADATA_OPTION in getattr(self.source, "OPTIONS", ()):
+            found.add(TableAbility.READING_METADATA)
+        return frozenset(found)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicTableSink:
@@ -87,10 +103,27 @@ class DynamicTableSink:
     Attributes:
         sink: The sink of the rows.
         changelog_mode: The kinds of changes that it accepts.
+        key: The primary key of the table if the sink replaces and deletes rows by it. The source
+            of the same table then reads the current rows, or their changes.
+        writable_metadata: The keys of metadata that an INSERT can write.
     """
 
     sink: Sink
     changelog_mode: ChangelogMode = _INSERT_ONLY
+    key: tuple[str, ...] = ()
+    writable_metadata: frozenset[str] = frozenset()
+
+    @property
+    def abilities(self) -> frozenset[TableAbility]:
+        """Its abilities. A sink that applies changes by key also deletes and updates rows."""
+        found = set(abilities_of(self.sink))
+        if self.writable_metadata:
+            found.add(TableAbility.WRITING_METADATA)
+        if self.key and self.changelog_mode.contains(RowKind.DELETE):
+            found.add(TableAbility.ROW_LEVEL_DELETE)
+        if self.key and self.changelog_mode.contains(RowKind.UPDATE_AFTER):
+            found.add(TableAbility.ROW_LEVEL_UPDATE)
+        return frozenset(found)
 
 
 class DynamicTableFactory(ABC):

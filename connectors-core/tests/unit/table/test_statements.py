@@ -202,6 +202,37 @@ def test_an_insert_has_the_text_of_its_query(text, query, parts):
 
 
 @pytest.mark.parametrize(
+    ("text", "query", "assigned"),
+    [
+        ("DELETE FROM t", "SELECT * FROM t", ()),
+        (
+            "delete from d.t AS x -- some\n where x.a = ';' and b in (1, 2)",
+            "SELECT * FROM d.t AS x WHERE x.a = ';' and b in (1, 2)",
+            (),
+        ),
+        (
+            "UPDATE t SET a = a + 1, `b` = coalesce(b, 'x, WHERE') WHERE c > 1",
+            "SELECT *, (a + 1) AS `_connectors_value_0`, "
+            "(coalesce(b, 'x, WHERE')) AS `_connectors_value_1` FROM t WHERE c > 1",
+            ("a", "b"),
+        ),
+        ("UPDATE t x SET a = 1", "SELECT *, (1) AS `_connectors_value_0` FROM t x", ("a",)),
+    ],
+)
+def test_a_change_of_rows_has_a_query_for_them_and_their_new_values(text, query, assigned):
+    target = ("d", "t") if "d.t" in text else ("t",)
+    expected = sql.ChangeRows(target=target, query=query, assigned=assigned)
+    assert parse_statement(text) == expected
+    assert expected.is_delete is text.lower().startswith("delete")
+    assert parse_statement(f"EXPLAIN {text}") == sql.Explain(statement=expected)
+
+
+def test_an_update_of_a_nested_field_is_left_to_spark():
+    text = "UPDATE t SET a.b = 1"
+    assert parse_statement(text) == sql.SparkStatement(text=text)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "EXECUTE STATEMENT SET BEGIN {} END",
@@ -410,6 +441,12 @@ def test_an_error_shows_no_value_of_an_option(text):
         ("CREATE CATALOG c WITH ('a' = 'b', 'a' = 'c')", "line 1, column 35", SqlError),
         ("INSERT INTO t BY NAME SELECT 1", "'BY' in line 1", SqlError),
         ("INSERT INTO t (a, A) SELECT 1, 2", "line 1", SqlError),
+        ("DELETE FROM t WHERE", "the end in line 1", SqlError),
+        ("DELETE FROM t\nWHERE a >", "line 2", SqlError),
+        ("DELETE FROM t WHERE a) b", "')' in line 1", SqlError),
+        ("UPDATE t WHERE a = 1", "'WHERE' in line 1", SqlError),
+        ("UPDATE t SET a = 1, A = 2", "line 1, column 21", SqlError),
+        ("UPDATE t SET a =\n 1 +", "line 2", SqlError),
         ("INSERT OVERWRITE LOCAL DIRECTORY '/tmp/x' SELECT 1", "'LOCAL' in line 1", SqlError),
     ],
 )

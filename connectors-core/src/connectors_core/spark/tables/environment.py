@@ -38,9 +38,9 @@ from connectors_core.spark.tables.scanned_tables import ScannedTables, no_end
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.spark_inserts import explained, insert_rows, refuse_stream
-from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
+from connectors_core.spark.tables.writes import plan_writes, refuse_streams, statement_name
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -53,7 +53,7 @@ from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
 from connectors_core.table.sql.parsing import parse_create_table, parse_placed
-from connectors_core.table.sql.statements import Insert, Name, Statement
+from connectors_core.table.sql.statements import ChangeRows, Insert, Name, Statement
 from connectors_core.table.sql.word_reader import WordReader
 
 __all__ = ["TableEnvironment"]
@@ -253,7 +253,7 @@ class TableEnvironment:
         match statement:
             case sql.Query():
                 return TableResult(frame=self.sql_query(text))
-            case Insert():
+            case Insert() | ChangeRows():
                 return self._insert((statement,), text)
             case sql.StatementSet():
                 return self._insert(statement.inserts, text)
@@ -297,7 +297,7 @@ class TableEnvironment:
                 pass
             case sql.AlterTable(name=name) | sql.Describe(name=name) | sql.ShowCreate(name=name):
                 names = (name,)
-            case Insert(target=target):
+            case Insert(target=target) | ChangeRows(target=target):
                 names = (target,)
             case _:
                 return False
@@ -394,7 +394,7 @@ class TableEnvironment:
         return SessionOptions.from_options(self._options)
 
     def _insert(
-        self, inserts: Sequence[Insert], text: str, *, shown: str | None = None
+        self, inserts: Sequence[Insert | ChangeRows], text: str, *, shown: str | None = None
     ) -> TableResult:
         session, name = self._session, self._name_of(inserts)
         is_named = session.pipeline_name is not None
@@ -404,6 +404,9 @@ class TableEnvironment:
         mode = session.runtime_mode
         if mode is RuntimeMode.BATCH and endless:
             raise no_end(endless[0])
+        if endless or mode is RuntimeMode.STREAMING:
+            reason = f"{endless[0]}, which has no end" if endless else "streaming mode"
+            refuse_streams(inserts, self._catalog, reason)
         pipeline = self._planned(inserts, text, tables, streaming=mode is RuntimeMode.STREAMING)
         with self._jobs.starting(name, shown or text.strip(), pipeline):
             if endless and not session.available_now:
@@ -422,26 +425,19 @@ class TableEnvironment:
         return DONE
 
     def _planned(
-        self, inserts: Sequence[Insert], text: str, tables: ScannedTables, *, streaming: bool
+        self,
+        writes: Sequence[Insert | ChangeRows],
+        text: str,
+        tables: ScannedTables,
+        *,
+        streaming: bool,
     ) -> Pipeline:
-        pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
-        taken: set[str] = set()
-        with QueryPlanner(self._spark, self._catalog, pipeline, tables, text) as planner:
-            for each in inserts:
-                name = str(self._catalog.full_name(each.target))
-                table = self._catalog.get(each.target)
-                if isinstance(table, CatalogView):
-                    raise UnsupportedError(f"{name} is a view, and no rows can be inserted")
-                if each.overwrite:
-                    raise UnsupportedError(
-                        f"the connector of {name} only adds rows", hint="use INSERT INTO"
-                    )
-                rows = rows_for(each, name, table, planner.frame(each.query))
-                uid, number = name, 2
-                while uid in taken:
-                    uid, number = f"{name}.{number}", number + 1
-                taken.add(uid)
-                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
+        pipeline = self._pipeline(self._name_of(writes), streaming=streaming or None)
+        changes = any(isinstance(each, ChangeRows) for each in writes)
+        with QueryPlanner(
+            self._spark, self._catalog, pipeline, tables, text, only_current=changes
+        ) as planner:
+            plan_writes(planner, writes)
         return pipeline
 
     def _planner(
@@ -472,18 +468,23 @@ class TableEnvironment:
             listeners=self._listeners,
         )
 
-    def _name_of(self, inserts: Sequence[Insert]) -> str:
+    def _name_of(self, writes: Sequence[Insert | ChangeRows]) -> str:
         """Return the name in the session, or one of the statements without their format."""
         if self._session.pipeline_name is not None:
             return self._session.pipeline_name
-        tables = [str(self._catalog.full_name(each.target)) for each in inserts]
+        tables = [str(self._catalog.full_name(each.target)) for each in writes]
         here = (self._catalog.current_catalog, self._catalog.current_database)
         meaning = [
-            (each.columns, sorted(each.partition.items()), _without_format(each.query))
-            for each in inserts
+            (
+                each.columns if isinstance(each, Insert) else each.assigned,
+                sorted(each.partition.items()) if isinstance(each, Insert) else [],
+                _without_format(each.query),
+            )
+            for each in writes
         ]
         digest = hashlib.sha256(repr((tables, here, meaning)).encode()).hexdigest()[:10]
-        return f"insert-{'-'.join(tables)}-{digest}"
+        verb = statement_name(writes[0]).lower().replace(" ", "-")
+        return f"{verb}-{'-'.join(tables)}-{digest}"
 
     def _explained(self, statement: Statement, text: str) -> str:
         tables = ScannedTables(self._catalog)
@@ -498,7 +499,7 @@ class TableEnvironment:
                 tables.refuse_endless(statement.query)
                 with self._planner("explain", text, tables) as planner:
                     return explained(statement, planner)
-            case Insert():
+            case Insert() | ChangeRows():
                 return self._planned((statement,), text, tables, streaming=False).explain()
             case sql.StatementSet():
                 return self._planned(statement.inserts, text, tables, streaming=False).explain()

@@ -17,6 +17,7 @@ from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
+from connectors_core.spark.tables.row_changes import current_rows
 from connectors_core.spark.tables.scanned_tables import ScannedTables
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan
@@ -40,6 +41,7 @@ class QueryPlanner:
         pipeline: The pipeline that reads them.
         tables: The sources of the tables.
         statement: The text of the statement with the queries. Errors name their place in it.
+        only_current: Whether queries on changelogs see the rows that they leave, in batch.
     """
 
     def __init__(
@@ -49,9 +51,12 @@ class QueryPlanner:
         pipeline: Pipeline,
         tables: ScannedTables,
         statement: str,
+        *,
+        only_current: bool = False,
     ) -> None:
         self.spark = spark
         self._statement = statement
+        self._only_current = only_current
         self._placed: SqlError | None = None
         self.catalog = catalog
         self.pipeline = pipeline
@@ -152,6 +157,8 @@ class QueryPlanner:
                     rows = rows.toDF(*found.columns)
             else:
                 rows = scan(self.pipeline, shown, found, self._tables.source(shown, found))
+                if self._only_current and ROW_KIND_COLUMN in rows.columns:
+                    rows = current_rows(rows, shown, found.schema.primary_key)
             self._views[full] = (self.register(rows), rows)
         return self._views[full]
 

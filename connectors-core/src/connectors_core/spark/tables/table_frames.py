@@ -20,7 +20,10 @@ from connectors_core.table import (
     ComputedColumn,
     MetadataColumn,
     ScanTableSource,
+    TableAbility,
 )
+from connectors_core.table.abilities import require
+from connectors_core.table.catalog_table import CONNECTOR
 
 __all__ = ["scan"]
 
@@ -55,14 +58,16 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
         )
     if not schema.columns:
         return rows
-    rows = rows.select(*_columns(rows, name, table))
+    rows = rows.select(*_columns(rows, name, table, source.abilities))
     if watermark is not None and watermark.column not in in_source:
         seconds = watermark.out_of_orderness.total_seconds()
         rows = rows.withWatermark(watermark.column, f"{seconds} seconds")
     return rows
 
 
-def _columns(rows: DataFrame, name: str, table: CatalogTable) -> list[SparkColumn]:
+def _columns(
+    rows: DataFrame, name: str, table: CatalogTable, abilities: frozenset[TableAbility]
+) -> list[SparkColumn]:
     found: list[SparkColumn] = []
     for each in table.schema.columns:
         if isinstance(each, ComputedColumn):
@@ -70,6 +75,14 @@ def _columns(rows: DataFrame, name: str, table: CatalogTable) -> list[SparkColum
             found.append(sf.expr(each.expression).alias(each.name))
             continue
         if each.name not in rows.columns:
+            if isinstance(each, MetadataColumn):
+                require(
+                    TableAbility.READING_METADATA,
+                    abilities,
+                    table=name,
+                    connector=table.options.get(CONNECTOR, ""),
+                    hint=f"remove the metadata column {each.name!r}",
+                )
             raise ConfigurationError(
                 f"the source of the table {name} has no column {each.name!r}",
                 expected=f"one of {', '.join(rows.columns)}",

@@ -22,7 +22,7 @@ from connectors_core.table import (
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql.statements import Insert
 
-__all__ = ["rows_for", "sink_of"]
+__all__ = ["check_changes", "declared_columns", "rows_for", "sink_of"]
 
 _DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 # The types that hold all values of another one, besides decimals.
@@ -34,21 +34,24 @@ _WIDER: Final = {
 }
 
 
-def sink_of(name: str, table: CatalogTable, rows: DataFrame) -> DynamicTableSink:
-    """Return the sink of a table for rows.
+def sink_of(name: str, table: CatalogTable) -> DynamicTableSink:
+    """Return the sink of a table."""
+    return factory_named(table, name).create_sink(DynamicTableContext.of(name, table))
+
+
+def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
+    """Refuse a changelog for a sink that only adds rows.
 
     Raises:
         UnsupportedError: The rows are a changelog, and the sink only adds rows.
     """
-    found = factory_named(table, name).create_sink(DynamicTableContext.of(name, table))
-    if ROW_KIND_COLUMN in rows.columns and not found.changelog_mode.contains(RowKind.DELETE):
+    if ROW_KIND_COLUMN in rows.columns and not sink.changelog_mode.contains(RowKind.DELETE):
         raise UnsupportedError(
             f"the table {name} cannot take the updates and deletions of a changelog",
             expected="a table whose rows are replaced and deleted by key",
-            found=f"changes {found.changelog_mode}",
+            found=f"changes {sink.changelog_mode}",
             hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
         )
-    return found
 
 
 def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) -> DataFrame:
@@ -59,7 +62,7 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
     Raises:
         ConfigurationError: The number of columns differs, or a type does not fit.
     """
-    declared = _declared(table)
+    declared = declared_columns(table)
     if not declared:
         if insert.columns or insert.partition:
             raise UnsupportedError(
@@ -104,7 +107,8 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
     return numbered.select(*columns, *changes)
 
 
-def _declared(table: CatalogTable) -> dict[str, pa.DataType]:
+def declared_columns(table: CatalogTable) -> dict[str, pa.DataType]:
+    """Return the types of the written columns."""
     written = set(table.schema.written)
     return {
         each.name: each.type

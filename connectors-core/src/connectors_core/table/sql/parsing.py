@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,9 @@ from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, Catalog
 from connectors_core.table.sql.dialect import Kind, Word, parse_query, refuse_hints, words_of
 from connectors_core.table.sql.errors import SqlError
 from connectors_core.table.sql.statements import (
+    NEW_VALUE,
     AlterTable,
+    ChangeRows,
     CreateCatalog,
     CreateDatabase,
     CreateFunction,
@@ -190,6 +192,8 @@ def _parse(reader: WordReader) -> Statement:
             return _use(reader)
         case "INSERT", _:
             return _insert(reader, "")
+        case ("DELETE", "FROM") | ("UPDATE", _):
+            return _change_rows(reader)
         case "WITH", _:
             return _with(reader)
         case first, _ if first in _QUERIES:
@@ -252,6 +256,49 @@ def _insert(reader: WordReader, with_text: str) -> Insert:
     )
 
 
+def _change_rows(reader: WordReader) -> Statement:
+    deletes = reader.word().upper == "DELETE"
+    if deletes:
+        reader.expect("FROM")
+    start = reader.place
+    target = reader.name()
+    if not reader.is_done and reader.peek() not in {"SET", "WHERE"}:
+        reader.take("AS")
+        reader.identifier()
+    origin = reader.text[start : reader.words[reader.at - 1].end]
+    assigned: list[str] = []
+    selected = "*"
+    while not deletes and reader.take("," if assigned else "SET"):
+        place, column = reader.place, reader.identifier()
+        if not reader.take("="):
+            return _of_spark(reader)  # a field of a column, which only Spark can set
+        if column.lower() in map(str.lower, assigned):
+            raise SqlError.at(reader.text, place, f"the column {column!r} comes twice")
+        value = _expression(reader, lambda: reader.peek() in {",", "WHERE"})
+        selected += f", ({value}) AS `{NEW_VALUE}{len(assigned)}`"
+        assigned.append(column)
+    if not deletes and not assigned:
+        raise reader.wrong("the UPDATE sets no column", expected="SET")
+    condition = f" WHERE {_expression(reader, lambda: False)}" if reader.take("WHERE") else ""
+    reader.end()
+    query = f"SELECT {selected} FROM {origin}{condition}"  # noqa: S608
+    return ChangeRows(target=target, query=query, assigned=tuple(assigned))
+
+
+def _expression(reader: WordReader, stops: Callable[[], bool]) -> str:
+    """Return the text of an expression, which has the right form."""
+    before, found = reader.place, reader.until(stops)
+    # Parsed at its place, so that errors name the line and the column in the whole text.
+    keyword = reader.words[0]
+    parse_query(
+        _blank(reader.text[: keyword.start])
+        + "SELECT"  # as long as DELETE and UPDATE
+        + _blank(reader.text[keyword.end : before])
+        + found
+    )
+    return found
+
+
 def _query(reader: WordReader, with_text: str = "") -> str:
     """Return the text of a query; `TABLE t` in the form in which sqlglot finds its table.
 
@@ -305,7 +352,7 @@ def _explain(reader: WordReader) -> Statement:
     if reader.is_done:
         raise reader.wrong("the statement to explain is missing")
     statement = _parse(WordReader(reader.text, reader.words[reader.at :]))
-    if isinstance(statement, Query | Insert | StatementSet):
+    if isinstance(statement, Query | Insert | ChangeRows | StatementSet):
         return Explain(statement=statement)
     return _of_spark(reader)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from connectors_core.table.catalog_table import CatalogTable, CatalogView
 
 __all__ = [
+    "NEW_VALUE",
     "AlterTable",
+    "ChangeRows",
     "CreateCatalog",
     "CreateDatabase",
     "CreateFunction",
@@ -33,6 +35,9 @@ __all__ = [
     "StopJob",
     "Use",
 ]
+
+NEW_VALUE: Final = "_connectors_value_"
+"The names of the columns with new values, before their numbers."
 
 Name: TypeAlias = tuple[str, ...]
 """A name of one to three parts: catalog, database, and table."""
@@ -281,6 +286,26 @@ class Insert:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChangeRows:
+    """`DELETE` and `UPDATE`.
+
+    Attributes:
+        target: The table.
+        query: The rows to change, followed by a column for each new value.
+        assigned: The columns that get these values; none of a `DELETE`.
+    """
+
+    target: Name
+    query: str
+    assigned: tuple[str, ...] = ()
+
+    @property
+    def is_delete(self) -> bool:
+        """Whether the rows are deleted."""
+        return not self.assigned
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatementSet:
     """Several `INSERT`s that form one pipeline.
 
@@ -296,10 +321,10 @@ class Explain:
     """`EXPLAIN`.
 
     Attributes:
-        statement: The query or the INSERTs to explain.
+        statement: The query, or the statements that write rows.
     """
 
-    statement: Query | Insert | StatementSet
+    statement: Query | Insert | ChangeRows | StatementSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,6 +359,7 @@ Statement: TypeAlias = (
     | Reset
     | Query
     | Insert
+    | ChangeRows
     | StatementSet
     | Explain
     | SparkStatement

@@ -17,7 +17,7 @@ from fsspec.utils import glob_translate
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, status_of
 
-__all__ = ["LeftOut", "Listing", "list_elsewhere", "list_local"]
+__all__ = ["LeftOut", "Listing", "is_hidden", "list_elsewhere", "list_local"]
 
 
 class LeftOut(StrEnum):
@@ -82,6 +82,14 @@ class Listing:
             self.files[status.path] = status
         else:
             self.left_out[status.path] = reason
+
+
+def is_hidden(relative: str) -> bool:
+    """Return whether a name on a path hides it from readers, such as `_staging`."""
+    return any(
+        each.startswith(".") or (each.startswith("_") and "=" not in each)
+        for each in relative.split("/")
+    )
 
 
 def list_elsewhere(location: FileLocation, rule: Rule, listing: Listing) -> None:

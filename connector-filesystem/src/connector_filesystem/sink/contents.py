@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The records of what the folders of a table hold, below `<path>/_contents`.
+
+Each commit of a folder creates its next version. A writer reads the files of the newest one, so
+files of unknown origin never become rows. Readers ignore the records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.sink.part_file import make_folders, sync_folders
+from connectors_core.errors import StateCorruptedError
+from connectors_core.serialization import JsonDataclassSerializer
+
+__all__ = ["CONTENTS_FOLDER", "Contents", "newest_contents", "record", "remove_former"]
+
+CONTENTS_FOLDER: Final = "_contents"
+
+_NAME: Final = re.compile(r"(\d{10})\.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a folder of a table holds.
+
+    Attributes:
+        folder: The folder, relative to the target of the sink.
+        version: The number of the record, from 1; 0 if there is none yet.
+        files: The paths of its files, relative to the target.
+    """
+
+    folder: str
+    version: int = 0
+    files: tuple[str, ...] = ()
+
+
+_SERIALIZER: Final = JsonDataclassSerializer(Contents, version=1)
+
+
+def newest_contents(location: FileLocation, folder: str) -> Contents:
+    """Return the newest record of a folder. Executor.
+
+    Raises:
+        StateCorruptedError: The record is damaged.
+    """
+    versions = _versions(location, folder)
+    if not versions:
+        return Contents(folder=folder)
+    path = location.join(_path(folder, versions[-1]))
+    found = _SERIALIZER.deserialize(1, location.fs.cat_file(path))
+    if (found.folder, found.version) != (folder, versions[-1]):
+        raise StateCorruptedError(
+            f"the record {path!r} belongs to another folder or version",
+            expected=f"{folder!r}, version {versions[-1]}",
+            found=f"{found.folder!r}, version {found.version}",
+        )
+    return found
+
+
+def record(location: FileLocation, contents: Contents) -> Contents:
+    """Create a record, and return the one that exists. Driver.
+
+    Returns:
+        The same contents, or those of another pipeline that was first.
+    """
+    path = location.join(_path(contents.folder, contents.version))
+    make_folders(location, _folder(contents.folder))
+    data = _SERIALIZER.serialize(contents)
+    with contextlib.suppress(FileExistsError):
+        if location.is_local:
+            _create_local(path, data)
+            sync_folders(location, [_folder(contents.folder)])
+        else:
+            location.fs.pipe_file(path, data, mode="create")
+    return _SERIALIZER.deserialize(1, location.fs.cat_file(path))
+
+
+def remove_former(location: FileLocation, contents: Contents) -> None:
+    """Remove the records of earlier versions. Driver."""
+    for version in _versions(location, contents.folder):
+        if version < contents.version:
+            with contextlib.suppress(FileNotFoundError):
+                location.fs.rm_file(location.join(_path(contents.folder, version)))
+
+
+def _create_local(path: str, data: bytes) -> None:
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _versions(location: FileLocation, folder: str) -> list[int]:
+    fs: Any = location.fs
+    fs.invalidate_cache()
+    try:
+        listed = fs.ls(location.join(_folder(folder)), detail=False)
+    except FileNotFoundError:
+        return []
+    names = (_NAME.fullmatch(posixpath.basename(str(each))) for each in listed)
+    return sorted(int(name[1]) for name in names if name is not None)
+
+
+def _folder(folder: str) -> str:
+    return posixpath.join(CONTENTS_FOLDER, folder) if folder else CONTENTS_FOLDER
+
+
+def _path(folder: str, version: int) -> str:
+    return posixpath.join(_folder(folder), f"{version:010d}.json")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sink that keeps Parquet files equal to a table by applying its changes by key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connector_filesystem.formats import Format
+from connector_filesystem.sink.contents import CONTENTS_FOLDER
+from connector_filesystem.sink.file_sink import FileSink
+from connector_filesystem.sink.keyed_writer import KeyedFileWriter
+from connector_filesystem.sink.overwrite import existing_files
+from connector_filesystem.sink.replacement import FileReplacement, ReplacingCommitter
+from connectors_core.clients import SupportsConnectionCheck
+from connectors_core.errors import ConfigurationError, InvalidOptionError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
+from connectors_core.sink import (
+    ROW_KIND_COLUMN,
+    CommittableMessage,
+    CommittableWithLineage,
+    CommitterInitContext,
+    SupportsPreCommitTopology,
+    SupportsPreWriteTopology,
+    TwoPhaseCommittingSink,
+    WriterInitContext,
+)
+
+__all__ = ["KeyedFileSink"]
+
+_KEY_TYPES: Final = (
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_decimal,
+)
+
+
+@dataclass(frozen=True)
+class KeyedFileSink(
+    TwoPhaseCommittingSink[FileReplacement],
+    SupportsPreWriteTopology,
+    SupportsPreCommitTopology[FileReplacement],
+    SupportsConnectionCheck,
+    LineageVertexProvider,
+):
+    """Applies inserts, updates, and deletions by key to Parquet files, exactly once.
+
+    Each epoch rewrites the folders that its changes touch: the rows of their committed files
+    without those of the changed keys, and the last row of each changed key. All changes of a folder
+    go to one writer, whose memory is bounded by them. The files are a plain table for any reader.
+    While a commit replaces a folder, a reader can see its old files and its new ones together.
+
+    The records of the committed files are below `<path>/_contents`. One pipeline at a time may
+    write the folder.
+
+    Attributes:
+        files: Writes the files. Its buckets must depend only on columns of the key.
+        key_columns: The columns that identify a row. They are never null.
+
+    Raises:
+        ConfigurationError: The format is not Parquet, or the key does not determine the folder.
+    """
+
+    files: FileSink
+    key_columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_columns", tuple(self.key_columns))
+        if not self.key_columns:
+            raise ConfigurationError("there are no key columns", expected="at least one column")
+        if self.files.format is not Format.PARQUET:
+            raise InvalidOptionError(
+                "the rows of a table with a key are read again, with their types",
+                expected=Format.PARQUET,
+                found=self.files.format,
+                option="format",
+            )
+        folder = self.files.bucket_assigner.folder_columns()
+        if folder is None or not set(folder) <= set(self.key_columns):
+            raise ConfigurationError(
+                "the key of a row does not determine its folder, so an update could leave the "
+                "old row in another one",
+                expected=f"folders by some of the key columns {', '.join(self.key_columns)}",
+                found="a function" if folder is None else ", ".join(folder),
+                option="partition.columns",
+                hint="add the partition columns to the PRIMARY KEY",
+            )
+
+    def add_pre_write_topology(self, df: Any) -> Any:
+        """Bring all changes of a folder to one writer, in their order. Driver."""
+        columns = self.files.bucket_assigner.folder_columns()
+        return df.repartition(*columns) if columns else df.repartition(1)
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Refuse rows without their key, or that files cannot hold. Driver."""
+        self.files.validate(_rows_of(schema))
+        for name in self.key_columns:
+            kind = schema.field(name).type if name in schema.names else None
+            if kind is None or not any(accepts(kind) for accepts in _KEY_TYPES):
+                raise ConfigurationError(
+                    f"the column {name!r} cannot be part of the key",
+                    expected="a column of texts, integers, decimals, booleans, dates, or times",
+                    found="no column" if kind is None else kind,
+                )
+
+    def create_writer(self, context: WriterInitContext) -> KeyedFileWriter:
+        """Create the writer of one task in one epoch. Executor."""
+        return KeyedFileWriter(
+            self.files, _rows_of(context.schema), context, key_columns=self.key_columns
+        )
+
+    def add_pre_commit_topology(
+        self, messages: Iterable[CommittableMessage[FileReplacement]]
+    ) -> Sequence[FileReplacement]:
+        """Check that one writer has rewritten each folder. Driver."""
+        found = [each.committable for each in messages if isinstance(each, CommittableWithLineage)]
+        folders = Counter(each.contents.folder for each in found if each.contents is not None)
+        several = sorted(folder for folder, count in folders.items() if count > 1)
+        if several:
+            raise ConfigurationError(
+                f"several values of the partition columns share the folder {several[0]!r}",
+                expected="values with a folder of their own, so neither null nor an empty text",
+                option="partition.columns",
+            )
+        return found
+
+    def create_committer(self, context: CommitterInitContext) -> ReplacingCommitter:
+        """Create the committer. Driver.
+
+        Raises:
+            ConfigurationError: The folder has files that this sink has not written.
+        """
+        location = self.files.location
+        if not location.fs.exists(location.join(CONTENTS_FOLDER)) and existing_files(location):
+            raise ConfigurationError(
+                f"{location.url_of(location.root)} has files that no key identifies",
+                expected=f"an empty folder, or one with records in {CONTENTS_FOLDER!r}",
+                found="files that another sink has written",
+                option="path",
+                hint="choose another folder, and insert the rows of these files into it",
+            )
+        return ReplacingCommitter(location, context)
+
+    def committable_serializer(self) -> VersionedSerializer[FileReplacement]:
+        """Return the serializer of committables: JSON, layout 1."""
+        return JsonDataclassSerializer(FileReplacement, version=1)
+
+    def check_connection(self, timeout: float) -> None:
+        """Check that the filesystem responds. Driver."""
+        self.files.check_connection(timeout)
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """The folder."""
+        return self.files.lineage_datasets()
+
+
+def _rows_of(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of the rows, without the kinds of changes."""
+    return pa.schema([each for each in schema if each.name != ROW_KIND_COLUMN])

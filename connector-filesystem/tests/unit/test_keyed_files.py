@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that changes by key become files that equal their table, through crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from staged_files import committer_of, context, visible
+
+from connector_filesystem import BucketAssigner, FileSink, Format, KeyedFileSink, RollingPolicy
+from connectors_core.errors import (
+    BadRecordError,
+    CommitError,
+    ConfigurationError,
+    DataLossError,
+)
+from connectors_core.records import RecordPolicy
+from connectors_core.serialization import decode_versioned, encode_versioned
+from connectors_core.sink import CommitOutcome, CommitRequest, CommittableWithLineage
+
+SCHEMA = pa.schema(
+    [
+        ("carrier", pa.string()),
+        ("id", pa.int64()),
+        ("delay", pa.int64()),
+        ("_row_kind", pa.string()),
+    ]
+)
+Change = tuple[str, str, int, int]
+
+
+def sink_at(folder: Path | str, *, rows: int | None = None) -> KeyedFileSink:
+    files = FileSink(
+        str(folder),
+        bucket_assigner=BucketAssigner.columns("carrier"),
+        rolling_policy=RollingPolicy(max_rows=rows),
+    )
+    return KeyedFileSink(files, ("carrier", "id"))
+
+
+def batch(changes: Iterable[Change]) -> pa.RecordBatch:
+    rows = [
+        {"carrier": carrier, "id": number, "delay": delay, "_row_kind": kind}
+        for kind, carrier, number, delay in changes
+    ]
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def write(sink: KeyedFileSink, epoch: int, changes: Iterable[Change], **settings: Any) -> list[Any]:
+    """Return the committables of an epoch, as a decision keeps them."""
+    writer = pickle.loads(pickle.dumps(sink)).create_writer(
+        context(epoch, schema=SCHEMA, **settings)
+    )
+    writer.write(batch(changes))
+    writer.flush()
+    found = writer.prepare_commit()
+    writer.close()
+    messages = [
+        CommittableWithLineage(committable=each, checkpoint_id=epoch, subtask_id=0)
+        for each in found
+    ]
+    serializer = sink.committable_serializer()
+    return [
+        decode_versioned(serializer, encode_versioned(serializer, each))
+        for each in sink.add_pre_commit_topology(messages)
+    ]
+
+
+def commit(sink: KeyedFileSink, committables: Iterable[Any]) -> list[CommitRequest[Any]]:
+    requests = [CommitRequest(each) for each in committables]
+    committer_of(sink).commit(requests)
+    return requests
+
+
+def apply(sink: KeyedFileSink, epoch: int, *changes: Change) -> None:
+    requests = commit(sink, write(sink, epoch, changes))
+    assert {each.outcome for each in requests} == {CommitOutcome.COMMITTED}
+
+
+def table(folder: Path) -> dict[tuple[str, int], int]:
+    """Return the rows as a plain reader sees them."""
+    found: dict[tuple[str, int], int] = {}
+    if not visible(folder):
+        return found
+    for row in pq.read_table(folder).to_pylist():
+        key = (row["carrier"], row["id"])
+        assert key not in found, "a key has several rows"
+        found[key] = row["delay"]
+    return found
+
+
+def test_the_last_change_of_each_key_counts(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 10), ("+I", "UA", 1, 5), ("+I", "AA", 2, 20), ("+U", "AA", 1, 3))
+    assert table(tmp_path) == {("AA", 1): 3, ("AA", 2): 20, ("UA", 1): 5}
+    untouched = list((tmp_path / "carrier=UA").iterdir())
+    apply(sink, 2, ("-U", "AA", 1, 3), ("+U", "AA", 1, 4), ("-D", "AA", 2, 20), ("-D", "AA", 9, 0))
+    assert table(tmp_path) == {("AA", 1): 4, ("UA", 1): 5}
+    assert list((tmp_path / "carrier=UA").iterdir()) == untouched
+    apply(sink, 3, ("-U", "AA", 1, 4), ("-D", "UA", 1, 5))
+    assert table(tmp_path) == {}
+    apply(sink, 4, ("+I", "UA", 1, 6))
+    assert table(tmp_path) == {("UA", 1): 6}
+    assert len(visible(tmp_path)) == 1
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["+I", "+U", "-D", "-U"]),
+        st.sampled_from(["AA", "UA"]),
+        st.integers(0, 4),
+        st.integers(0, 99),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(epochs=st.lists(CHANGES, max_size=4), rows=st.sampled_from([None, 2]))
+def test_epochs_leave_the_table_of_their_changes(
+    tmp_path_factory: pytest.TempPathFactory, epochs: list[list[Change]], rows: int | None
+) -> None:
+    folder = tmp_path_factory.mktemp("copy")
+    sink = sink_at(folder, rows=rows)
+    expected: dict[tuple[str, int], int] = {}
+    for number, changes in enumerate(epochs):
+        write(sink, number, [("+I", "AA", 1, -1)])  # an attempt that loses
+        requests = commit(sink, write(sink, number, changes))
+        assert all(each.outcome is CommitOutcome.COMMITTED for each in requests)
+        for kind, carrier, key, delay in changes:
+            expected.pop((carrier, key), None)
+            if kind[0] == "+":
+                expected[carrier, key] = delay
+        assert table(folder) == expected
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_commit_that_a_crash_interrupts_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Each link and each removal is a step at which the driver can die."""
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1), ("+I", "AA", 2, 2), ("+I", "UA", 1, 3))
+    decided = write(sink, 2, [("+U", "AA", 1, 10), ("-D", "UA", 1, 3)])
+    steps = iter(range(step + 1))
+
+    def dying(act: Any) -> Any:
+        def acts(*arguments: Any, **options: Any) -> None:
+            if next(steps, None) == step:
+                raise KeyboardInterrupt
+            act(*arguments, **options)
+
+        return acts
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", dying(os.link))
+        patched.setattr(os, "unlink", dying(os.unlink))
+        with contextlib.suppress(KeyboardInterrupt):
+            commit(sink, decided)
+    for _ in range(2):
+        requests = commit(sink, decided)
+        assert {each.outcome for each in requests} == {CommitOutcome.COMMITTED}
+        assert table(tmp_path) == {("AA", 1): 10, ("AA", 2): 2}
+    committer_of(sink).sweep(2)
+    apply(sink, 3, ("+U", "AA", 2, 20))
+    assert table(tmp_path) == {("AA", 1): 10, ("AA", 2): 20}
+
+
+def test_a_frozen_driver_that_commits_again_changes_nothing(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    former = write(sink, 1, [("+I", "AA", 1, 1)])
+    commit(sink, former)
+    apply(sink, 2, ("+U", "AA", 1, 2))
+    assert [each.outcome for each in commit(sink, former)] == [CommitOutcome.FAILED]
+    assert table(tmp_path) == {("AA", 1): 2}
+    apply(sink, 3, ("+I", "AA", 2, 3))
+    assert table(tmp_path) == {("AA", 1): 2, ("AA", 2): 3}
+
+
+def test_two_pipelines_cannot_write_a_folder_at_the_same_time(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    one, other = (
+        write(sink, 1, [("+I", "AA", number, 1)], pipeline=f"p{number}") for number in (1, 2)
+    )
+    commit(sink, one)
+    (request,) = commit(sink, other)
+    assert isinstance(request.error, CommitError)
+    assert table(tmp_path) == {("AA", 1): 1}
+
+
+def test_a_lost_file_is_noticed(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    (file,) = visible(tmp_path)
+    file.unlink()
+    with pytest.raises(DataLossError, match="is gone"):
+        write(sink, 2, [("+I", "AA", 2, 2)])
+
+
+def test_files_of_others_are_neither_read_nor_mixed_with_the_table(tmp_path: Path) -> None:
+    folder = tmp_path / "carrier=AA"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [7], "delay": [7]}), folder / "other.parquet")
+    with pytest.raises(ConfigurationError, match="no key identifies"):
+        committer_of(sink_at(tmp_path))
+
+
+def test_rows_without_a_key_or_a_known_kind_go_to_the_record_policy(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    changes: list[Any] = [("+I", None, 1, 1), ("?", "AA", 1, 1), ("+I", "AA", 2, 2)]
+    with pytest.raises(BadRecordError):
+        write(sink, 1, changes)
+    commit(sink, write(sink, 1, changes, policy=RecordPolicy.skip()))
+    assert table(tmp_path) == {("AA", 2): 2}
+
+
+def test_two_values_in_one_folder_are_refused(tmp_path: Path) -> None:
+    """Their writers would replace each other's files."""
+    sink = sink_at(tmp_path)
+    (one,), (other,) = (write(sink, 1, [("+I", "AA", number, 1)]) for number in (1, 2))
+    messages = [
+        CommittableWithLineage(committable=each, checkpoint_id=1, subtask_id=number)
+        for number, each in enumerate((one, other))
+    ]
+    with pytest.raises(ConfigurationError, match="share the folder"):
+        sink.add_pre_commit_topology(messages)
+
+
+def test_a_table_without_partitions_is_one_folder(tmp_path: Path) -> None:
+    sink = KeyedFileSink(FileSink(str(tmp_path)), ("carrier", "id"))
+    apply(sink, 1, ("+I", "AA", 1, 1), ("+I", "UA", 1, 2))
+    apply(sink, 2, ("-D", "AA", 1, 1))
+    assert table(tmp_path) == {("UA", 1): 2}
+
+
+def test_a_partition_can_be_the_whole_key(tmp_path: Path) -> None:
+    files = FileSink(str(tmp_path), bucket_assigner=BucketAssigner.columns("carrier", "id"))
+    sink = KeyedFileSink(files, ("carrier", "id"))
+    apply(sink, 1, ("+I", "AA", 1, 1), ("+I", "AA", 2, 2))
+    apply(sink, 2, ("+U", "AA", 1, 3), ("-D", "AA", 2, 2))
+    assert table(tmp_path) == {("AA", 1): 3}
+
+
+def test_a_new_column_is_null_in_former_rows(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    wider = SCHEMA.append(pa.field("note", pa.string()))
+    writer = sink.create_writer(context(2, schema=wider))
+    row = {"carrier": "AA", "id": 2, "delay": 2, "note": "new", "_row_kind": "+I"}
+    writer.write(pa.RecordBatch.from_pylist([row], wider))
+    writer.flush()
+    commit(sink, writer.prepare_commit())
+    found = pq.read_table(tmp_path).select(["id", "note"]).to_pylist()
+    assert sorted(found, key=str) == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
+
+
+def test_an_object_store_has_the_same_table() -> None:
+    sink = sink_at("memory://keyed-copy")
+    apply(sink, 1, ("+I", "AA", 1, 1), ("+I", "AA", 2, 2))
+    apply(sink, 2, ("+U", "AA", 1, 3), ("-D", "AA", 2, 2))
+    fs = sink.files.location.fs
+    (file,) = fs.glob("/keyed-copy/carrier=*/*.parquet")
+    with fs.open(file) as opened:
+        assert pq.ParquetFile(opened).read().to_pylist() == [{"id": 1, "delay": 3}]
+    fs.rm("/keyed-copy", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("files", "key", "shown"),
+    [
+        ({"format": Format.CSV}, ("id",), "read again"),
+        ({"bucket_assigner": BucketAssigner.columns("carrier")}, ("id",), "PRIMARY KEY"),
+        ({"bucket_assigner": BucketAssigner.of(lambda rows: rows.column(0))}, ("id",), "function"),
+        ({}, (), "no key columns"),
+    ],
+)
+def test_a_key_that_does_not_fit_is_refused(
+    tmp_path: Path, files: dict[str, Any], key: tuple[str, ...], shown: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=shown):
+        KeyedFileSink(FileSink(str(tmp_path), **files), key)
+
+
+def test_columns_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    sink = KeyedFileSink(FileSink(str(tmp_path)), ("delay",))
+    sink.validate(SCHEMA)
+    with pytest.raises(ConfigurationError, match="cannot be part of the key"):
+        sink.validate(pa.schema([("delay", pa.float64())]))
