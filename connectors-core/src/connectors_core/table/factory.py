@@ -27,12 +27,14 @@ __all__ = [
     "connectors",
     "factory_named",
     "factory_of",
+    "register_factory",
 ]
 
 ENTRY_POINTS: Final = "connectors.tables"
 "The group of entry points under which a package registers its factories."
 
 _INSERT_ONLY: Final = ChangelogMode.insert_only()
+_own: Final[dict[str, type[DynamicTableFactory]]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +153,18 @@ class DynamicTableFactory(ABC):
         )
 
 
+def register_factory(factory: type[DynamicTableFactory]) -> None:
+    """Offer a connector to the tables of this process without a package, such as in a notebook.
+
+    Args:
+        factory: The class. It replaces another one with the same identifier.
+    """
+    _own[factory.identifier] = factory
+
+
 def connectors() -> tuple[str, ...]:
-    """Return the identifiers of the connectors that installed packages offer to tables."""
-    return registered_names(ENTRY_POINTS)
+    """Return the identifiers of the connectors that tables can have."""
+    return tuple(sorted({*registered_names(ENTRY_POINTS), *_own}))
 
 
 def factory_of(connector: str) -> DynamicTableFactory:
@@ -179,6 +190,6 @@ def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:
         InvalidOptionError: No installed package has this connector.
     """
     found: DynamicTableFactory = registered(
-        ENTRY_POINTS, table.options, CONNECTOR, owner=f"table {name}"
+        ENTRY_POINTS, table.options, CONNECTOR, owner=f"table {name}", own=_own
     )
     return found

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField
 
 from connectors_core.catalog import (
@@ -25,7 +26,7 @@ from connectors_core.engine.state import shortened
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
-from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.schema import ROW_KIND_COLUMN, RowKind
 from connectors_core.schema.ddl import quoted
 from connectors_core.source import Boundedness
 from connectors_core.spark.internals.arrow_types import arrow_type
@@ -40,6 +41,8 @@ from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
+from connectors_core.spark.tables.updating_queries import is_updating
+from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -438,7 +441,12 @@ class TableEnvironment:
                 while uid in taken:
                     uid, number = f"{name}.{number}", number + 1
                 taken.add(uid)
-                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
+                sink = sink_of(name, table, rows)
+                updating = is_updating(name, rows, sink)
+                if updating:
+                    rows = rows.withColumn(ROW_KIND_COLUMN, sf.lit(RowKind.UPDATE_AFTER.value))
+                mode: OutputMode = "update" if updating else "append"
+                pipeline.sink_to(rows, sink.sink, uid=f"into.{uid}", output_mode=mode)
         return pipeline
 
     def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
