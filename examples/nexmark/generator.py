@@ -41,8 +41,7 @@ _SECOND: Final = 1_000_000
 
 _STATES: Final = pa.array(["AZ", "CA", "ID", "OR", "WA", "WY"])
 _CITIES: Final = pa.array(
-    ["Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond", "Seattle"]
-    + ["Kent", "Cheyenne"]
+    ["Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Redmond", "Seattle", "Kent"]
 )
 _FIRST_NAMES: Final = pa.array(
     ["Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter"]
@@ -119,7 +118,7 @@ class NexmarkOptions(Configured, scope="Nexmark table", since="1.1.0"):
         doc="Greatest difference between an event time and the order of the events.",
     )
     split_rows: Setting[int] = option(
-        "split.rows", int, default=5_000, validator=positive, doc="Events in a split."
+        "split.rows", int, default=4_000, validator=positive, doc="Events in a split."
     )
 
 
@@ -226,9 +225,7 @@ def _bids(numbers: Numbers) -> pa.StructArray:
     number = _text(_below(10_000, numbers, "channel"))
     is_hot = pa.array(_below(2, numbers, "hot channel") > 0)
     folders = [_text(_below(100, numbers, f"folder {each}")) for each in range(3)]
-    page = pc.binary_join_element_wise(
-        "https://www.nexmark.com", *folders, "item.htm?query=1", "/"
-    )
+    page = pc.binary_join_element_wise("https://www.nexmark.com", *folders, "item.htm?query=1", "/")
     columns = [
         pa.array(
             np.where(

@@ -26,3 +26,8 @@ CREATE TABLE recorded WITH (
   'scan.startup.mode' = 'earliest-offset',
   'scan.bounded.mode' = 'latest-offset'
 ) LIKE generated;
+
+CREATE TABLE side_input (key BIGINT, value STRING)
+WITH ('connector' = 'filesystem', 'path' = '${env:NEXMARK_OUTPUT}/side_input', 'format' = 'csv');
+
+CREATE TABLE nothing WITH ('connector' = 'blackhole');

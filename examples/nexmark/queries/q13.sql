@@ -1,9 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Bounded side input join: bids with a value that is looked up.
 
-CREATE TABLE side_input (key BIGINT, value STRING)
-WITH ('connector' = 'filesystem', 'path' = '${env:NEXMARK_OUTPUT}/side_input', 'format' = 'csv');
-
 CREATE TABLE q13 (
   auction BIGINT, bidder BIGINT, price BIGINT, date_time TIMESTAMP, value STRING
 ) WITH ('connector' = 'filesystem', 'path' = '${env:NEXMARK_OUTPUT}/q13', 'format' = 'parquet');

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Hot items: the auctions with the most bids in the last ten seconds, every two seconds.
--- Of each window, one row collects the auctions with their counts.
+-- One row collects the auctions of a window, because Spark 3.5 joins no aggregates of two depths.
 
 CREATE TABLE q5 (
   auction BIGINT, num BIGINT, start TIMESTAMP

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-INSERT INTO q15
+INSERT INTO nothing
 SELECT
   date_format(date_time, 'yyyy-MM-dd'),
   count(*),

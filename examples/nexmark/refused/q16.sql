@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-INSERT INTO q16
+INSERT INTO nothing
 SELECT
   channel, date_format(date_time, 'yyyy-MM-dd'), max(date_format(date_time, 'HH:mm')),
   count(*),

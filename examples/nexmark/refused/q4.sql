@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-INSERT INTO q4
+INSERT INTO nothing
 SELECT category, CAST(avg(final) AS BIGINT)
 FROM (
   SELECT max(b.price) AS final, a.category

@@ -58,6 +58,7 @@ __all__ = ["DataGenTableFactory"]
 T = TypeVar("T")
 
 _FIELDS: Final = "fields"
+_ELEMENT: Final = "element"
 _TEXT_LENGTH: Final = 100
 _LIST_LENGTH: Final = 3
 _MOST_DIGITS: Final = 18
@@ -207,22 +208,24 @@ class _Fields:
 
     def refuse_others(self) -> None:
         """Refuse options of columns that the table does not have."""
-        for path in self._given.keys() - set(self._known):
-            key = f"{_FIELDS}.{path}" if path else f"{_FIELDS}.{next(iter(self._given[path]))}"
-            raise UnknownOptionError(key, known=self._known, scope=f"table {self.table}")
+        known = [f"{_FIELDS}.{each}" for each in self._known]
+        for key in self.options.fields:
+            if key.lower().rpartition(".")[0] not in self._known:
+                raise UnknownOptionError(
+                    f"{_FIELDS}.{key}", known=known, scope=f"table {self.table}"
+                )
 
     def column(self, declared: pa.Field, above: str = "") -> ColumnGenerator:
         """Return the generator of a column, or of a field within one."""
         path = f"{above}{declared.name}".lower()
         self._known.append(path)
         given = self._given.get(path, {})
-        keys = {each: f"{_FIELDS}.{path}.{each}" for each in (*FieldOptions.OPTIONS.keys, *given)}
         try:
             options = FieldOptions.from_options(given)
             return self._generator(declared, path, options, set(given))
         except ConnectorError as error:
-            if error.option in keys:
-                error.rename_options({error.option: keys[error.option]})
+            if error.option is not None and not error.option.startswith(f"{_FIELDS}."):
+                error.rename_options({error.option: f"{_FIELDS}.{path}.{error.option}"})
             raise
 
     def _generator(
@@ -272,7 +275,10 @@ class _Fields:
         if types.is_struct(kind):
             return RandomStructs(kind, tuple(self.column(each, f"{path}.") for each in kind)), set()
         if types.is_list(kind):
-            elements = self.column(kind.value_field.with_name("element"), f"{path}.")
+            before = len(self.sequences)
+            elements = self.column(kind.value_field.with_name(_ELEMENT), f"{path}.")
+            if len(self.sequences) > before:
+                raise _invalid(f"{_ELEMENT}.kind", "random in an array", FieldKind.SEQUENCE.value)
             return RandomLists(kind, options.length or _LIST_LENGTH, elements), {"length"}
         raise ConfigurationError(
             f"the table {self.table} has a column whose type cannot be generated",
@@ -301,9 +307,7 @@ def _bounds_of_sequence(kind: pa.DataType, options: FieldOptions) -> tuple[int, 
     return options.start, options.end
 
 
-def _bounds(
-    options: FieldOptions, parse: Callable[[str], T], limits: tuple[T, T]
-) -> tuple[T, T]:
+def _bounds(options: FieldOptions, parse: Callable[[str], T], limits: tuple[T, T]) -> tuple[T, T]:
     found: list[Any] = []
     for key, text, limit in (("min", options.min, limits[0]), ("max", options.max, limits[1])):
         try:
