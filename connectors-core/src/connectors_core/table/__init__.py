@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         DynamicTableFactory,
         DynamicTableSink,
         ScanTableSource,
+        register_factory,
     )
     from connectors_core.table.sql.errors import SqlError
     from connectors_core.table.table_schema import (
@@ -64,6 +65,7 @@ else:
                 "DynamicTableFactory",
                 "DynamicTableSink",
                 "ScanTableSource",
+                "register_factory",
             ),
             "connectors_core.table.sql.errors": ("SqlError",),
             "connectors_core.table.table_schema": (
@@ -98,5 +100,6 @@ __all__ = [
     "given_options",
     "metadata_option",
     "refuse_metadata",
+    "register_factory",
     "schema_option",
 ]

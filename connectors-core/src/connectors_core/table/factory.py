@@ -30,6 +30,7 @@ __all__ = [
     "connectors",
     "factory_named",
     "factory_of",
+    "register_factory",
 ]
 
 ENTRY_POINTS: Final = "connectors.tables"
@@ -37,6 +38,7 @@ ENTRY_POINTS: Final = "connectors.tables"
 
 _INSERT_ONLY: Final = ChangelogMode.insert_only()
 _METADATA_OPTION: Final = "metadata.columns"
+_own: Final[dict[str, type[DynamicTableFactory]]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +189,18 @@ class DynamicTableFactory(ABC):
         )
 
 
+def register_factory(factory: type[DynamicTableFactory]) -> None:
+    """Offer a connector to the tables of this process without a package, such as in a notebook.
+
+    Args:
+        factory: The class. It replaces another one with the same identifier.
+    """
+    _own[factory.identifier] = factory
+
+
 def connectors() -> tuple[str, ...]:
-    """Return the identifiers of the connectors that installed packages offer to tables."""
-    return registered_names(ENTRY_POINTS)
+    """Return the identifiers of the connectors that tables can have."""
+    return tuple(sorted({*registered_names(ENTRY_POINTS), *_own}))
 
 
 def factory_of(connector: str) -> DynamicTableFactory:
@@ -215,6 +226,6 @@ def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:
         InvalidOptionError: No installed package has this connector.
     """
     found: DynamicTableFactory = registered(
-        ENTRY_POINTS, table.options, CONNECTOR, owner=f"table {name}"
+        ENTRY_POINTS, table.options, CONNECTOR, owner=f"table {name}", own=_own
     )
     return found

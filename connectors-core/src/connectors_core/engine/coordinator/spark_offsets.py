@@ -14,7 +14,10 @@ _NO_OFFSET: Final = "-"
 
 
 def logged_offsets(text: str, sources: Sequence[str], path: str) -> dict[str, int | None]:
-    """Return the last plan that a micro-batch reads, by source.
+    """Return the last plan that all branches of a micro-batch have read, by source.
+
+    Spark asks each branch of a self-join for its newest plan, one after the other. If a plan
+    appears in between, one branch reads it now and the other one in the next micro-batch.
 
     Args:
         text: An entry of the log.
@@ -27,13 +30,17 @@ def logged_offsets(text: str, sources: Sequence[str], path: str) -> dict[str, in
     Raises:
         StateCorruptedError: The entry does not belong to these sources.
     """
-    version, *rest = text.split("\n")
-    lines = rest[1:]
-    if version == "v1":
-        return _first_format(path, lines, sources)
-    if version == "v2":
-        return _second_format(path, lines, sources)
-    raise corrupted_log(path, "v1 or v2", version)
+    found: dict[str, int | None] = {}
+    for uid, plan in _branches(text, sources, path):
+        other = found.setdefault(uid, plan)
+        found[uid] = None if plan is None or other is None else min(plan, other)
+    return {**dict.fromkeys(uids_of(sources)), **found}
+
+
+def newest_offset(text: str, sources: Sequence[str], path: str) -> int | None:
+    """Return the last plan that any branch of a micro-batch has read; see `logged_offsets`."""
+    plans = (plan for _uid, plan in _branches(text, sources, path) if plan is not None)
+    return max(plans, default=None)
 
 
 def corrupted_log(path: str, expected: str, found: str) -> StateCorruptedError:
@@ -41,36 +48,40 @@ def corrupted_log(path: str, expected: str, found: str) -> StateCorruptedError:
     return StateCorruptedError(f"cannot use {path}", expected=expected, found=found)
 
 
-def _first_format(path: str, lines: Sequence[str], sources: Sequence[str]) -> dict[str, int | None]:
+def _branches(text: str, sources: Sequence[str], path: str) -> list[tuple[str, int | None]]:
+    """Return the source and the plan of each branch in an entry of the log."""
+    version, *rest = text.split("\n")
+    lines = rest[1:]
+    if version == "v1":
+        branches = _first_format(path, lines, sources)
+    elif version == "v2":
+        branches = _second_format(path, lines, sources)
+    else:
+        raise corrupted_log(path, "v1 or v2", version)
+    return [(uid, _plan(path, offset, uid)) for uid, offset in branches if not is_spark_stream(uid)]
+
+
+def _first_format(path: str, lines: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]]:
     """Read a v1 log: one line per branch that reads a source, in the order of the plan."""
     if len(lines) != len(sources):
         raise corrupted_log(path, f"{len(sources)} lines of offsets", str(len(lines)))
-    found: dict[str, int | None] = {}
-    for uid, line in zip(sources, lines, strict=True):
-        if is_spark_stream(uid):
-            continue
-        plan = _plan(path, line, uid)
-        if found.setdefault(uid, plan) != plan:
-            raise corrupted_log(path, f"one offset for source {uid!r}", "several")
-    return found
+    return list(zip(sources, lines, strict=True))
 
 
 def _second_format(
     path: str, lines: Sequence[str], sources: Sequence[str]
-) -> dict[str, int | None]:
+) -> list[tuple[str, str]]:
     """Read a v2 log: `<number of a branch>:<offset>`, in any order.
 
-    The log omits sources without an offset. A source that several branches read appears once, under
-    the number of any of them.
+    The log omits branches without an offset. Branches of one stream appear once, under the number
+    of any of them.
     """
-    found: dict[str, int | None] = dict.fromkeys(uids_of(sources))
+    found = []
     for line in lines:
         number, _colon, offset = line.partition(":")
         if not number.isdigit() or int(number) >= len(sources):
             raise corrupted_log(path, f"offsets of {len(sources)} branches", line)
-        uid = sources[int(number)]
-        if not is_spark_stream(uid):
-            found[uid] = _plan(path, offset, uid)
+        found.append((sources[int(number)], offset))
     return found
 
 

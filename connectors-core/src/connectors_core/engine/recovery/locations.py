@@ -15,7 +15,7 @@ from connectors_core.engine.coordinator.identity import (
     QueryIdentity,
     read_identity,
 )
-from connectors_core.engine.coordinator.spark_offsets import corrupted_log, logged_offsets
+from connectors_core.engine.coordinator.spark_offsets import corrupted_log, newest_offset
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateLocationError
 
@@ -149,10 +149,8 @@ class SparkCheckpoint:
         where = f"{self._store}/{path}"
         if data is None:
             raise corrupted_log(where, "a micro-batch's offsets", "no such file")
-        ends = logged_offsets(data.decode(), self._query.sources, where).values()
-        return max(
-            (self._query.first if end is None else end for end in ends), default=self._query.first
-        )
+        newest = newest_offset(data.decode(), self._query.sources, where)
+        return self._query.first if newest is None else max(newest, self._query.first)
 
     def _batches(self, folder: str) -> list[int]:
         names: Sequence[str] = self._store.list(folder)

@@ -104,6 +104,11 @@ class Expression:
         """The name of its type, such as ``struct``."""
         return str(self.java.dataType().typeName())
 
+    @property
+    def is_event_time(self) -> bool:
+        """Whether it is itself a column with a watermark, and not computed from one."""
+        return self.java.children().isEmpty() and bool(self.event_times())
+
     def event_times(self) -> list[Expression]:
         """Return the referenced columns with a watermark."""
         return [

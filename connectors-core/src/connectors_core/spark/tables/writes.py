@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.schema import ROW_KIND_COLUMN, RowKind
 from connectors_core.sink import SupportsOverwrite
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.query_planner import QueryPlanner
@@ -24,6 +25,8 @@ from connectors_core.spark.tables.table_sinks import (
     rows_for,
     sink_of,
 )
+from connectors_core.spark.tables.updating_queries import is_updating
+from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableSink, TableAbility
 from connectors_core.table.abilities import require
 from connectors_core.table.catalog_table import CONNECTOR
@@ -52,11 +55,15 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
             sink = _overwriting(planner.spark, sink_of(name, table), each, name, table)
             rows = rows_for(each, name, table, planner.frame(each.query))
         check_changes(sink, name, rows)
+        updating = is_updating(name, rows, sink)
+        if updating:
+            rows = rows.withColumn(ROW_KIND_COLUMN, sf.lit(RowKind.UPDATE_AFTER.value))
         uid, number = name, 2
         while uid in taken:
             uid, number = f"{name}.{number}", number + 1
         taken.add(uid)
-        planner.pipeline.sink_to(rows, sink.sink, uid=f"into.{uid}")
+        mode: OutputMode = "update" if updating else "append"
+        planner.pipeline.sink_to(rows, sink.sink, uid=f"into.{uid}", output_mode=mode)
 
 
 def refuse_streams(

@@ -1,0 +1,2 @@
+-- SPDX-License-Identifier: Apache-2.0
+SELECT auction, bidder, price, date_time, extra FROM bid;

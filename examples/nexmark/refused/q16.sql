@@ -1,0 +1,17 @@
+-- SPDX-License-Identifier: Apache-2.0
+INSERT INTO nothing
+SELECT
+  channel, date_format(date_time, 'yyyy-MM-dd'), max(date_format(date_time, 'HH:mm')),
+  count(*),
+  count(*) FILTER (WHERE price < 10000),
+  count(*) FILTER (WHERE price >= 10000 AND price < 1000000),
+  count(*) FILTER (WHERE price >= 1000000),
+  count(DISTINCT bidder),
+  count(DISTINCT bidder) FILTER (WHERE price < 10000),
+  count(DISTINCT bidder) FILTER (WHERE price >= 10000 AND price < 1000000),
+  count(DISTINCT bidder) FILTER (WHERE price >= 1000000),
+  count(DISTINCT auction),
+  count(DISTINCT auction) FILTER (WHERE price < 10000),
+  count(DISTINCT auction) FILTER (WHERE price >= 10000 AND price < 1000000),
+  count(DISTINCT auction) FILTER (WHERE price >= 1000000)
+FROM bid GROUP BY channel, date_format(date_time, 'yyyy-MM-dd');
