@@ -10,8 +10,9 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError, Unkno
 from connectors_core.options import Configured, Option, OptionSet
 from connectors_core.options.suggestions import suggested
 from connectors_core.table.factory import DynamicTableContext, DynamicTableFactory
-from connectors_core.table.references import is_reference
+from connectors_core.table.references import has_reference
 from connectors_core.table.table_schema import MetadataColumn
+from connectors_core.table.watermark_options import WatermarkOptions
 
 __all__ = [
     "ConfiguredTableFactory",
@@ -55,13 +56,14 @@ class ConfiguredTableFactory(DynamicTableFactory):
         for key, value in context.options.items():
             knowing = [each.OPTIONS for each in self.parts if key in each.OPTIONS]
             if not knowing:
-                keys = sorted({option.key for each in self.parts for option in each.OPTIONS})
+                parts = (*(each.OPTIONS for each in self.parts), WatermarkOptions.OPTIONS)
+                keys = sorted({option.key for each in parts for option in each})
                 raise UnknownOptionError(
                     key,
                     scope=f"table {context.name}",
                     suggestions=suggested(key, {each: each for each in keys}),
                 )
-            if not is_reference(value):
+            if not has_reference(value):
                 _check_value(knowing, key, value)
 
 

@@ -37,17 +37,16 @@ from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.table_frames import scan_source
-from connectors_core.spark.tables.table_sinks import rows_for, sink_of
+from connectors_core.spark.tables.table_sinks import rows_for, shared, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
-    DynamicTableContext,
     PhysicalColumn,
     TableSchema,
 )
-from connectors_core.table.factory import factory_named
+from connectors_core.table.factory import validate_table
 from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
@@ -335,13 +334,13 @@ class TableEnvironment:
                 raise UnsupportedError(f"{'.'.join(statement.like)} is a view, not a table")
             table = CatalogTable(
                 schema=table.schema if table.schema.columns else like.schema,
-                options={**like.options, **table.options},
+                options={**(like.options if statement.like_options else {}), **table.options},
                 partition_keys=table.partition_keys or like.partition_keys,
                 comment=table.comment or like.comment,
             )
         name = str(self._catalog.full_name(statement.name))
         complete = self._catalog.completed(statement.name, table)
-        factory_named(complete, name).validate(DynamicTableContext.declared(name, complete))
+        validate_table(name, complete)
         if statement.query is None:
             self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
             return DONE
@@ -415,14 +414,16 @@ class TableEnvironment:
             if endless and not session.available_now:
                 pipeline.start()
             else:
-                pipeline.run(available_now=session.available_now and bool(endless), drain=False)
+                pipeline.run(
+                    available_now=session.available_now and bool(endless), drain=session.drain
+                )
         return TableResult(
             columns=tuple(".".join(each.target) for each in inserts), pipeline=pipeline
         )
 
     def _planned(self, inserts: Sequence[Insert], text: str, *, streaming: bool) -> Pipeline:
         pipeline = self._pipeline(self._name_of(inserts), streaming=streaming or None)
-        taken: set[str] = set()
+        planned: list[DataFrame] = []
         with QueryPlanner(self._spark, self._catalog, pipeline, statement=text) as planner:
             for each in inserts:
                 name = str(self._catalog.full_name(each.target))
@@ -433,12 +434,10 @@ class TableEnvironment:
                     raise UnsupportedError(
                         f"the connector of {name} only adds rows", hint="use INSERT INTO"
                     )
-                rows = rows_for(each, name, table, planner.frame(each.query))
-                uid, number = name, 2
-                while uid in taken:
-                    uid, number = f"{name}.{number}", number + 1
-                taken.add(uid)
-                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=f"into.{uid}")
+                rows = shared(rows_for(each, name, table, planner.frame(each.query)), planned)
+                planned.append(rows)
+                uid = planner.unique_uid(f"into.{name}")
+                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=uid)
         return pipeline
 
     def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
@@ -463,6 +462,7 @@ class TableEnvironment:
             streaming=streaming,
             parallelism=session.parallelism,
             trigger_interval=session.trigger_interval,
+            connection_timeout=session.connection_timeout,
             listeners=self._listeners,
         )
 
