@@ -23,6 +23,7 @@ from examples.flights.data import Places, prepare
 from examples.flights.feed import Feed
 from examples.flights.harness import fetch_outputs, prepare_servers, start_driver
 from examples.flights.history import DAY, END_OF_TIME, History
+from examples.flights.jobs import JOBS, Job, JobName
 from examples.flights.verify import verify
 
 # The fractions of the flights after which each process is killed, while the rest is being sent.
@@ -34,16 +35,17 @@ def main(
     crash: Annotated[bool, typer.Option(help="Kill the driver and both servers once.")] = True,
     output: Annotated[Path, typer.Option(help="Folder, recreated.")] = Path("build/demo"),
     feed_seconds: Annotated[float, typer.Option(help="Time in which flights are sent.")] = 60.0,
+    job: Annotated[JobName, typer.Option(help="The job, in Python or in SQL.")] = JobName.FLIGHTS,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the result.")] = False,
 ) -> None:
     """All flights of New York in 2013, enriched in four ways, exactly once, on one Spark."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the driver too
     began = time.monotonic()
     say: Callable[[str], None] = (lambda _: None) if quiet else typer.echo
-    places = Places(output.resolve())
+    places, chosen = Places(output.resolve()), JOBS[job]
     say(f"Spark {version('pyspark')}, output in {output}")
     flights = prepare(places, days)
-    history = History(places.checkpoint, places.notes)
+    history = History(chosen.checkpoint(places), places.notes)
     with KafkaBroker(folder=places.broker) as broker, ElasticsearchServer() as server:
         prepare_servers(places, broker, server)
         say(
@@ -53,16 +55,17 @@ def main(
         feed = Feed(places, broker.bootstrap_servers, feed_seconds)
         feed.send_overlap()
         feed.start()
-        play = _Play(places, broker, server, history, feed, say, flights if crash else 0)
+        play = _Play(chosen, places, broker, server, history, feed, say, flights if crash else 0)
         while not play.drive():
             pass
         say("comparing the output with the raw tables")
-        fetch_outputs(places, broker, server)
+        fetch_outputs(places, broker, server, chosen)
         delays = search.mean_delays(server)
     verified = verify(places, days)
     found = report.summary(
         verified,
         history,
+        flights=chosen.flights,
         versions={
             "spark": version("pyspark"),
             "kafka": broker.version,
@@ -92,6 +95,7 @@ class _Play:
         crashes: The killed processes, with the times.
     """
 
+    job: Job
     places: Places
     broker: KafkaBroker
     server: ElasticsearchServer
@@ -107,7 +111,7 @@ class _Play:
         """Run a driver, and return False if it was killed."""
         self.drivers += 1
         log = self.places.root / f"driver-{self.drivers}.log"
-        driver = start_driver(self.places, self.broker, self.server, log)
+        driver = start_driver(self.places, self.broker, self.server, log, self.job)
         try:
             while driver.poll() is None:
                 self._watch()
@@ -139,17 +143,18 @@ class _Play:
         self.history.refresh()
         if time.monotonic() - self.told >= 5:
             self.told = time.monotonic()
-            self.say(_progress(self.feed, self.history))
+            self.say(_progress(self.job, self.feed, self.history))
 
     def _due(self, who: str, share: float) -> bool:
         """Whether it is time to kill one of them. Each is killed once."""
-        due = self.history.read["flights"] > share * self.flights > 0 and who not in self.crashes
+        read = self.history.rows_read(self.job.flights)
+        due = read > share * self.flights > 0 and who not in self.crashes
         if due:
             self.crashes[who] = time.time()
         return due
 
 
-def _progress(feed: Feed, history: History) -> str:
+def _progress(job: Job, feed: Feed, history: History) -> str:
     marks = ", ".join(
         f"{uid} up to "
         + ("the end" if mark >= END_OF_TIME else f"{datetime.fromtimestamp(mark / 1e6, UTC):%d %b}")
@@ -157,8 +162,8 @@ def _progress(feed: Feed, history: History) -> str:
     )
     lag = ", ".join(f"{partition} {lag:,}" for partition, lag in sorted(history.lag.items()))
     return (
-        f"{feed.sent:,} flights are sent, {history.read['flights']:,} read and"
-        f" {history.written['archive']:,} written in {history.epochs} epochs; {marks}"
+        f"{feed.sent:,} flights are sent, {history.rows_read(job.flights):,} read and"
+        f" {history.written[job.archive]:,} written in {history.epochs} epochs; {marks}"
         + (f"; drift {history.newest_drift / DAY:.1f} days" if history.newest_drift else "")
         + (f"; lag {lag}" if lag else "")
     )

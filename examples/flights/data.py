@@ -36,7 +36,7 @@ OF_AIRPORT = {"name": "dest_name", "lat": "dest_lat", "lon": "dest_lon"}
 
 # The topics of the broker, and the indices of Elasticsearch.
 FLIGHTS_TOPIC, ENRICHED_TOPIC = "flights", "enriched"
-FLIGHTS_INDEX, PLANES_INDEX = "flights", "planes"
+FLIGHTS_INDEX, PLANES_INDEX, TOTALS_INDEX = "flights", "planes", "totals"
 
 # One format for each day of the week.
 SUFFIXES = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
@@ -72,7 +72,7 @@ class Places:
         database: The SQLite database with the totals by airline and day.
         enriched: The contents of the topic of enriched flights, one per line.
         indexed: The contents of the index of flights, one per line.
-        totals: The contents of the database, one total per line.
+        totals: The contents of the database or the index of totals, one total per line.
         broker: The broker's data.
         notes: The file for the drivers' lag in the topic and their lookups, one line at a time.
         lineage: The lineage of the pipeline, as the last driver recorded it.

@@ -13,10 +13,18 @@ from connector_elasticsearch.testing import ElasticsearchServer
 from connector_kafka.testing import KafkaBroker
 from connector_kafka.testing.tools import console_consumer
 from examples.flights import search, totals
-from examples.flights.data import ENRICHED_TOPIC, FLIGHTS_TOPIC, Places
+from examples.flights.data import (
+    ENRICHED_TOPIC,
+    FLIGHTS_INDEX,
+    FLIGHTS_TOPIC,
+    TOTALS_INDEX,
+    Places,
+)
+from examples.flights.jobs import JOBS, Job, JobName
 
 _HOUSE = Path(__file__).parents[2]
 _PARTITIONS = 3
+_JOB = JOBS[JobName.FLIGHTS]
 
 
 def prepare_servers(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
@@ -30,13 +38,13 @@ def prepare_servers(places: Places, broker: KafkaBroker, server: ElasticsearchSe
 
 
 def start_driver(
-    places: Places, broker: KafkaBroker, server: ElasticsearchServer, log: Path
+    places: Places, broker: KafkaBroker, server: ElasticsearchServer, log: Path, job: Job = _JOB
 ) -> subprocess.Popen[bytes]:
-    """A driver of the pipeline, in its own process group with its JVM."""
+    """A driver of the job, in its own process group with its JVM."""
     with log.open("wb") as out:
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "examples.flights.pipeline"),
+                *(sys.executable, "-m", job.driver),
                 *(str(places.root), broker.bootstrap_servers, server.url),
             ],
             cwd=_HOUSE,
@@ -48,14 +56,23 @@ def start_driver(
         )
 
 
-def fetch_outputs(places: Places, broker: KafkaBroker, server: ElasticsearchServer) -> None:
-    """Copy the contents of the topic, the index, and the database to files."""
+def fetch_outputs(
+    places: Places, broker: KafkaBroker, server: ElasticsearchServer, job: Job = _JOB
+) -> None:
+    """Copy the contents of the topic, the indices, and the database to files."""
     places.enriched.write_bytes(
         b"".join(
             (record.value or b"") + b"\n"
             for record in console_consumer(broker.bootstrap_servers, ENRICHED_TOPIC)
         )
     )
-    with places.indexed.open("w") as lines:
-        lines.writelines(f"{json.dumps(each)}\n" for each in search.indexed_flights(server))
-    totals.export_totals(places.database, places.totals)
+    _copy_index(server, FLIGHTS_INDEX, places.indexed)
+    if job.totals_are_indexed:
+        _copy_index(server, TOTALS_INDEX, places.totals)
+    else:
+        totals.export_totals(places.database, places.totals)
+
+
+def _copy_index(server: ElasticsearchServer, index: str, file: Path) -> None:
+    with file.open("w") as lines:
+        lines.writelines(f"{json.dumps(each)}\n" for each in search.documents(server, index))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -77,6 +77,10 @@ class History:
                 self.lags += [(found["time"], name, lag) for name, lag in self.lag.items()]
             self.lookups_by_driver.setdefault(found["driver"], {}).update(found["lookups"])
         self._lines = len(lines)
+
+    def rows_read(self, uids: Iterable[str]) -> int:
+        """Return the rows that some sources have read."""
+        return sum(self.read[uid] for uid in uids)
 
     @property
     def lookups(self) -> dict[str, Counter[str]]:

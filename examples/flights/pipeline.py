@@ -38,6 +38,7 @@ from connectors_core import (
     HybridSource,
     JsonFormat,
     Pipeline,
+    PipelineStatus,
     SourceSwitchContext,
     WatermarkStrategy,
 )
@@ -244,18 +245,17 @@ def run(spark: SparkSession, places: Places, servers: Servers) -> None:
         with build(spark, places, servers) as pipeline:
             pipeline.start()
             while not (places.all_sent.exists() or pipeline.await_termination(timeout=0.5)):
-                note(pipeline, places)
+                note(pipeline.status(), places)
     with build(spark, places, servers) as pipeline:
         ended = pipeline.run(available_now=True, timeout=0.5)
         while not ended:
-            note(pipeline, places)
+            note(pipeline.status(), places)
             ended = pipeline.await_termination(timeout=0.5)
-        note(pipeline, places)
+        note(pipeline.status(), places)
 
 
-def note(pipeline: Pipeline, places: Places) -> None:
+def note(status: PipelineStatus, places: Places) -> None:
     """Record the lag of each partition and the lookup metrics."""
-    status = pipeline.status()
     lag = {
         f"{found[1]}-{found[2]}": int(value)
         for query in status.queries

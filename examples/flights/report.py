@@ -43,11 +43,21 @@ def summary(
     verified: Mapping[str, Any],
     history: History,
     *,
+    flights: Iterable[str],
     versions: Mapping[str, str],
     crashes: int,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return the contents of `report.json`."""
+    """Return the contents of `report.json`.
+
+    Args:
+        verified: The result of the comparison.
+        history: The history of the pipeline.
+        flights: The uids of the sources that read flights.
+        versions: The versions of Spark and the servers.
+        crashes: The number of killed processes.
+        seconds: The time of the whole run.
+    """
     archive = verified["archive"]
     sinks = {name: verified[name] for name in OUTPUTS}
     wrong = {
@@ -55,7 +65,7 @@ def summary(
         for what in ("missing", "duplicates", "unexpected")
     }
     return {
-        "ok": not any(wrong.values()) and history.read["flights"] == archive["expected"],
+        "ok": not any(wrong.values()) and history.rows_read(flights) == archive["expected"],
         **{f"{name}_version": version for name, version in versions.items()},
         "rows_in": archive["expected"],
         "rows_out": archive["found"],
@@ -86,7 +96,7 @@ def write(
 ) -> None:
     """Write `report.json` and `report.html`."""
     (folder / "report.json").write_text(json.dumps(found, indent=2) + "\n")
-    start = min((moment for moment, _, _ in history.marks), default=0.0)
+    start = min((moment for moment, _, _ in (*history.marks, *history.rows)), default=0.0)
     events = {f"{who} killed": [moment - start] for who, moment in crashes.items()}
     ends = [(t, uid, mark) for t, uid, mark in history.marks if mark < END_OF_TIME]
     sections = {
@@ -104,7 +114,7 @@ def write(
             _lines(history.lags, start), label=lambda lag: f"{lag:,.0f} rows", events=events
         ),
         "Mean departure delay by month": bar_chart(verified["by month"], label=_minutes),
-        "Cancelled flights by airline, as the database says": bar_chart(
+        "Cancelled flights by airline, as the totals say": bar_chart(
             verified["cancelled"], label=lambda flights: f"{flights:,.0f}"
         ),
         **{

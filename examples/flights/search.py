@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An administrator's view of Elasticsearch: the planes to look up, and the written flights."""
+"""An administrator's view of Elasticsearch: the planes to look up, and the written rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from connector_elasticsearch.testing import ElasticsearchServer
-from examples.flights.data import FLIGHTS_INDEX, PLANES_INDEX, Places, tables
+from examples.flights.data import FLIGHTS_INDEX, PLANES_INDEX, TOTALS_INDEX, Places, tables
 
 _PAGE: Final = 10_000
 _TEXTS_ARE_KEYWORDS: Final = {
@@ -26,9 +26,9 @@ _SHOWN: Final = 15
 
 
 def prepare_indices(server: ElasticsearchServer, places: Places) -> None:
-    """Fill the index of planes by tail number, and create an empty index for flights."""
-    server.request("PUT", f"/{FLIGHTS_INDEX}", {"mappings": _TEXTS_ARE_KEYWORDS})
-    server.request("PUT", f"/{PLANES_INDEX}", {"mappings": _TEXTS_ARE_KEYWORDS})
+    """Fill the index of planes by tail number, and create the empty indices."""
+    for index in (FLIGHTS_INDEX, PLANES_INDEX, TOTALS_INDEX):
+        server.request("PUT", f"/{index}", {"mappings": _TEXTS_ARE_KEYWORDS})
     with tables(places.raw) as database:
         planes = database.sql("FROM planes")
         names = planes.columns
@@ -41,11 +41,11 @@ def prepare_indices(server: ElasticsearchServer, places: Places) -> None:
     assert not answer["errors"], answer
 
 
-def indexed_flights(server: ElasticsearchServer) -> Iterator[dict[str, Any]]:
-    """Return all flights in the index."""
-    server.request("POST", f"/{FLIGHTS_INDEX}/_refresh")
+def documents(server: ElasticsearchServer, index: str) -> Iterator[dict[str, Any]]:
+    """Return all documents of an index."""
+    server.request("POST", f"/{index}/_refresh")
     body = {"size": _PAGE, "sort": ["_doc"]}
-    page = server.request("POST", f"/{FLIGHTS_INDEX}/_search?scroll=1m", body)
+    page = server.request("POST", f"/{index}/_search?scroll=1m", body)
     while hits := page["hits"]["hits"]:
         yield from (hit["_source"] for hit in hits)
         scroll = {"scroll": "1m", "scroll_id": page["_scroll_id"]}

@@ -192,6 +192,8 @@ def test_event_times_of_paths():
         bound("/a/99999999.csv")
     with pytest.raises(InvalidOptionError, match="not a regular expression"):
         PathTime(regex="(", format="%Y")
+    with pytest.raises(InvalidOptionError, match="time zone of the event time is unknown"):
+        PathTime(regex="a", format="%Y", time_zone="Mars/Olympus")
 
 
 def test_large_files_are_split_and_compressed_files_are_not(tmp_path):

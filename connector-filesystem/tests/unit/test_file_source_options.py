@@ -42,6 +42,7 @@ def test_options_as_spark_gives_them(tmp_path):
             "metadata.columns": '{"file.name": "file"}',
             "event-time.path-regex": r"month=(\d+)",
             "event-time.format": "%m",
+            "event-time.time-zone": "America/New_York",
             "on-schema-change": "null-missing, ignore-new",
             "csv.field-delimiter": ";",
             "csv.header": "false",
@@ -52,6 +53,9 @@ def test_options_as_spark_gives_them(tmp_path):
     assert source.boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     assert source.schema().names == ["s", "n", "m", "month", "file"]
     assert "secret" not in repr(source)
+    assert source.event_time_lower_bound is not None
+    bound = source.event_time_lower_bound("month=2/a.txt")
+    assert (bound.month, str(bound.tzinfo)) == (2, "America/New_York")
     assert source.split_traits().ordered
     assert source.split_traits().end
     assert source.default_limits().bytes

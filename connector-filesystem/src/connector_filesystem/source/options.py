@@ -82,8 +82,14 @@ _EVENT_TIME_FORMAT: Final = Option(
     "event-time.format",
     str,
     since=_SINCE,
-    doc="`strptime` pattern of the text that `event-time.path-regex` finds, e.g. `%Y-%m`. The "
-    "time zone is UTC.",
+    doc="`strptime` pattern of the text that `event-time.path-regex` finds, e.g. `%Y-%m`.",
+)
+_EVENT_TIME_ZONE: Final = Option(
+    "event-time.time-zone",
+    str,
+    since="3.0.0",
+    default="UTC",
+    doc="Time zone of `event-time.format`, unless it contains one.",
 )
 
 
@@ -95,7 +101,9 @@ def _event_time(options: Options) -> PathTime | None:
             "the event time of a file needs both a regular expression and a format",
             option=missing.key,
         )
-    return PathTime(regex=regex, format=pattern) if regex and pattern else None
+    if not (regex and pattern):
+        return None
+    return PathTime(regex=regex, format=pattern, time_zone=options[_EVENT_TIME_ZONE])
 
 
 _READERS: Final = (
@@ -255,6 +263,7 @@ class FileSourceOptions(
         None,
         _EVENT_TIME_REGEX,
         _EVENT_TIME_FORMAT,
+        _EVENT_TIME_ZONE,
         build=_event_time,
         default=None,
         doc="Returns the lowest event time in a file for its path, e.g. `PathTime`, so that "

@@ -98,7 +98,7 @@ class PathTime:
         time_zone: The zone of the time, unless the pattern contains a zone.
 
     Raises:
-        InvalidOptionError: The pattern cannot be compiled.
+        InvalidOptionError: The pattern cannot be compiled, or the time zone is unknown.
     """
 
     regex: str
@@ -113,6 +113,15 @@ class PathTime:
                 "the pattern of the event time is not a regular expression",
                 found=self.regex,
                 option="event-time.path-regex",
+            ) from exc
+        try:
+            ZoneInfo(self.time_zone)
+        except (KeyError, ValueError, OSError) as exc:
+            raise InvalidOptionError(
+                "the time zone of the event time is unknown",
+                expected="a name such as 'UTC' or 'Europe/Berlin'",
+                found=self.time_zone,
+                option="event-time.time-zone",
             ) from exc
 
     def __call__(self, path: str) -> datetime | None:

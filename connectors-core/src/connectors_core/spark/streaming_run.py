@@ -35,6 +35,7 @@ from connectors_core.spark.failures import spark_log_taken, translated
 from connectors_core.spark.lookups import BatchLookups
 from connectors_core.spark.ownership import OwnedReader, pipeline_query
 from connectors_core.spark.streaming_status import StreamingStatus
+from connectors_core.spark.unshared_exchanges import unshared_exchanges
 from connectors_core.spark.watermark_use import only_windows_compare
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
@@ -227,7 +228,7 @@ class StreamingRun:
             writer = writer.trigger(
                 processingTime=f"{round(self._trigger_interval * 1000)} milliseconds"
             )
-        with pipeline_query(self._spark, self._pipeline_id):
+        with pipeline_query(self._spark, self._pipeline_id), unshared_exchanges(self._spark):
             self._query = writer.start()
         self.coordinator.start()
         self._monitor = threading.Thread(

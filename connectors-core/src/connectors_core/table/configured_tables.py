@@ -13,8 +13,9 @@ from connectors_core.options.suggestions import suggested
 from connectors_core.records import RecordPolicy
 from connectors_core.table.abilities import TableAbility
 from connectors_core.table.factory import DynamicTableContext, DynamicTableFactory
-from connectors_core.table.references import is_reference
+from connectors_core.table.references import has_reference
 from connectors_core.table.table_schema import MetadataColumn
+from connectors_core.table.watermark_options import WatermarkOptions
 
 __all__ = [
     "ConfiguredTableFactory",
@@ -79,11 +80,11 @@ class ConfiguredTableFactory(DynamicTableFactory):
                 knowing.append(OptionSet(replace(_IGNORE, key=key)))
             if not knowing:
                 raise self._unknown(key, context)
-            if not is_reference(value):
+            if not has_reference(value):
                 _check_value(knowing, key, value)
 
     def _unknown(self, key: str, context: DynamicTableContext) -> UnknownOptionError:
-        parts = [each.OPTIONS for each in self.parts]
+        parts = [*(each.OPTIONS for each in self.parts), WatermarkOptions.OPTIONS]
         names = {
             name: known
             for each in reversed(parts)

@@ -21,6 +21,7 @@ from connectors_core.table.changelog_mode import ChangelogMode
 from connectors_core.table.references import resolved
 from connectors_core.table.registry import registered, registered_names
 from connectors_core.table.table_schema import TableSchema
+from connectors_core.table.watermark_options import WatermarkOptions, check_watermark_options
 
 __all__ = [
     "DynamicTableContext",
@@ -31,6 +32,7 @@ __all__ = [
     "factory_named",
     "factory_of",
     "register_factory",
+    "validate_table",
 ]
 
 ENTRY_POINTS: Final = "connectors.tables"
@@ -48,7 +50,8 @@ class DynamicTableContext:
     Attributes:
         name: The full name of the table.
         table: Its definition.
-        options: Its options, without the one that names the connector.
+        options: Its options, without the one that names the connector, and without those of the
+            watermark, which do not concern a connector.
     """
 
     name: str
@@ -63,7 +66,11 @@ class DynamicTableContext:
     @staticmethod
     def declared(name: str, table: CatalogTable) -> DynamicTableContext:
         """Return the context of a table that is not used yet, with references as values."""
-        options = {key: value for key, value in table.options.items() if key != CONNECTOR}
+        options = {
+            key: value
+            for key, value in table.options.items()
+            if key != CONNECTOR and key not in WatermarkOptions.OPTIONS
+        }
         return DynamicTableContext(name=name, table=table, options=options)
 
     @staticmethod
@@ -229,3 +236,17 @@ def factory_named(table: CatalogTable, name: str) -> DynamicTableFactory:
         ENTRY_POINTS, table.options, CONNECTOR, owner=f"table {name}", own=_own
     )
     return found
+
+
+def validate_table(name: str, table: CatalogTable) -> None:
+    """Check the options of a table when it is created or altered.
+
+    Args:
+        name: The full name of the table.
+        table: Its definition.
+
+    Raises:
+        ConfigurationError: An option is unknown or invalid, or does not fit the columns.
+    """
+    factory_named(table, name).validate(DynamicTableContext.declared(name, table))
+    check_watermark_options(name, table)

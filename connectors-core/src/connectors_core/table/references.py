@@ -11,7 +11,7 @@ from typing import Final
 
 from connectors_core.errors import InvalidOptionError
 
-__all__ = ["is_reference", "resolved"]
+__all__ = ["has_reference", "is_reference", "resolved"]
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file):([^}]+)\}")
 
@@ -19,6 +19,11 @@ _REFERENCE: Final = re.compile(r"\$\{(env|file):([^}]+)\}")
 def is_reference(value: str) -> bool:
     """Return whether a value is a reference, such as `${env:PASSWORD}`."""
     return _REFERENCE.fullmatch(value) is not None
+
+
+def has_reference(value: str) -> bool:
+    """Return whether a value contains a reference, so that only its use can check it."""
+    return _REFERENCE.search(value) is not None
 
 
 def resolved(options: Mapping[str, str]) -> dict[str, str]:

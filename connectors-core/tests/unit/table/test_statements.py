@@ -251,17 +251,19 @@ def test_a_statement_set_has_inserts_whose_cases_end_too(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "options"),
+    ("text", "options", "like_options"),
     [
-        ("CREATE TABLE t LIKE s", {}),
-        ("CREATE TABLE t LIKE s (INCLUDING ALL) WITH ('a' = 'b')", {"a": "b"}),
-        ("CREATE TABLE t WITH ('a' = 'b') LIKE s", {"a": "b"}),
+        ("CREATE TABLE t LIKE s", {}, True),
+        ("CREATE TABLE t LIKE s (INCLUDING ALL) WITH ('a' = 'b')", {"a": "b"}, True),
+        ("CREATE TABLE t WITH ('a' = 'b') LIKE s", {"a": "b"}, True),
+        ("CREATE TABLE t WITH ('a' = 'b') LIKE s (EXCLUDING OPTIONS)", {"a": "b"}, False),
     ],
 )
-def test_a_table_can_extend_another(text, options):
+def test_a_table_can_extend_another(text, options, like_options):
     statement = parse_statement(text)
     assert isinstance(statement, sql.CreateTable)
     assert (statement.like, statement.table.options) == (("s",), options)
+    assert statement.like_options is like_options
 
 
 def test_a_table_and_a_view_can_have_a_query():
@@ -428,7 +430,7 @@ def test_an_error_shows_no_value_of_an_option(text):
         ),
         ("BEGIN STATEMENT SET; SELECT 1; END", "line 1, column 22", SqlError),
         ("BEGIN STATEMENT SET; INSERT INTO a SELECT 1", "line 1, column 44", SqlError),
-        ("CREATE TABLE t LIKE s (EXCLUDING OPTIONS)", "line 1, column 23", SqlError),
+        ("CREATE TABLE t LIKE s (EXCLUDING ALL)", "line 1, column 23", SqlError),
         ("CREATE TABLE t (\n a JSON) WITH ('connector' = 'x')", "JSON' in line 2", SqlError),
         ("CREATE TABLE t (a INT, A INT) WITH ('connector' = 'x')", "column 24", SqlError),
         ("CREATE TABLE t (a INT) PARTITIONED BY (b) WITH ('c' = 'x')", "column 39", SqlError),

@@ -18,6 +18,7 @@ from connectors_core.table.catalog_table import CONNECTOR
 from connectors_core.table.factory import connectors, factory_of
 from connectors_core.table.sql import SqlError, parse_statement
 from connectors_core.table.sql.statements import CreateTable, CreateView, Statement
+from connectors_core.table.watermark_options import WatermarkOptions
 
 __all__ = ["EngineNames", "help_of"]
 
@@ -84,7 +85,8 @@ class EngineNames:
         key = OptionHelp(key=CONNECTOR, values=connectors(), doc="The connector of the table.")
         if connector not in connectors():
             return [key]
-        return [key, *help_of(factory_of(connector).options())]
+        own = help_of(factory_of(connector).options())
+        return [key, *own, *help_of(WatermarkOptions.OPTIONS)]
 
     def catalog_options(self, type_: str | None) -> Sequence[OptionHelp]:
         """See `Names`."""

@@ -13,8 +13,8 @@ from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import UnsupportedError
 from connectors_core.spark.tables.definitions import create_statement, described
 from connectors_core.spark.tables.results import TableResult
-from connectors_core.table import CatalogView, DynamicTableContext
-from connectors_core.table.factory import factory_named
+from connectors_core.table import CatalogView
+from connectors_core.table.factory import validate_table
 from connectors_core.table.sql import parse_query
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.statements import Name, Statement
@@ -107,7 +107,7 @@ def _alter(catalog: CatalogManager, statement: sql.AlterTable) -> None:
     options = {k: v for k, v in table.options.items() if k not in statement.reset_options}
     changed = replace(table, options={**options, **statement.set_options})
     name = str(catalog.full_name(statement.name))
-    factory_named(changed, name).validate(DynamicTableContext.declared(name, changed))
+    validate_table(name, changed)
     catalog.alter(statement.name, changed)
 
 

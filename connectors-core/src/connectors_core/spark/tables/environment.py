@@ -44,11 +44,10 @@ from connectors_core.spark.tables.writes import plan_writes, refuse_streams, sta
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
-    DynamicTableContext,
     PhysicalColumn,
     TableSchema,
 )
-from connectors_core.table.factory import factory_named
+from connectors_core.table.factory import validate_table
 from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
@@ -327,13 +326,13 @@ class TableEnvironment:
                 raise UnsupportedError(f"{'.'.join(statement.like)} is a view, not a table")
             table = CatalogTable(
                 schema=table.schema if table.schema.columns else like.schema,
-                options={**like.options, **table.options},
+                options={**(like.options if statement.like_options else {}), **table.options},
                 partition_keys=table.partition_keys or like.partition_keys,
                 comment=table.comment or like.comment,
             )
         name = str(self._catalog.full_name(statement.name))
         complete = self._catalog.completed(statement.name, table)
-        factory_named(complete, name).validate(DynamicTableContext.declared(name, complete))
+        validate_table(name, complete)
         if statement.query is None:
             self._catalog.put(statement.name, table, if_not_exists=statement.if_not_exists)
             return DONE
@@ -412,7 +411,9 @@ class TableEnvironment:
             if endless and not session.available_now:
                 pipeline.start()
             else:
-                pipeline.run(available_now=session.available_now and bool(endless), drain=False)
+                pipeline.run(
+                    available_now=session.available_now and bool(endless), drain=session.drain
+                )
         return TableResult(
             columns=tuple(".".join(each.target) for each in inserts), pipeline=pipeline
         )
@@ -465,6 +466,7 @@ class TableEnvironment:
             streaming=streaming,
             parallelism=session.parallelism,
             trigger_interval=session.trigger_interval,
+            connection_timeout=session.connection_timeout,
             listeners=self._listeners,
         )
 

@@ -64,6 +64,7 @@ class QueryPlanner:
         self._views: dict[FullName, tuple[str, DataFrame]] = {}
         self._temporary: list[str] = []
         self._expanding: list[str] = []
+        self._uids: set[str] = set()
 
     def frame(self, text: str) -> DataFrame:
         """Return the rows of a query.
@@ -141,6 +142,14 @@ class QueryPlanner:
         rows.createOrReplaceTempView(name)
         self._temporary.append(name)
         return name
+
+    def unique_uid(self, uid: str) -> str:
+        """Return a uid for a lookup or sink of the pipeline, with a number if another has it."""
+        unique, number = uid, 2
+        while unique in self._uids:
+            unique, number = f"{uid}.{number}", number + 1
+        self._uids.add(unique)
+        return unique
 
     def _view_of(self, name: Name, found: CatalogTable | CatalogView) -> tuple[str, DataFrame]:
         full = self.catalog.full_name(name)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
 
-from connectors_core.options import Configured, Setting, option, positive
+from connectors_core.options import Configured, Setting, option, optional, positive
 from connectors_core.options.types import DURATION
 
 __all__ = ["RuntimeMode", "SessionOptions"]
@@ -61,5 +61,19 @@ class SessionOptions(Configured, scope="SQL session", since="1.1.0"):
         bool,
         default=False,
         doc="Whether an `INSERT` reads only what is available at its start, and then ends. Open "
-        "windows stay for the next run.",
+        "windows stay for the next run, unless `execution.drain` closes them.",
+    )
+    drain: Setting[bool] = option(
+        "execution.drain",
+        bool,
+        default=False,
+        doc="Whether the end of an `INSERT` also closes all windows and ends all joins. The job "
+        "cannot continue after that.",
+    )
+    connection_timeout: Setting[timedelta | None, timedelta | str | None] = option(
+        "execution.connection-timeout",
+        optional(DURATION, off="0 s"),
+        default=timedelta(seconds=10),
+        doc="Time in which the systems of an `INSERT` must respond at its start. `0 s` skips the "
+        "check, such as for systems that still start.",
     )

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.schema import ROW_KIND_COLUMN
-from connectors_core.source import WatermarkStrategy
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.table import (
@@ -24,6 +21,7 @@ from connectors_core.table import (
 )
 from connectors_core.table.abilities import require
 from connectors_core.table.catalog_table import CONNECTOR
+from connectors_core.table.watermark_options import watermark_strategy
 
 __all__ = ["scan"]
 
@@ -43,12 +41,13 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
         ConfigurationError: The source lacks a declared column.
     """
     schema, watermark = table.schema, table.schema.watermark
-    in_source = {each.name for each in schema.columns if not isinstance(each, ComputedColumn)}
-    arguments: dict[str, Any] = {"record_policy": source.record_policy}
-    if watermark is not None and watermark.column in in_source:
-        strategy = WatermarkStrategy.for_bounded_out_of_orderness(watermark.out_of_orderness)
-        arguments["watermark_strategy"] = strategy.with_timestamp_assigner(watermark.column)
-    rows = pipeline.from_source(source.source, uid=name, **arguments)
+    strategy = watermark_strategy(table)
+    rows = pipeline.from_source(
+        source.source,
+        uid=name,
+        watermark_strategy=strategy,
+        record_policy=source.record_policy,
+    )
     rows = rows.withColumns({key: sf.expr(value) for key, value in source.computed.items()})
     if source.changelog_mode != ChangelogMode.insert_only() and ROW_KIND_COLUMN not in rows.columns:
         raise ConfigurationError(
@@ -59,7 +58,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
     if not schema.columns:
         return rows
     rows = rows.select(*_columns(rows, name, table, source.abilities))
-    if watermark is not None and watermark.column not in in_source:
+    if watermark is not None and strategy is None:
         seconds = watermark.out_of_orderness.total_seconds()
         rows = rows.withWatermark(watermark.column, f"{seconds} seconds")
     return rows

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from connectors_core.table import (
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql.statements import Insert
 
-__all__ = ["check_changes", "declared_columns", "rows_for", "sink_of"]
+__all__ = ["check_changes", "declared_columns", "rows_for", "shared", "sink_of"]
 
 _DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 # The types that hold all values of another one, besides decimals.
@@ -52,6 +53,14 @@ def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
             found=f"changes {sink.changelog_mode}",
             hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
         )
+
+
+def shared(rows: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
+    """Return one of the other DataFrames if it has the same rows, so that Spark plans them once."""
+    for each in others:
+        if each.schema == rows.schema and each.sameSemantics(rows):
+            return each
+    return rows
 
 
 def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from connectors_core.errors import UnsupportedError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.schema.ddl import quoted
 from connectors_core.spark.tables.text_edits import Edits, span, tables_of
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
@@ -157,9 +158,19 @@ class TemporalJoins:
         left_text = self._edits.text[start:first]
         rows = self._planner.frame(f"SELECT * FROM {left_text}")  # noqa: S608
         left = _Left(origin.alias_or_name, {name.lower(): name for name in rows.columns}, {})
+        self._expand_stars(select, left)
         for join, lookup in zip(joins, lookups, strict=True):
             rows = self._joined(select, rows, left, join, lookup)
         self._edits.replace(start, end, f"`{self._planner.register(rows)}` AS `{left.alias}` ")
+
+    def _expand_stars(self, select: exp.Select, left: _Left) -> None:
+        """Replace `a.*` of the rows before the joins by their columns: later, they have more."""
+        for each in select.expressions:
+            if _is_star_of(each, left.alias):
+                start = each.parts[0].meta["start"]
+                names = [f"`{left.alias}`.{quoted(name)}" for name in left.columns.values()]
+                end = self._edits.text.index("*", start) + 1
+                self._edits.replace(start, end, ", ".join(names))
 
     def _joined(
         self,
@@ -201,7 +212,8 @@ class TemporalJoins:
             text = f"`{left.alias}`.`{out(name)}`" + (f" AS `{name}`" if renamed else "")
             self._edits.replace(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
         for each in select.expressions:
-            _check_star(each)
+            if not _is_star_of(each, left.alias):
+                _check_star(each)
             if isinstance(each, exp.Star):
                 for name in lookup.columns.values():
                     if out(name) != name:
@@ -213,7 +225,7 @@ class TemporalJoins:
             on=keys,
             how="left" if join.side.upper() == "LEFT" else "inner",
             columns=wanted or {next(iter(keys.values())): f"{lookup.alias}__key"},
-            uid=f"{lookup.name}.{lookup.alias}",
+            uid=self._planner.unique_uid(f"{lookup.name}.{lookup.alias}"),
         )
 
     def _column_of(
@@ -284,8 +296,18 @@ class TemporalJoins:
         return words[at].start, words[begin + 1].start, end
 
 
+def _is_star_of(column: exp.Expr, alias: str) -> bool:
+    """Return whether a selected column is all columns of an alias."""
+    return (
+        isinstance(column, exp.Column)
+        and isinstance(column.this, exp.Star)
+        and not any(column.this.args.values())
+        and [part.name.lower() for part in column.parts[:-1]] == [alias.lower()]
+    )
+
+
 def _check_star(column: exp.Expr) -> None:
-    """Refuse `a.*`, and `*` without some columns."""
+    """Refuse `a.*` of a looked-up table, and `*` without some columns."""
     is_of_table = isinstance(column, exp.Column) and isinstance(column.this, exp.Star)
     if is_of_table or (isinstance(column, exp.Star) and any(column.args.values())):
         raise _name_columns(f"{column.sql('spark')} in a lookup join")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from connectors_core.catalog.catalog_manager import CatalogManager
@@ -23,6 +23,7 @@ from connectors_core.spark.tables.table_sinks import (
     check_changes,
     declared_columns,
     rows_for,
+    shared,
     sink_of,
 )
 from connectors_core.spark.tables.updating_queries import is_updating
@@ -41,7 +42,7 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
     Raises:
         ConnectorError: A query or a target does not fit.
     """
-    taken: set[str] = set()
+    planned: list[DataFrame] = []
     for each in writes:
         name = str(planner.catalog.full_name(each.target))
         table = planner.catalog.get(each.target)
@@ -58,12 +59,12 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
         updating = is_updating(name, rows, sink)
         if updating:
             rows = rows.withColumn(ROW_KIND_COLUMN, sf.lit(RowKind.UPDATE_AFTER.value))
-        uid, number = name, 2
-        while uid in taken:
-            uid, number = f"{name}.{number}", number + 1
-        taken.add(uid)
+        rows = shared(rows, planned)
+        planned.append(rows)
         mode: OutputMode = "update" if updating else "append"
-        planner.pipeline.sink_to(rows, sink.sink, uid=f"into.{uid}", output_mode=mode)
+        planner.pipeline.sink_to(
+            rows, sink.sink, uid=planner.unique_uid(f"into.{name}"), output_mode=mode
+        )
 
 
 def refuse_streams(

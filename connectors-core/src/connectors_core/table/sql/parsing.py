@@ -540,6 +540,7 @@ def _create_table(reader: WordReader) -> CreateTable:
     partition_keys: list[str] = []
     comment = query = None
     like: Name | None = None
+    like_options = True
     seen: set[str] = set()
     while not reader.is_done:
         clause = reader.peek()
@@ -564,8 +565,7 @@ def _create_table(reader: WordReader) -> CreateTable:
             options.setdefault(CONNECTOR, identifier)
         elif reader.take("LIKE"):
             like = reader.name()
-            if reader.peek() == "(":
-                _like_options(reader)
+            like_options = reader.peek() != "(" or _includes_options(reader)
         elif reader.take("AS"):
             query = _query(reader)
         else:
@@ -586,7 +586,14 @@ def _create_table(reader: WordReader) -> CreateTable:
         partition_keys=tuple(partition_keys),
         comment=comment,
     )
-    return CreateTable(name=name, table=table, if_not_exists=if_not_exists, like=like, query=query)
+    return CreateTable(
+        name=name,
+        table=table,
+        if_not_exists=if_not_exists,
+        like=like,
+        like_options=like_options,
+        query=query,
+    )
 
 
 def _check_partitions(reader: WordReader, start: int, schema: TableSchema, keys: list[str]) -> None:
@@ -598,19 +605,24 @@ def _check_partitions(reader: WordReader, start: int, schema: TableSchema, keys:
             )
 
 
-def _like_options(reader: WordReader) -> None:
+def _includes_options(reader: WordReader) -> bool:
+    """Return whether `LIKE table (...)` copies options too. It always copies all else."""
     start = reader.place
     words = []
     reader.expect("(")
     while not reader.is_done and not reader.take(")"):
         words.append(reader.word().upper)
+    if words == ["EXCLUDING", "OPTIONS"]:
+        return False
     if words not in (["INCLUDING", "ALL"], ["INCLUDING", "OPTIONS"], []):
         raise SqlError.at(
             reader.text,
             start,
             "LIKE copies the whole definition",
-            expected="LIKE table, with options in WITH that replace its own",
+            expected="LIKE table, with options in WITH that replace its own, or "
+            "LIKE table (EXCLUDING OPTIONS)",
         )
+    return True
 
 
 def _create_catalog(reader: WordReader) -> CreateCatalog:

@@ -52,6 +52,7 @@ class CreateTable:
         table: Its definition.
         if_not_exists: Whether an existing table stays.
         like: The table whose definition it extends.
+        like_options: Whether it has the options of that table too.
         query: The query whose columns it has and whose rows it receives.
     """
 
@@ -59,6 +60,7 @@ class CreateTable:
     table: CatalogTable
     if_not_exists: bool = False
     like: Name | None = None
+    like_options: bool = True
     query: str | None = None
 
 
