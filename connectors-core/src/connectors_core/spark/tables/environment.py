@@ -40,6 +40,7 @@ from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, shared, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
+from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
 from connectors_core.table import (
     CatalogTable,
     CatalogView,
@@ -436,8 +437,16 @@ class TableEnvironment:
                     )
                 rows = shared(rows_for(each, name, table, planner.frame(each.query)), planned)
                 planned.append(rows)
-                uid = planner.unique_uid(f"into.{name}")
-                pipeline.sink_to(rows, sink_of(name, table, rows).sink, uid=uid)
+                found = sink_of(name, table, rows)
+                updates = is_updating(rows)
+                if updates:
+                    check_takes_updates(name, found.changelog_mode, rows)
+                pipeline.sink_to(
+                    rows,
+                    found.sink,
+                    uid=planner.unique_uid(f"into.{name}"),
+                    output_mode="update" if updates else "append",
+                )
         return pipeline
 
     def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:
