@@ -11,7 +11,7 @@ CREATE TABLE flight_files (
   'path' = '${env:FLIGHTS_FOLDER}/arrived/flights',
   'csv.null-literal' = 'NA',
   'source.order' = 'name',
-  'event-time.path-regex' = '\d{4}-\d{2}-\d{2}',
+  'event-time.path-regex' = '[0-9]{4}-[0-9]{2}-[0-9]{2}',
   'event-time.format' = '%Y-%m-%d',
   'event-time.time-zone' = 'America/New_York',
   'scan.watermark.alignment.group' = 'calendar',

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -237,6 +238,68 @@ def test_outputs_of_one_query_share_its_rows_and_a_drained_join_ends(tables: Tab
         "into.default.other": 3,
     }
     assert sorted(tables.rows("SELECT * FROM two")) == [(1, None), (2, 2), (3, None)]
+
+
+def test_an_aggregate_without_a_window_replaces_documents_by_key(
+    tables: Tables, server: ElasticsearchServer
+) -> None:
+    tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE counts (carrier STRING, name STRING, n BIGINT,
+          PRIMARY KEY (carrier) NOT ENFORCED)
+        WITH ('connector' = 'elasticsearch', 'hosts' = '{server.url}', 'index' = 'counts');
+        SET 'execution.available-now' = 'true';
+        """
+    )
+    insert = """
+        INSERT INTO counts SELECT t.carrier, c.name, t.n
+        FROM (SELECT carrier, count(*) AS n FROM arriving GROUP BY carrier) AS t
+        LEFT JOIN carriers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON t.carrier = c.code
+    """
+    tables.env.execute_sql(insert)
+    tables.put(2, "4,AA,10", "5,DL,20")
+    tables.env.execute_sql(insert)
+    server.request("POST", "/counts/_refresh")
+    hits = server.request("POST", "/counts/_search")["hits"]["hits"]
+    assert {(each["_id"], each["_source"]["name"], each["_source"]["n"]) for each in hits} == {
+        ("AA", "American", 3),
+        ("UA", "United", 1),
+        ("DL", None, 1),
+    }
+
+
+GROUPS = "SELECT carrier, count(*) AS n FROM arriving GROUP BY carrier"
+INDEX = "WITH ('connector' = 'elasticsearch', 'hosts' = 'http://localhost:9', 'index' = 'x')"
+
+
+@pytest.mark.line("4.3")  # before Spark does anything
+@pytest.mark.parametrize(
+    ("statement", "shown"),
+    [
+        (f"INSERT INTO files {GROUPS}", "files cannot replace their rows"),
+        (f"INSERT INTO keyless {GROUPS}", "keyless cannot replace their rows"),
+        (f"INSERT INTO keyed {GROUPS} HAVING count(*) > 1", "found: Filter"),
+        (
+            f"INSERT INTO keyed SELECT t.carrier, t.n FROM ({GROUPS}) AS t JOIN carriers "
+            "FOR SYSTEM_TIME AS OF PROCTIME() AS c ON t.carrier = c.code",
+            "put the lookup before the aggregate",
+        ),
+    ],
+)
+def test_updates_that_a_table_cannot_take_are_refused(
+    tables: Tables, statement: str, shown: str
+) -> None:
+    tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
+    tables.create("files", "carrier STRING, n BIGINT", "files", "parquet")
+    tables.env.execute_script(
+        f"""
+        CREATE TABLE keyless (carrier STRING, n BIGINT) {INDEX};
+        CREATE TABLE keyed (carrier STRING, n BIGINT, PRIMARY KEY (carrier) NOT ENFORCED) {INDEX};
+        """
+    )
+    with pytest.raises(UnsupportedError, match=re.escape(shown)):
+        tables.env.execute_sql(statement)
 
 
 LOOKUP = "JOIN carriers FOR SYSTEM_TIME AS OF f.now AS c ON"

@@ -13,7 +13,9 @@ from sqlglot import exp
 from connectors_core.errors import UnsupportedError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.schema.ddl import quoted
+from connectors_core.schema.ddl import quoted
 from connectors_core.spark.tables.text_edits import Edits, span, tables_of
+from connectors_core.spark.tables.updating_queries import is_updating
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql.dialect import parse_query, words_of
@@ -218,12 +220,20 @@ class TemporalJoins:
                 for name in lookup.columns.values():
                     if out(name) != name:
                         raise _name_columns(f"{lookup.alias}.{name} has the name of another column")
+        keeps_rows = join.side.upper() == "LEFT"
+        if not keeps_rows and is_updating(rows):
+            raise UnsupportedError(
+                f"a lookup of {lookup.name} can only add columns to an aggregate that is updated",
+                expected="LEFT JOIN",
+                found="INNER JOIN",
+                hint="put the lookup before the aggregate",
+            )
         left.looked_up[lookup.alias.lower()] = wanted
         return self._planner.pipeline.lookup_join(
             rows,
             lookup.table,
             on=keys,
-            how="left" if join.side.upper() == "LEFT" else "inner",
+            how="left" if keeps_rows else "inner",
             columns=wanted or {next(iter(keys.values())): f"{lookup.alias}__key"},
             uid=self._planner.unique_uid(f"{lookup.name}.{lookup.alias}"),
         )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries on streams whose rows change: aggregates that no watermark completes."""
+"""Queries whose rows replace earlier ones: aggregates without an event time among their keys."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -10,58 +11,66 @@ from pyspark.sql import DataFrame
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import RowKind
 from connectors_core.spark.internals.plans import PlanNode, analyzed_plan
-from connectors_core.table import DynamicTableSink
+from connectors_core.table import ChangelogMode
 
-__all__ = ["is_updating"]
+__all__ = ["check_takes_updates", "is_updating"]
 
-# Above an aggregate, these give one row for each of its rows.
-_KEEP_ROWS: Final = frozenset({"Project", "SubqueryAlias", "View"})
+# Nodes that return each row, so that the next row of a group replaces the former one.
+_KEEP_ROWS: Final = frozenset(
+    {"Aggregate", "MapInArrow", "Project", "PythonMapInArrow", "SubqueryAlias", "View"}
+)
 
 
-def is_updating(name: str, rows: DataFrame, sink: DynamicTableSink) -> bool:
-    """Return whether the rows of a query replace earlier ones.
+def is_updating(rows: DataFrame) -> bool:
+    """Return whether a stream has an aggregate whose groups never end, and so are updated."""
+    return any(_never_ends(node) for node in _streaming(analyzed_plan(rows)))
+
+
+def check_takes_updates(name: str, mode: ChangelogMode, rows: DataFrame) -> None:
+    """Check that a table can take the updates of a query.
 
     Args:
-        name: The full name of the table that receives them.
-        rows: The rows.
-        sink: The sink of the table.
+        name: The name of the table.
+        mode: The changes that it accepts.
+        rows: The rows of a query that is updating.
 
     Raises:
-        UnsupportedError: They do, and the table keeps all rows, or the query can drop a row that
-            it has already emitted.
+        UnsupportedError: The table adds each row, or an update could not reach it.
     """
-    if not rows.isStreaming:
-        return False
-    above, node = [], analyzed_plan(rows)
-    while not _updates(node):
-        above.append(node.name)
-        streams = [each for each in node.children if each.is_streaming]
-        if len(streams) != 1:
-            return False
-        node = streams[0]
-    if not sink.changelog_mode.contains(RowKind.UPDATE_AFTER):
+    found = [node.name for node in _above_groups(analyzed_plan(rows))]
+    lost = [each for each in found if each not in _KEEP_ROWS]
+    if lost:
         raise UnsupportedError(
-            f"the query updates the rows of its aggregate, and the table {name} only adds rows",
-            expected="a table whose rows are replaced by key, or an aggregate over a window of the "
-            "event time",
-            found=f"changes {sink.changelog_mode}",
-            hint="declare a PRIMARY KEY in a table that replaces rows, or group by window(...)",
+            f"the rows of an aggregate for the table {name} change, and only projections and "
+            "lookups can follow",
+            expected="SELECT ... GROUP BY ..., or groups with a window",
+            found=", ".join(lost),
+            hint="put the condition before the aggregate, or into the queries of the table",
         )
-    other = [each for each in above if each not in _KEEP_ROWS]
-    if other:
+    if not mode.contains(RowKind.UPDATE_AFTER) or mode.contains(RowKind.UPDATE_BEFORE):
         raise UnsupportedError(
-            "the query can drop a row of its aggregate that it has already emitted, and Spark "
-            "deletes no rows",
-            expected="an aggregate with only selected columns after it",
-            found=", ".join(other),
-            hint="insert the rows of the aggregate into a table, and query that table",
+            f"the groups of a stream never end, and the table {name} cannot replace their rows",
+            expected="a table with a PRIMARY KEY of elasticsearch or upsert-kafka",
+            found=f"changes {mode}",
+            hint="group by a window of the event time too, such as window(time, '1 day')",
         )
-    return True
 
 
-def _updates(node: PlanNode) -> bool:
-    return (
-        node.name == "Aggregate"
-        and node.is_streaming
-        and not any(each.is_event_time for each in node.grouping_keys)
-    )
+def _never_ends(node: PlanNode) -> bool:
+    is_aggregate = node.name == "Aggregate"
+    return is_aggregate and not any(key.event_times() for key in node.grouping_keys)
+
+
+def _streaming(node: PlanNode) -> Iterator[PlanNode]:
+    if node.is_streaming:
+        yield node
+        for child in node.children:
+            yield from _streaming(child)
+
+
+def _above_groups(node: PlanNode) -> Iterator[PlanNode]:
+    """Yield the nodes above the groups that never end, with their aggregates."""
+    if any(_never_ends(below) for below in _streaming(node)):
+        yield node
+        for child in node.children:
+            yield from _above_groups(child)

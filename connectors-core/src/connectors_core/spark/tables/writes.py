@@ -14,7 +14,6 @@ from pyspark.sql import functions as sf
 
 from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.schema import ROW_KIND_COLUMN, RowKind
 from connectors_core.sink import SupportsOverwrite
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.query_planner import QueryPlanner
@@ -26,7 +25,7 @@ from connectors_core.spark.tables.table_sinks import (
     shared,
     sink_of,
 )
-from connectors_core.spark.tables.updating_queries import is_updating
+from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
 from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableSink, TableAbility
 from connectors_core.table.abilities import require
@@ -56,9 +55,9 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
             sink = _overwriting(planner.spark, sink_of(name, table), each, name, table)
             rows = rows_for(each, name, table, planner.frame(each.query))
         check_changes(sink, name, rows)
-        updating = is_updating(name, rows, sink)
+        updating = is_updating(rows)
         if updating:
-            rows = rows.withColumn(ROW_KIND_COLUMN, sf.lit(RowKind.UPDATE_AFTER.value))
+            check_takes_updates(name, sink.changelog_mode, rows)
         rows = shared(rows, planned)
         planned.append(rows)
         mode: OutputMode = "update" if updating else "append"
