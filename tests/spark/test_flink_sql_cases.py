@@ -223,6 +223,27 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
     assert topics.rows("SELECT * FROM earlier") == []
 
 
+def test_changes_of_a_key_keep_their_order_in_several_writers(
+    topics: Statements, broker: KafkaBroker
+) -> None:
+    for name in ("unordered", "ordered"):
+        broker.topics.create(name)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    for number in range(2000):
+        producer.send("unordered", b'{"id": %d, "n": %d}' % (number % 5, number))
+    producer.close()
+    topics.table("unordered", "id BIGINT, n BIGINT", topic="unordered", format="json")
+    upserts = {"connector": "upsert-kafka", "topic": "ordered", "sink.parallelism": "2"}
+    topics.table(
+        "ordered",
+        "id BIGINT, n BIGINT, `offset` BIGINT METADATA VIRTUAL, PRIMARY KEY (id) NOT ENFORCED",
+        **{**upserts, "key.format": "json", "value.format": "json"},
+    )
+    topics.run("INSERT INTO ordered SELECT id, n FROM unordered")
+    found = sorted(topics.rows("SELECT id, `offset`, n FROM ordered"))
+    assert [n for _, _, n, _ in found] == [n for key in range(5) for n in range(key, 2000, 5)]
+
+
 def test_offsets_that_do_not_exist_are_an_error_or_replaced(
     topics: Statements, broker: KafkaBroker
 ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -102,6 +103,10 @@ class ElasticsearchSink(
     def writer_parallelism(self) -> int | None:
         """Return `parallelism`."""
         return self.parallelism
+
+    def writer_keys(self) -> Sequence[str]:
+        """Return the columns of the document ID."""
+        return self.id_columns
 
     def create_writer(self, context: WriterInitContext) -> ElasticsearchWriter:
         """Create the writer of one task in one epoch. Executor."""

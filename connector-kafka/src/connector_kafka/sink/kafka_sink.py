@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -137,6 +138,12 @@ class KafkaSink(
     def writer_parallelism(self) -> int | None:
         """Return `parallelism`."""
         return self.parallelism
+
+    def writer_keys(self) -> Sequence[str]:
+        """Return the columns of the key if rows are changes."""
+        if self.upsert is not None:
+            return self.serialization.key_fields or ("key",)
+        return self.serialization.key_fields if self.serialization.writes_changelog else ()
 
     def create_writer(self, context: WriterInitContext) -> KafkaSinkWriter:
         """Create the writer of one task in one epoch. Executor."""

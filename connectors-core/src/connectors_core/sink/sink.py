@@ -108,6 +108,13 @@ class Sink(ABC):
         """Return the number of writers; ``None`` keeps the input partitions (cheapest)."""
         return None
 
+    def writer_keys(self) -> Sequence[str]:
+        """Return the columns whose equal values go to one writer if the number of writers is fixed.
+
+        Then the changes of a key keep their order. Without columns, the rows are spread evenly.
+        """
+        return ()
+
     def validate(self, schema: pa.Schema) -> None:
         """Reject rows that can never be written, when the pipeline is built. Driver.
 

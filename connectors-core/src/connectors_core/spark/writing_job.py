@@ -255,7 +255,8 @@ class WritingJob:
         if isinstance(sink.sink, SupportsPreWriteTopology):
             rows = sink.sink.add_pre_write_topology(rows)
         if sink.own_parallelism is not None:
-            rows = rows.repartition(sink.own_parallelism)
+            keys = [F.col(quoted(name)) for name in sink.sink.writer_keys()]
+            rows = rows.repartition(sink.own_parallelism, *keys)
         return rows
 
     def _branch(self, batch: DataFrame, uid: str) -> DataFrame:
