@@ -22,6 +22,7 @@ from connectors_core.sink.committer import (
     Committer,
     CommitterInitContext,
 )
+from connectors_core.sink.discarding_sink import DiscardingSink
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.messages import (
     CommittableMessage,
@@ -30,6 +31,7 @@ from connectors_core.sink.messages import (
     messages_in_order,
 )
 from connectors_core.sink.options import SINK_PARALLELISM
+from connectors_core.sink.print_sink import PrintSink
 from connectors_core.sink.rate_limits import (
     AIMDScalingStrategy,
     CongestionControlRateLimitingStrategy,
@@ -72,9 +74,11 @@ __all__ = [
     "CommittingSinkWriter",
     "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
+    "DiscardingSink",
     "ElementConverter",
     "EntryColumns",
     "FixedRateLimitingStrategy",
+    "PrintSink",
     "RateLimiting",
     "RateLimitingStrategy",
     "RequestInfo",

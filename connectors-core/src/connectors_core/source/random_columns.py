@@ -30,7 +30,6 @@ __all__ = [
     "RandomWords",
     "RowGenerator",
     "SequenceColumn",
-    "words_of",
 ]
 
 Numbers = npt.NDArray[np.int64]
@@ -51,19 +50,6 @@ class ColumnGenerator(Protocol):
         ...
 
 
-def words_of(numbers: Numbers, salt: int) -> Words:
-    """Return 64 random bits for each number.
-
-    Args:
-        numbers: The numbers.
-        salt: Distinguishes independent sequences, from 0 to 2**64 - 1.
-    """
-    words = numbers.view(np.uint64) * _GOLDEN + np.uint64(salt)
-    words = (words ^ (words >> np.uint64(30))) * _MIX_1
-    words = (words ^ (words >> np.uint64(27))) * _MIX_2
-    return words ^ (words >> np.uint64(31))
-
-
 @dataclass(frozen=True)
 class RandomWords:
     """Independent sequences of random bits for the values of one column.
@@ -80,11 +66,15 @@ class RandomWords:
         """Return 64 random bits for each number."""
         text = f"{self.seed}\0{self.column}\0{purpose}"
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-        return words_of(numbers, int.from_bytes(digest, "little"))
+        salt = np.uint64(int.from_bytes(digest, "little"))
+        words: Words = numbers.view(np.uint64) * _GOLDEN + salt
+        words = (words ^ (words >> np.uint64(30))) * _MIX_1
+        words = (words ^ (words >> np.uint64(27))) * _MIX_2
+        return words ^ (words >> np.uint64(31))
 
     def fractions(self, numbers: Numbers, purpose: str = "") -> npt.NDArray[np.float64]:
         """Return numbers from 0 to below 1."""
-        return (self(numbers, purpose) >> np.uint64(11)) * 2.0**-53
+        return (self(numbers, purpose) >> np.uint64(11)) * np.float64(2.0**-53)
 
     def between(self, numbers: Numbers, least: int, most: int, purpose: str = "") -> Numbers:
         """Return whole numbers of 64 bits, both bounds included."""

@@ -261,8 +261,9 @@ class _Fields:
             low, high = _bounds(options, float, (float(floats.min), float(floats.max)))
             return RandomFloats(kind, low, high, words), {"min", "max"}
         if types.is_decimal(kind):
-            largest = 10 ** min(kind.precision, _MOST_DIGITS) - 1
-            least, most = _bounds(options, lambda text: _digits(text, kind), (-largest, largest))
+            largest = Decimal(10 ** min(kind.precision, _MOST_DIGITS) - 1).scaleb(-kind.scale)
+            bounds = _bounds(options, lambda text: _decimal(text, kind.scale), (-largest, largest))
+            least, most = (int(each.scaleb(kind.scale)) for each in bounds)
             return RandomDecimals(kind, least, most, words), {"min", "max"}
         if types.is_timestamp(kind) or types.is_date(kind):
             unit = _DAY if types.is_date(kind) else _MICROSECOND
@@ -314,7 +315,7 @@ def _bounds(options: FieldOptions, parse: Callable[[str], T], limits: tuple[T, T
             value: Any = limit if text is None else parse(text)
         except (ValueError, InvalidOperation) as error:
             raise _invalid(key, "a number of the type of the column", text) from error
-        if not limits[0] <= value <= limits[1]:  # type: ignore[operator]
+        if not limits[0] <= value <= limits[1]:
             raise _invalid(key, f"{limits[0]} to {limits[1]}", text)
         found.append(value)
     if found[0] > found[1]:
@@ -322,12 +323,11 @@ def _bounds(options: FieldOptions, parse: Callable[[str], T], limits: tuple[T, T
     return found[0], found[1]
 
 
-def _digits(text: str, kind: pa.Decimal128Type) -> int:
-    """Return a decimal without its point."""
-    scaled = Decimal(text).scaleb(kind.scale)
-    if scaled != scaled.to_integral_value():
+def _decimal(text: str, scale: int) -> Decimal:
+    found = Decimal(text)
+    if found != round(found, scale):
         raise ValueError(text)
-    return int(scaled)
+    return found
 
 
 def _moment(text: str) -> datetime:

@@ -69,6 +69,7 @@ _PROJECT: Final = (
     "benchmarks/README",
     "CONTRIBUTING",
     "docs/dev/style",
+    "docs/dev/nexmark",
     "SECURITY",
 )
 _TOOLS: Final = "release-tools"

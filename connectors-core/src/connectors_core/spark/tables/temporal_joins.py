@@ -13,7 +13,6 @@ from sqlglot import exp
 from connectors_core.errors import UnsupportedError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.schema.ddl import quoted
-from connectors_core.schema.ddl import quoted
 from connectors_core.spark.tables.text_edits import Edits, span, tables_of
 from connectors_core.spark.tables.updating_queries import is_updating
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
