@@ -50,7 +50,7 @@ def check_takes_updates(name: str, mode: ChangelogMode, rows: DataFrame) -> None
     if not mode.contains(RowKind.UPDATE_AFTER) or mode.contains(RowKind.UPDATE_BEFORE):
         raise UnsupportedError(
             f"the groups of a stream never end, and the table {name} cannot replace their rows",
-            expected="a table with a PRIMARY KEY of elasticsearch or upsert-kafka",
+            expected="a table of elasticsearch, upsert-kafka, or Parquet files, with a PRIMARY KEY",
             found=f"changes {mode}",
             hint="group by a window of the event time too, such as window(time, '1 day')",
         )
