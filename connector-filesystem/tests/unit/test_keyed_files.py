@@ -297,3 +297,7 @@ def test_columns_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     sink.validate(SCHEMA)
     with pytest.raises(ConfigurationError, match="cannot be part of the key"):
         sink.validate(pa.schema([("delay", pa.float64())]))
+
+
+def test_the_columns_of_the_folders_can_be_named_in_partition(tmp_path: Path) -> None:
+    assert list(sink_at(tmp_path).partition_columns()) == ["carrier"]

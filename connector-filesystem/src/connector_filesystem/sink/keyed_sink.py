@@ -25,6 +25,7 @@ from connectors_core.sink import (
     CommittableMessage,
     CommittableWithLineage,
     CommitterInitContext,
+    SupportsPartitioning,
     SupportsPreCommitTopology,
     SupportsPreWriteTopology,
     TwoPhaseCommittingSink,
@@ -50,6 +51,7 @@ class KeyedFileSink(
     TwoPhaseCommittingSink[FileReplacement],
     SupportsPreWriteTopology,
     SupportsPreCommitTopology[FileReplacement],
+    SupportsPartitioning,
     SupportsConnectionCheck,
     LineageVertexProvider,
 ):
@@ -103,6 +105,10 @@ class KeyedFileSink(
             return df.repartition(1)
         writers = self.files.parallelism
         return df.repartition(*columns) if writers is None else df.repartition(writers, *columns)
+
+    def partition_columns(self) -> Sequence[str]:
+        """Return the columns that determine the folder of a row."""
+        return self.files.partition_columns()
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse rows without their key, or that files cannot hold. Driver."""
