@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from connector_filesystem import FileSink, KeyedFileSink
 from connector_filesystem.catalog import FileCatalog
 from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.catalog import FileCatalogStore
@@ -18,6 +20,8 @@ from connectors_core.testing import (
     Capability,
     CatalogExternalContext,
     CatalogTestSuite,
+    ChangelogExternalContext,
+    ChangelogTestSuite,
     TableExternalContext,
     TableTestSuite,
     table_schema,
@@ -25,6 +29,7 @@ from connectors_core.testing import (
 
 SUITES = "1.4"
 PASSWORD = "canary-93f1"  # pragma: allowlist secret
+_NO_ROWS = pa.table({"id": [], "text": [], "version": []})
 
 
 class FileTables(TableExternalContext):
@@ -64,6 +69,42 @@ class FileTableSuite(TableTestSuite):
 
     def external_context(self, folder: Path) -> FileTables:
         return FileTables(folder)
+
+
+class KeyedFileTables(FileTables):
+    """A folder of Parquet files, whose rows have a key."""
+
+    def definition(self) -> CatalogTable:
+        return replace(super().definition(), schema=table_schema(key=True))
+
+
+class KeyedFileTableSuite(FileTableSuite):
+    def external_context(self, folder: Path) -> KeyedFileTables:
+        return KeyedFileTables(folder)
+
+
+class ChangedFiles(ChangelogExternalContext):
+    """A folder of Parquet files that equal the table of the changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "copy"
+
+    def create_sink(self) -> KeyedFileSink:
+        return KeyedFileSink(FileSink(str(self._folder)), ("id",))
+
+    def read_back(self) -> pa.Table:
+        found = sorted(self._folder.glob("*.parquet"))
+        return pa.concat_tables(map(pq.read_table, found)) if found else _NO_ROWS
+
+
+class KeyedFileChangelogSuite(ChangelogTestSuite):
+    capabilities = Capabilities(
+        can=frozenset({Capability.CHANGELOG_SINK}),
+        cannot={Capability.CHANGELOG_SOURCE: "files have rows, not their changes"},
+    )
+
+    def external_context(self, folder: Path) -> ChangedFiles:
+        return ChangedFiles(folder)
 
 
 class Folders(CatalogExternalContext):

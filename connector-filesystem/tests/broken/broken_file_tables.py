@@ -11,10 +11,12 @@ from typing import Any
 
 from file_table_suites import FileCatalogSuite, FileTableSuite, Folders
 
+from connector_filesystem import FileSink
 from connector_filesystem.catalog import FileCatalog
+from connector_filesystem.sink.overwrite import FileOverwrite
 from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.catalog import CatalogTableStatistics
-from connectors_core.errors import UnknownOptionError
+from connectors_core.errors import ConfigurationError, UnknownOptionError
 from connectors_core.schema import RowKind
 from connectors_core.table import (
     ChangelogMode,
@@ -154,6 +156,32 @@ class AcceptsDeletionsAlone(FileTableFactory):
     def create_sink(self, context):
         deletions = ChangelogMode(frozenset({RowKind.DELETE}))
         return replace(super().create_sink(context), changelog_mode=deletions)
+
+
+class NamesAnotherKey(FileTableFactory):
+    seen_by = "test_the_abilities_of_the_sink_fit_the_definition"
+
+    def create_sink(self, context):
+        made = super().create_sink(context)
+        return replace(made, key=("text",), changelog_mode=ChangelogMode.upsert())
+
+
+class RefusingOverwrite(FileOverwrite):
+    def validate(self, schema):
+        raise ConfigurationError("the columns do not fit")
+
+
+class OverwritesOtherColumns(FileTableFactory):
+    seen_by = "test_the_abilities_of_the_sink_fit_the_definition"
+
+    def create_sink(self, context):
+        made = super().create_sink(context)
+        return replace(made, sink=OverwritingOthers(made.sink.path))
+
+
+class OverwritingOthers(FileSink):
+    def apply_overwrite(self, partition):
+        return RefusingOverwrite(sink=self, existing=(), partition=partition)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -224,15 +224,15 @@ def test_rows_without_a_key_or_a_known_kind_go_to_the_record_policy(tmp_path: Pa
     assert table(tmp_path) == {("AA", 2): 2}
 
 
-def test_two_values_in_one_folder_are_refused(tmp_path: Path) -> None:
-    """Their writers would replace each other's files."""
+def test_two_writers_of_one_folder_are_refused(tmp_path: Path) -> None:
+    """They would replace each other's files."""
     sink = sink_at(tmp_path)
     (one,), (other,) = (write(sink, 1, [("+I", "AA", number, 1)]) for number in (1, 2))
     messages = [
         CommittableWithLineage(committable=each, checkpoint_id=1, subtask_id=number)
         for number, each in enumerate((one, other))
     ]
-    with pytest.raises(ConfigurationError, match="share the folder"):
+    with pytest.raises(ConfigurationError, match="several writers"):
         sink.add_pre_commit_topology(messages)
 
 
@@ -280,7 +280,8 @@ def test_an_object_store_has_the_same_table() -> None:
     [
         ({"format": Format.CSV}, ("id",), "read again"),
         ({"bucket_assigner": BucketAssigner.columns("carrier")}, ("id",), "PRIMARY KEY"),
-        ({"bucket_assigner": BucketAssigner.of(lambda rows: rows.column(0))}, ("id",), "function"),
+        ({"bucket_assigner": BucketAssigner.of(lambda rows: rows.column(0))}, ("id",), "share"),
+        ({"bucket_assigner": BucketAssigner.date_pattern("day", "%Y")}, ("day",), "share"),
         ({}, (), "no key columns"),
     ],
 )
@@ -296,3 +297,7 @@ def test_columns_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     sink.validate(SCHEMA)
     with pytest.raises(ConfigurationError, match="cannot be part of the key"):
         sink.validate(pa.schema([("delay", pa.float64())]))
+
+
+def test_the_columns_of_the_folders_can_be_named_in_partition(tmp_path: Path) -> None:
+    assert list(sink_at(tmp_path).partition_columns()) == ["carrier"]

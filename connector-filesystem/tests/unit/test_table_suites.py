@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 from broken_file_tables import BROKEN
-from file_table_suites import FileCatalogSuite, FileTableSuite
+from file_table_suites import FileCatalogSuite, FileTableSuite, KeyedFileTableSuite
 
 from connector_filesystem.table_factory import FileTableFactory
 
@@ -21,6 +21,10 @@ globals().update({f"Test{name}": broken_suite(name) for name in BROKEN})
 
 
 class TestFileTables(FileTableSuite):
+    pass
+
+
+class TestKeyedFileTables(KeyedFileTableSuite):
     pass
 
 

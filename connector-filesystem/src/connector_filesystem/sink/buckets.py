@@ -123,7 +123,7 @@ class BucketAssigner(ABC):
         return ()
 
     def folder_columns(self) -> Sequence[str] | None:
-        """Return the columns that determine the folder of a row; None if that is unknown."""
+        """Return the columns whose values have a folder each; None if values can share one."""
         return None
 
     def validate(self, schema: pa.Schema) -> None:
@@ -332,9 +332,6 @@ class _DateBuckets(BucketAssigner):
             "S": f"{moment.second:02d}",
         }
         return _DIRECTIVE.sub(lambda match: numbers[match[1]], self.pattern)
-
-    def folder_columns(self) -> Sequence[str]:
-        return (self.column,)
 
     def validate(self, schema: pa.Schema) -> None:
         kind = _field_type(schema, self.column, DATE_COLUMN_OPTION)

@@ -25,6 +25,7 @@ from connectors_core.sink import (
     CommittableMessage,
     CommittableWithLineage,
     CommitterInitContext,
+    SupportsPartitioning,
     SupportsPreCommitTopology,
     SupportsPreWriteTopology,
     TwoPhaseCommittingSink,
@@ -50,6 +51,7 @@ class KeyedFileSink(
     TwoPhaseCommittingSink[FileReplacement],
     SupportsPreWriteTopology,
     SupportsPreCommitTopology[FileReplacement],
+    SupportsPartitioning,
     SupportsConnectionCheck,
     LineageVertexProvider,
 ):
@@ -88,10 +90,10 @@ class KeyedFileSink(
         folder = self.files.bucket_assigner.folder_columns()
         if folder is None or not set(folder) <= set(self.key_columns):
             raise ConfigurationError(
-                "the key of a row does not determine its folder, so an update could leave the "
-                "old row in another one",
+                "the key of a row does not determine a folder of its own, so an update could leave "
+                "the old row in another one",
                 expected=f"folders by some of the key columns {', '.join(self.key_columns)}",
-                found="a function" if folder is None else ", ".join(folder),
+                found="folders that values share" if folder is None else ", ".join(folder),
                 option="partition.columns",
                 hint="add the partition columns to the PRIMARY KEY",
             )
@@ -99,7 +101,14 @@ class KeyedFileSink(
     def add_pre_write_topology(self, df: Any) -> Any:
         """Bring all changes of a folder to one writer, in their order. Driver."""
         columns = self.files.bucket_assigner.folder_columns()
-        return df.repartition(*columns) if columns else df.repartition(1)
+        if not columns:
+            return df.repartition(1)
+        writers = self.files.parallelism
+        return df.repartition(*columns) if writers is None else df.repartition(writers, *columns)
+
+    def partition_columns(self) -> Sequence[str]:
+        """Return the columns that determine the folder of a row."""
+        return self.files.partition_columns()
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse rows without their key, or that files cannot hold. Driver."""
@@ -128,9 +137,10 @@ class KeyedFileSink(
         several = sorted(folder for folder, count in folders.items() if count > 1)
         if several:
             raise ConfigurationError(
-                f"several values of the partition columns share the folder {several[0]!r}",
-                expected="values with a folder of their own, so neither null nor an empty text",
-                option="partition.columns",
+                f"several writers have rewritten the folder {several[0]!r}",
+                expected="one writer for all rows of a folder",
+                option="sink.parallelism",
+                hint="set the parallelism of the FileSink, not that of sink_to",
             )
         return found
 

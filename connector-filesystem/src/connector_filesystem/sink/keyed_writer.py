@@ -72,7 +72,8 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
         unusable = np.zeros(batch.num_rows, np.bool_)
         if ROW_KIND_COLUMN in batch.schema.names:
             unusable |= _mask(is_unknown_row_kind(batch.column(ROW_KIND_COLUMN)))
-            self._writer.refuse(batch, unusable, self._rows_seen, "unknown kind of change")
+            reason = f"unknown row kind in {ROW_KIND_COLUMN!r}"
+            self._writer.refuse(batch, unusable, self._rows_seen, reason)
         for name in self._keys:
             null = _mask(batch.column(name).is_null()) & ~unusable
             self._writer.refuse(batch, null, self._rows_seen, f"the key column {name!r} is null")
@@ -89,7 +90,7 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
         with mapped_errors("rewriting files of", self._location.url):
             for folder, rows in self._by_folder(changes):
                 self._rewrite(folder, rows)
-        self._writer.flush()
+                self._writer.flush()  # so that only one folder is in memory
 
     def prepare_commit(self) -> Sequence[FileReplacement]:
         """Return the replacement of each folder."""
@@ -117,9 +118,15 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
 
     def _by_folder(self, changes: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         """Yield the changes of each folder, in their order."""
-        names = pa.chunked_array(map(self._folders_of, changes.to_batches()), pa.string())
-        for name in names.unique().to_pylist():
-            rows = changes.filter(pc.is_in(names, pa.array([name], pa.string())))
+        folders = pa.chunked_array(map(self._folders_of, changes.to_batches()), pa.string())
+        encoded = folders.combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = encoded.indices.to_numpy()
+        changes = changes.take(pa.array(np.argsort(codes, kind="stable")))
+        counts = np.bincount(codes).tolist()
+        start = 0
+        for code, name in enumerate(encoded.dictionary.to_pylist()):
+            rows = changes.slice(start, counts[code])
+            start += counts[code]
             if bucket_problem(name) is None:
                 yield name, rows
             else:  # the writer refuses them

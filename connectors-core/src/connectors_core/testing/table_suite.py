@@ -15,14 +15,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 import pytest
 
-from connectors_core.errors import ConfigurationError, ConnectorError, UnknownOptionError
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    UnknownOptionError,
+    UnsupportedError,
+)
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind
+from connectors_core.sink import SupportsOverwrite
 from connectors_core.table import (
     CatalogTable,
     DynamicTableContext,
     DynamicTableFactory,
     MetadataColumn,
     PhysicalColumn,
+    TableAbility,
     TableSchema,
 )
 from connectors_core.table.factory import factory_named
@@ -289,6 +296,18 @@ class TableTestSuite(PipelineSuite):
             trial.factory.create_sink(trial.with_columns([unknown]))
         assert "unknown" in str(refused.value), "the error does not name the column"
 
+    @case(Capability.INSERT, since=_SINCE, after="test_the_sink_accepts_the_declared_columns")
+    def test_the_abilities_of_the_sink_fit_the_definition(self, trial: TableTrial) -> None:
+        """They decide which statements are planned, before anything is written."""
+        made = trial.factory.create_sink(trial.declared)
+        if made.key:
+            declared = trial.table.schema.primary_key
+            assert made.key == declared, f"the key is {made.key}, and the table has {declared}"
+            kinds = pa.field(ROW_KIND_COLUMN, pa.string())
+            made.sink.validate(TABLE_ROWS.append(kinds))
+        if isinstance(made.sink, SupportsOverwrite):
+            made.sink.apply_overwrite({}).validate(TABLE_ROWS)
+
     @case(Capability.LOOKUP, since=_SINCE, after="test_a_definition_is_accepted")
     def test_a_lookup_finds_the_declared_columns(self, trial: TableTrial) -> None:
         found = trial.factory.create_lookup_source(trial.declared).schema()
@@ -358,6 +377,48 @@ class TableTestSuite(PipelineSuite):
             tables.execute_sql("INSERT INTO things (text, id) SELECT 'seven', 7L")
             assert _read(tables, "id, text, amount, at") == [(7, "seven", None, None)]
 
+    @case(
+        Capability.STATEMENTS,
+        Capability.SCAN,
+        Capability.INSERT,
+        since=_SINCE,
+        after="test_a_query_reads_what_an_insert_wrote",
+    )
+    def test_an_overwrite_replaces_the_rows_or_is_refused(self, trial: TableTrial) -> None:
+        abilities = trial.factory.create_sink(trial.declared).abilities
+        with closing(trial.statements()) as tables:
+            tables.execute_sql("INSERT INTO things (id) VALUES (1), (2)")
+            overwrite = "INSERT OVERWRITE things (id) SELECT id + 10 FROM things WHERE id > 1"
+            if TableAbility.OVERWRITE in abilities:
+                tables.execute_sql(overwrite)
+                assert _read(tables, "id") == [(12,)]
+            else:
+                _assert_refused(tables, overwrite, TableAbility.OVERWRITE)
+
+    @case(
+        Capability.STATEMENTS,
+        Capability.SCAN,
+        Capability.INSERT,
+        since=_SINCE,
+        after="test_a_query_reads_what_an_insert_wrote",
+    )
+    def test_rows_are_updated_and_deleted_by_key_or_this_is_refused(
+        self, trial: TableTrial
+    ) -> None:
+        abilities = trial.factory.create_sink(trial.declared).abilities
+        with closing(trial.statements()) as tables:
+            tables.execute_sql("INSERT INTO things (id, text) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+            update = "UPDATE things SET text = upper(text) WHERE id > 1"
+            delete = "DELETE FROM things WHERE id < 3"
+            if TableAbility.ROW_LEVEL_UPDATE not in abilities:
+                _assert_refused(tables, update, TableAbility.ROW_LEVEL_UPDATE)
+                _assert_refused(tables, delete, TableAbility.ROW_LEVEL_DELETE)
+                return
+            tables.execute_sql(update)
+            assert _sorted(_read(tables, "id, text")) == [(1, "a"), (2, "B"), (3, "C")]
+            tables.execute_sql(delete)
+            assert _read(tables, "id, text") == [(3, "C")]
+
     @case(Capability.STATEMENTS, since=_SINCE, after="test_a_definition_is_accepted")
     def test_the_statement_of_a_table_creates_it_again(self, trial: TableTrial) -> None:
         with closing(trial.statements()) as tables:
@@ -393,6 +454,12 @@ def _hint_at_unknown(trial: TableTrial, key: str) -> str | None:
 def _read(tables: TableEnvironment, what: str) -> list[tuple[Any, ...]]:
     query = what if " FROM " in what else f"{what} FROM things"
     return tables.execute_sql(f"SELECT {query}").collect()
+
+
+def _assert_refused(tables: TableEnvironment, statement: str, ability: TableAbility) -> None:
+    with pytest.raises(UnsupportedError, match=ability) as refused:
+        tables.execute_sql(statement)
+    assert "things" in str(refused.value), "the error does not name the table"
 
 
 def _sorted(rows: Any) -> list[tuple[Any, ...]]:

@@ -75,7 +75,7 @@ def completed(text: str) -> set[str]:
         ("sho|", {"show"}),
         ("SHOW CAT|", {"SHOW CATALOGS"}),
         ("SELECT 1; DESC|", {"SELECT 1; DESCRIBE"}),
-        ("EXPLAIN INS|", {"EXPLAIN INSERT INTO"}),
+        ("EXPLAIN INS|", {"EXPLAIN INSERT INTO", "EXPLAIN INSERT OVERWRITE"}),
         ("SELECT * FROM fli|", {"SELECT * FROM flights"}),
         ("SELECT * FROM late|", {"SELECT * FROM `late-flights`"}),
         ("SELECT * FROM `late|`", {"SELECT * FROM `late-flights`"}),

@@ -20,6 +20,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_]\w*")
 _TYPE: Final = "type"
 
 _BEFORE_TABLE: Final = frozenset({"FROM", "JOIN", "INTO", "LIKE", "DESC", "DESCRIBE"})
+_OF_ROWS: Final = frozenset({"SELECT", "INSERT", "DELETE", "UPDATE", "WITH", "EXPLAIN", "EXECUTE"})
 _BEFORE_OBJECT: Final = frozenset({"TABLE", "VIEW"})
 _BEFORE_OPTIONS: Final = frozenset({"WITH", "OPTIONS", "SET", "RESET"})
 _NO_ALIAS: Final = frozenset({*OF_QUERIES, "CROSS", "RIGHT", "FULL", "LATERAL"})
@@ -123,7 +124,7 @@ def _found(cursor: Cursor, names: Names) -> Iterator[Candidate]:
         yield from _identifiers(cursor, _objects(cursor, names))
     elif cursor.said() in {"IN", "FROM"} and cursor.first == "SHOW":
         yield from _identifiers(cursor, [*names.databases(), *names.catalogs()])
-    elif cursor.first in {"SELECT", "INSERT", "WITH", "EXPLAIN", "EXECUTE"}:
+    elif cursor.first in _OF_ROWS:
         yield from _identifiers(cursor, _columns(cursor, names))
 
 
@@ -208,7 +209,7 @@ def _known_keywords(cursor: Cursor) -> tuple[Sequence[str], bool]:
         return FOLLOWING[first], True
     if first in {"CREATE", "ALTER", "DROP"} and "SELECT" not in _said(cursor.words):
         return OF_DEFINITIONS, False
-    if first in {"SELECT", "INSERT", "WITH", "EXPLAIN", "EXECUTE", "CREATE"}:
+    if first in _OF_ROWS | {"CREATE"}:
         return OF_QUERIES, False
     return (), False
 

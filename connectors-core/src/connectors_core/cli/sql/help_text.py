@@ -21,6 +21,7 @@ Statements end with a semicolon, and can have several lines.
   USE database, USE CATALOG catalog
   SELECT ...                     rows of tables that have an end
   INSERT INTO name SELECT ...    a job: ends with its tables, or runs in the background
+  INSERT OVERWRITE name SELECT ..., DELETE FROM name WHERE ..., UPDATE name SET ... WHERE ...
   EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END
   EXPLAIN query | INSERT         what is read of each table
   SHOW JOBS, DESCRIBE JOB 'name', STOP JOB 'name'

@@ -13,16 +13,19 @@ __all__ = ["FOLLOWING", "OF_DEFINITIONS", "OF_QUERIES", "STATEMENTS"]
 STATEMENTS: Final = (
     "ALTER TABLE",
     "CREATE",
+    "DELETE FROM",
     "DESCRIBE",
     "DROP",
     "EXECUTE STATEMENT SET BEGIN",
     "EXPLAIN",
     "INSERT INTO",
+    "INSERT OVERWRITE",
     "RESET",
     "SELECT",
     "SET",
     "SHOW",
     "STOP JOB",
+    "UPDATE",
     "USE",
     "WITH",
     *COMMANDS,
@@ -30,11 +33,12 @@ STATEMENTS: Final = (
 FOLLOWING: Final[Mapping[str, tuple[str, ...]]] = {
     "ALTER": ("TABLE",),
     "CREATE": ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY FUNCTION"),
+    "DELETE": ("FROM",),
     "DESC": ("JOB",),
     "DESCRIBE": ("JOB",),
     "DROP": ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY FUNCTION"),
     "EXECUTE": ("STATEMENT SET BEGIN",),
-    "INSERT": ("INTO",),
+    "INSERT": ("INTO", "OVERWRITE"),
     "SHOW": (
         "CATALOGS",
         "CREATE TABLE",
@@ -53,7 +57,8 @@ OF_QUERIES: Final = (
     "ALL", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "DESC", "DISTINCT", "ELSE", "END",
     "EXISTS", "FALSE", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INTERVAL", "IS", "JOIN",
     "LEFT", "LIKE", "LIMIT", "NOT", "NULL", "OF", "ON", "OR", "ORDER", "OVER", "PARTITION",
-    "SELECT", "SYSTEM_TIME", "THEN", "TRUE", "UNION", "USING", "VALUES", "WHEN", "WHERE", "WITH",
+    "SELECT", "SET", "SYSTEM_TIME", "THEN", "TRUE", "UNION", "USING", "VALUES", "WHEN", "WHERE",
+    "WITH",
 )  # fmt: skip
 OF_DEFINITIONS: Final = (
     "AS", "ARRAY", "BIGINT", "BINARY", "BOOLEAN", "BY", "COMMENT", "DATE", "DECIMAL", "DOUBLE",

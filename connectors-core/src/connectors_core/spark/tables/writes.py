@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import ConfigurationError, UnsupportedError
-from connectors_core.sink import SupportsOverwrite
+from connectors_core.sink import SupportsOverwrite, SupportsPartitioning
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.row_changes import changed_rows, sink_of_changes
@@ -120,8 +120,16 @@ def _overwriting(
         ConfigurationError: PARTITION names a column that is no partition column.
     """
     connector = table.options.get(CONNECTOR, "")
+    keys = sink.sink.partition_columns() if isinstance(sink.sink, SupportsPartitioning) else ()
     if insert.partition:
-        _check_partition(sink, insert, name, table, connector)
+        require(
+            TableAbility.PARTITIONING,
+            sink.abilities,
+            table=name,
+            connector=connector,
+            hint="remove PARTITION, and select the values as columns",
+        )
+        _check_partition(insert, name, keys)
     if not insert.overwrite:
         return sink
     require(
@@ -132,36 +140,26 @@ def _overwriting(
         hint="use INSERT INTO, or a table of files without a PRIMARY KEY",
     )
     assert isinstance(sink.sink, SupportsOverwrite)
-    partition = _static_partition(spark, insert, table)
+    partition = _static_partition(spark, insert, table, keys)
     return replace(sink, sink=sink.sink.apply_overwrite(partition))
 
 
-def _check_partition(
-    sink: DynamicTableSink, insert: Insert, name: str, table: CatalogTable, connector: str
-) -> None:
-    require(
-        TableAbility.PARTITIONING,
-        sink.abilities,
-        table=name,
-        connector=connector,
-        hint="remove PARTITION, and select the values as columns",
-    )
-    keys = {each.lower() for each in table.partition_keys}
+def _check_partition(insert: Insert, name: str, keys: Sequence[str]) -> None:
+    known = {each.lower() for each in keys}
     for each in insert.partition:
-        if each.lower() not in keys:
+        if each.lower() not in known:
             raise ConfigurationError(
                 f"{each!r} is no partition column of the table {name}",
-                expected=", ".join(table.partition_keys) or "PARTITIONED BY in its definition",
+                expected=", ".join(keys) or "PARTITIONED BY in its definition",
                 found=each,
             )
 
 
 def _static_partition(
-    spark: SparkSession, insert: Insert, table: CatalogTable
+    spark: SparkSession, insert: Insert, table: CatalogTable, keys: Sequence[str]
 ) -> Mapping[str, pa.Scalar]:
     """Return the values of all partition columns, or nothing if the rows determine some."""
     given = {key.lower(): value for key, value in insert.partition.items()}
-    keys = table.partition_keys
     if not keys or any(each.lower() not in given for each in keys):
         return {}
     types = declared_columns(table)
