@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyspark
 import pytest
 from examples.nexmark.generator import NexmarkGenerator, NexmarkTableFactory
 from pyspark.sql import SparkSession
@@ -38,6 +39,24 @@ TARGETS = """
 CREATE TABLE appended (bidder BIGINT, n BIGINT)
 WITH ('connector' = 'filesystem', 'path' = '${env:NEXMARK_OUTPUT}/appended', 'format' = 'parquet');
 CREATE TABLE replaced (bidder BIGINT, n BIGINT) WITH ('connector' = 'print');
+"""
+# Flink's statement for q5.
+HOT_ITEMS = """
+INSERT INTO nothing
+SELECT auctions.auction, auctions.num, auctions.w.start
+FROM (
+  SELECT auction, count(*) AS num, window AS w FROM bid
+  GROUP BY auction, window(date_time, '10 seconds', '2 seconds')
+) AS auctions
+JOIN (
+  SELECT max(num) AS highest, w
+  FROM (
+    SELECT count(*) AS num, window AS w FROM bid
+    GROUP BY auction, window(date_time, '10 seconds', '2 seconds')
+  )
+  GROUP BY w
+) AS highest
+ON auctions.w = highest.w AND auctions.num >= highest.highest
 """
 SIDE_INPUT = {key: f"value {key}" for key in range(1000, 2000)}
 
@@ -173,6 +192,15 @@ def test_a_statement_of_flink_is_refused_for_the_reason_on_the_page(
         auctions.tables.execute_script(text(f"refused/{query}.sql"))
     reasons = re.findall(r"`([^`]+)`", PAGE[query][-1])
     assert any(each in str(caught.value) for each in reasons), caught.value
+
+
+@pytest.mark.slow
+def test_spark_3_5_loses_the_rows_of_a_join_of_aggregates_of_two_depths(
+    auctions: Auctions,
+) -> None:
+    result = auctions.tables.execute_sql(HOT_ITEMS)
+    rows = sum(sink.rows for sink in result.status().sinks)
+    assert rows == (0 if pyspark.__version__.startswith("3.5.") else int(PAGE["q5"][2]))
 
 
 def test_the_page_has_all_queries() -> None:
