@@ -40,13 +40,9 @@ from connectors_core.spark.tables.table_frames import scan_source
 from connectors_core.spark.tables.table_sinks import rows_for, shared, sink_of
 from connectors_core.spark.tables.temporal_joins import is_temporal
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
-from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
-from connectors_core.table import (
-    CatalogTable,
-    CatalogView,
-    PhysicalColumn,
-    TableSchema,
-)
+from connectors_core.spark.tables.updating_queries import is_updating
+from connectors_core.spark.writing_job import OutputMode
+from connectors_core.table import CatalogTable, CatalogView, PhysicalColumn, TableSchema
 from connectors_core.table.factory import validate_table
 from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql
@@ -437,16 +433,9 @@ class TableEnvironment:
                     )
                 rows = shared(rows_for(each, name, table, planner.frame(each.query)), planned)
                 planned.append(rows)
-                found = sink_of(name, table, rows)
-                updates = is_updating(rows)
-                if updates:
-                    check_takes_updates(name, found.changelog_mode, rows)
-                pipeline.sink_to(
-                    rows,
-                    found.sink,
-                    uid=planner.unique_uid(f"into.{name}"),
-                    output_mode="update" if updates else "append",
-                )
+                sink, uid = sink_of(name, table, rows).sink, planner.unique_uid(f"into.{name}")
+                mode: OutputMode = "update" if is_updating(rows) else "append"
+                pipeline.sink_to(rows, sink, uid=uid, output_mode=mode)
         return pipeline
 
     def _planner(self, kind: str, text: str, *, streaming: bool | None = None) -> QueryPlanner:

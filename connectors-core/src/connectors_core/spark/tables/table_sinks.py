@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind, type_text
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
+from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
 from connectors_core.table import (
     CatalogTable,
     ComputedColumn,
@@ -39,7 +40,7 @@ def sink_of(name: str, table: CatalogTable, rows: DataFrame) -> DynamicTableSink
     """Return the sink of a table for rows.
 
     Raises:
-        UnsupportedError: The rows are a changelog, and the sink only adds rows.
+        UnsupportedError: The rows are a changelog or updated, and the sink only adds rows.
     """
     found = factory_named(table, name).create_sink(DynamicTableContext.of(name, table))
     if ROW_KIND_COLUMN in rows.columns and not found.changelog_mode.contains(RowKind.DELETE):
@@ -49,6 +50,8 @@ def sink_of(name: str, table: CatalogTable, rows: DataFrame) -> DynamicTableSink
             found=f"changes {found.changelog_mode}",
             hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
         )
+    if is_updating(rows):
+        check_takes_updates(name, found.changelog_mode, rows)
     return found
 
 
