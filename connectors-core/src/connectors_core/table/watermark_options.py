@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 from connectors_core.errors import ConfigurationError, MissingOptionError
 from connectors_core.options import DURATION, Configured, Setting, at_least, option, positive
@@ -14,8 +15,8 @@ from connectors_core.table.table_schema import ComputedColumn
 
 __all__ = ["WatermarkOptions", "check_watermark_options", "watermark_strategy"]
 
-_GROUP = "scan.watermark.alignment.group"
-_MAX_DRIFT = "scan.watermark.alignment.max-drift"
+_GROUP: Final = "scan.watermark.alignment.group"
+_MAX_DRIFT: Final = "scan.watermark.alignment.max-drift"
 
 
 class WatermarkOptions(Configured, scope="watermark of a table", since="1.1.0"):
@@ -53,10 +54,11 @@ class WatermarkOptions(Configured, scope="watermark of a table", since="1.1.0"):
     )
 
     def __post_init__(self) -> None:
+        is_aligned = self.alignment_max_drift is not None or bool(self.alignment_update_interval)
+        if is_aligned and self.alignment_group is None:
+            raise MissingOptionError(_GROUP, scope="watermark of a table")
         if self.alignment_group is not None and self.alignment_max_drift is None:
             raise MissingOptionError(_MAX_DRIFT, scope=f"group {self.alignment_group!r}")
-        if self.alignment_group is None and self.alignment_max_drift is not None:
-            raise MissingOptionError(_GROUP, scope="watermark of a table")
 
     def applied_to(self, strategy: WatermarkStrategy) -> WatermarkStrategy:
         """Return a strategy with these options."""

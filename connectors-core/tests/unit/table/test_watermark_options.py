@@ -69,6 +69,7 @@ def test_a_reference_is_resolved_when_the_table_is_read(monkeypatch: pytest.Monk
     [
         ({"scan.watermark.alignment.group": "calendar"}, MissingOptionError),
         ({"scan.watermark.alignment.max-drift": "1 d"}, MissingOptionError),
+        ({"scan.watermark.alignment.update-interval": "1 s"}, MissingOptionError),
         ({"scan.watermark.idle-timeout": "0 s"}, InvalidOptionError),
         ({"scan.watermark.idle-timeout": "soon"}, InvalidOptionError),
         ({"scan.watermark.idle-timeouts": "1 s"}, UnknownOptionError),

@@ -41,12 +41,7 @@ from connectors_core.spark.tables.spark_inserts import explained, insert_rows, r
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.spark.tables.writes import plan_writes, refuse_streams, statement_name
-from connectors_core.table import (
-    CatalogTable,
-    CatalogView,
-    PhysicalColumn,
-    TableSchema,
-)
+from connectors_core.table import CatalogTable, CatalogView, PhysicalColumn, TableSchema
 from connectors_core.table.factory import validate_table
 from connectors_core.table.sql import SqlError, parse_query, parse_statement
 from connectors_core.table.sql import statements as sql

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind, type_text
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
+from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
 from connectors_core.table import (
     CatalogTable,
     ComputedColumn,
@@ -44,7 +45,7 @@ def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
     """Refuse a changelog for a sink that only adds rows.
 
     Raises:
-        UnsupportedError: The rows are a changelog, and the sink only adds rows.
+        UnsupportedError: The rows are a changelog or updated, and the sink only adds rows.
     """
     if ROW_KIND_COLUMN in rows.columns and not sink.changelog_mode.contains(RowKind.DELETE):
         raise UnsupportedError(
@@ -53,6 +54,8 @@ def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
             found=f"changes {sink.changelog_mode}",
             hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
         )
+    if is_updating(rows):
+        check_takes_updates(name, sink.changelog_mode, rows)
 
 
 def shared(rows: DataFrame, others: Iterable[DataFrame]) -> DataFrame:

@@ -25,7 +25,7 @@ from connectors_core.spark.tables.table_sinks import (
     shared,
     sink_of,
 )
-from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
+from connectors_core.spark.tables.updating_queries import is_updating
 from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableSink, TableAbility
 from connectors_core.table.abilities import require
@@ -55,12 +55,9 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
             sink = _overwriting(planner.spark, sink_of(name, table), each, name, table)
             rows = rows_for(each, name, table, planner.frame(each.query))
         check_changes(sink, name, rows)
-        updating = is_updating(rows)
-        if updating:
-            check_takes_updates(name, sink.changelog_mode, rows)
         rows = shared(rows, planned)
         planned.append(rows)
-        mode: OutputMode = "update" if updating else "append"
+        mode: OutputMode = "update" if is_updating(rows) else "append"
         planner.pipeline.sink_to(
             rows, sink.sink, uid=planner.unique_uid(f"into.{name}"), output_mode=mode
         )
