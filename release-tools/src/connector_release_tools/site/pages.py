@@ -53,6 +53,7 @@ _MIGRATION: Final = (
     "docs/migrate/spark-kafka",
     "docs/migrate/elasticsearch-hadoop",
     "docs/migrate/flink",
+    "docs/migrate/sink-v1",
 )
 _EXTEND: Final = (
     "docs/write-a-connector",
