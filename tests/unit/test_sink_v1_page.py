@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pyarrow.dataset
 import pytest
 from page_modules import modules_of
 
-from connectors_core import ConnectorDeprecationWarning
 from connectors_core.sink import Sink
 from connectors_core.sink.v1 import SinkV1Adapter
 from connectors_core.source import NumberSequenceSource, ReadLimits
@@ -31,15 +29,15 @@ from connectors_core.testing import (
     injected,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::connectors_core.ConnectorDeprecationWarning")
+
 modules = modules_of("migrate/sink-v1.md")
 NUMBERS = 60
 
 
 def before(folder: Path) -> Sink:
     """Return the sink before the migration."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConnectorDeprecationWarning)
-        return SinkV1Adapter.wrap(modules["part_sink_v1"].PartSink(folder), writer_parallelism=2)
+    return SinkV1Adapter.wrap(modules["part_sink_v1"].PartSink(folder), parallelism=2)
 
 
 def after(folder: Path) -> Sink:
@@ -144,6 +142,7 @@ class PartSuite(SinkTestSuite):
     )
 
 
+@pytest.mark.slow  # every run tests a similar sink in connectors-core
 class TestSinkBefore(PartSuite):
     __test__ = True
 

@@ -10,7 +10,6 @@ import pytest
 import toy_sink_v1
 from pipeline_support import CANNOT_IN_A_FOLDER, new_pipeline, travel_with_closures
 
-from connectors_core.annotations import ConnectorDeprecationWarning
 from connectors_core.sink.v1 import SinkV1Adapter
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
@@ -21,9 +20,7 @@ from connectors_core.testing.merging_sink import MergingDirectorySink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.filterwarnings(
-    f"ignore::{ConnectorDeprecationWarning.__module__}.ConnectorDeprecationWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::connectors_core.ConnectorDeprecationWarning")
 travel_with_closures(toy_sink_v1.__name__)
 ROWS = 120
 
@@ -31,7 +28,7 @@ ROWS = 120
 def full_sink(folder: Path) -> SinkV1Adapter:
     """Return a sink with writer state, a committer, and a global committer."""
     sink = toy_sink_v1.FolderSink(folder, stateful=True, committing=True, listing=True)
-    return SinkV1Adapter.wrap(sink, writer_parallelism=2)
+    return SinkV1Adapter.wrap(sink, parallelism=2)
 
 
 def test_a_driver_that_fails_after_a_global_commit_is_restarted(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import warnings
 from functools import partial
 from pathlib import Path
 
@@ -59,6 +58,8 @@ from connectors_core.testing.merging_sink import MergingDirectorySink
 from connectors_core.testing.sink_unit import writer_context
 from connectors_core.testing.stateful_sink import Chain, NumberingDirectorySink
 
+pytestmark = pytest.mark.filterwarnings("ignore::connectors_core.ConnectorDeprecationWarning")
+
 ROWS = 60
 SECONDS = 30
 WRITERS = 2
@@ -85,10 +86,7 @@ POINTS = [
 
 
 def wrapped(sink):
-    """Wrap a sink, without the warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConnectorDeprecationWarning)
-        return SinkV1Adapter.wrap(sink, writer_parallelism=WRITERS)
+    return SinkV1Adapter.wrap(sink, parallelism=WRITERS)
 
 
 class Run:
@@ -435,6 +433,13 @@ def test_a_committer_without_a_serializer_of_committables_is_refused(tmp_path):
         assert refused.value.option == "committable_serializer"
 
 
+def test_a_sink_of_v2_and_a_wrong_number_of_writers_are_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="DirectorySink is not a sink of Sink V1"):
+        SinkV1Adapter.wrap(DirectorySink(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"sink\.parallelism"):
+        SinkV1Adapter.wrap(FolderSink(tmp_path), parallelism=0)
+
+
 def test_methods_that_nothing_would_call_are_refused(new):
     class Named(FolderSink):
         def compatible_state_names(self):
@@ -490,9 +495,7 @@ def test_a_refused_writer_is_closed(tmp_path):
 
 
 def test_a_stateful_sink_without_a_number_of_writers_is_refused(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConnectorDeprecationWarning)
-        sink = SinkV1Adapter.wrap(FolderSink(tmp_path, stateful=True))
+    sink = SinkV1Adapter.wrap(FolderSink(tmp_path, stateful=True))
     pipeline = LocalPipeline("p", checkpoint_location=str(tmp_path / "state"))
     rows = pipeline.from_source(NumberSequenceSource(0, 9), uid="numbers")
     with pytest.raises(ConfigurationError, match="not fixed"):

@@ -21,6 +21,7 @@ from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.sink.committer import CommitRequest, Committer, CommitterInitContext
 from connectors_core.sink.messages import CommittableMessage, CommittableWithLineage
+from connectors_core.sink.options import SINK_PARALLELISM
 from connectors_core.sink.sink import (
     CommittingSinkWriter,
     Sink,
@@ -61,20 +62,29 @@ class SinkV1Adapter(Sink, SupportsConnectionCheck, LineageVertexProvider):
         removal="2.0.0",
         instead="connectors_core.sink.Sink (docs/migrate/sink-v1.md)",
     )
-    def wrap(sink: AnySinkV1, *, writer_parallelism: int | None = None) -> SinkV1Adapter:
+    def wrap(sink: AnySinkV1, *, parallelism: int | None = None) -> SinkV1Adapter:
         """Return a sink of Sink V2 with the abilities of this sink. Driver.
 
         Like Flink, this creates the committers of the sink once, to see which it has.
 
         Args:
             sink: The sink.
-            writer_parallelism: The number of writers. A sink whose writers keep state needs it
-                here or in ``sink_to(parallelism=...)``.
+            parallelism: The number of writers. A sink whose writers keep state needs it here or in
+                ``sink_to(parallelism=...)``.
 
         Raises:
-            ConfigurationError: It has a committer, but no serializer of committables.
+            ConfigurationError: It is no sink of Sink V1, or has a committer but no serializer of
+                committables, or the number is not positive.
             UnsupportedError: It has a method that nothing would call.
         """
+        if not isinstance(sink, v1.Sink):
+            raise ConfigurationError(
+                f"{type(sink).__name__} is not a sink of Sink V1",
+                expected="a connectors_core.sink.v1.Sink",
+                hint="pass a sink of Sink V2 to sink_to as it is",
+            )
+        if parallelism is not None:
+            SINK_PARALLELISM.accept(parallelism)
         _check_methods(sink)
         with ExitStack() as created:
             if (committer := sink.create_committer()) is not None:
@@ -92,7 +102,7 @@ class SinkV1Adapter(Sink, SupportsConnectionCheck, LineageVertexProvider):
         kind = _KINDS[
             sink.writer_state_serializer() is not None, commits, global_committer is not None
         ]
-        return kind(sink, writer_parallelism)
+        return kind(sink, parallelism)
 
     def writer_parallelism(self) -> int | None:
         """Return the number of writers; ``None`` keeps the input partitions."""
