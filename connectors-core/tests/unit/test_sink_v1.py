@@ -324,6 +324,24 @@ def test_a_copy_of_a_committable_is_not_taken_for_a_success():
     assert "did not get" in str(request.error)
 
 
+def test_a_committer_may_empty_the_list_that_it_gets():
+    def all_again(committables):
+        again = list(committables)
+        committables.clear()
+        return again
+
+    (request,) = committed(all_again, files("a"))
+    assert request.outcome is CommitOutcome.RETRY
+
+
+def test_a_committer_that_is_missing_at_the_start_is_refused():
+    sink = Answering(lambda _: [])
+    adapted = wrapped(sink)
+    sink.create_committer = lambda: None
+    with pytest.raises(FatalError, match="lacks a part"):
+        adapted.create_committer(CONTEXT)
+
+
 def test_a_committer_is_closed_with_its_adapter_and_after_wrapping():
     sink = Answering(lambda _: [])
     adapted = wrapped(sink)

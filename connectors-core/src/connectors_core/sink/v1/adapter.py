@@ -183,13 +183,17 @@ class _Stateful(SinkV1Adapter, StatefulSink[Any]):
 
 class _Committing(SinkV1Adapter, TwoPhaseCommittingSink[Any]):
     def create_committer(self, context: CommitterInitContext) -> Committer[Any]:
-        return _Committer(self._sink.create_committer())
+        return _Committer(_existing(self._sink.create_committer()))
 
     def committable_serializer(self) -> VersionedSerializer[Any]:
         return _existing(self._sink.committable_serializer())
 
 
 class _GloballyCommitting(_Committing, SupportsPostCommitTopology[Any]):
+    def create_committer(self, context: CommitterInitContext) -> Committer[Any]:
+        committer = self._sink.create_committer()
+        return _NoCommitter() if committer is None else _Committer(committer)
+
     def add_post_commit_topology(self, messages: Iterable[CommittableMessage[Any]]) -> None:
         committables = [
             each.committable for each in messages if isinstance(each, CommittableWithLineage)
@@ -234,16 +238,12 @@ _KINDS: Final[Mapping[tuple[bool, bool, bool], type[SinkV1Adapter]]] = {
 
 
 class _Committer(Committer[Any]):
-    """Commits with a V1 committer; without one, the global committer does all of it."""
-
-    def __init__(self, committer: v1.Committer[Any] | None) -> None:
+    def __init__(self, committer: v1.Committer[Any]) -> None:
         self._committer = committer
 
     def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
-        if self._committer is None:
-            return
         try:
-            again = self._commit(self._committer, [each.committable for each in requests])
+            again = self._commit([each.committable for each in requests])
         except RetryableError:
             raise
         except Exception as error:
@@ -254,20 +254,24 @@ class _Committer(Committer[Any]):
             if id(request.committable) in again:
                 request.retry_later()
 
-    @staticmethod
-    def _commit(committer: v1.Committer[Any], given: Sequence[Any]) -> set[int]:
-        """Return the ids of the objects to retry. Equal committables can be different files."""
-        again = {id(each) for each in committer.commit(given)}
-        if not again <= {id(each) for each in given}:
+    def _commit(self, committables: list[Any]) -> set[int]:
+        """Return the ids of the objects to retry: equal committables can be different files."""
+        given = {id(each) for each in committables}
+        again = {id(each) for each in self._committer.commit(committables)}
+        if not again <= given:
             raise FatalError(
-                f"{type(committer).__name__} asks to retry a committable that it did not get",
+                f"{type(self._committer).__name__} asks to retry a committable that it did not get",
                 expected="the same objects, not copies",
             )
         return again
 
     def close(self) -> None:
-        if self._committer is not None:
-            self._committer.close()
+        self._committer.close()
+
+
+class _NoCommitter(Committer[Any]):
+    def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        """Do nothing: the global committer commits."""
 
 
 def _existing(part: _T | None) -> _T:

@@ -154,7 +154,8 @@ class GlobalCommitter(ABC, Generic[CommT, GlobalCommT]):
         """Return what to commit for an epoch.
 
         Args:
-            committables: The committables of its writers, all of them committed, at least one.
+            committables: The committables of its writers, at least one. The committer, if there is
+                one, has committed them.
         """
 
     @abstractmethod
@@ -181,6 +182,8 @@ class Sink(ABC, Generic[CommT, WriterStateT, GlobalCommT]):
         self, context: InitContext, states: Sequence[WriterStateT]
     ) -> Writer[CommT, WriterStateT]:
         """Create a writer for one task of one epoch. Executor.
+
+        Several attempts of a task can run at once, so each writer stages under names of its own.
 
         Args:
             context: The context of the writer.
