@@ -23,7 +23,7 @@ from connectors_core.testing import DirectorySink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-document_sink = modules_of("async-sink.md")["document_sink"]
+document_sink = modules_of("write-a-connector/async-sink.md")["document_sink"]
 cast(Any, cloudpickle).register_pickle_by_value(document_sink)  # executors cannot import it
 
 pytestmark = pytest.mark.line("3.5")

@@ -18,7 +18,7 @@ from connectors_core.testing import (
     SplitDataWriter,
 )
 
-modules = modules_of("abilities.md")
+modules = modules_of("write-a-connector/abilities.md")
 log_source, test_slot_sink = modules["log_source"], modules["test_slot_sink"]
 
 TestSlotSink = test_slot_sink.TestSlotSink

@@ -10,7 +10,9 @@ from page_modules import modules_of
 
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
 
-TestDocumentWriter = modules_of("async-sink.md")["test_document_writer"].TestDocumentWriter
+TestDocumentWriter = modules_of("write-a-connector/async-sink.md")[
+    "test_document_writer"
+].TestDocumentWriter
 
 
 class TestDocumentSink(SinkTestSuite):

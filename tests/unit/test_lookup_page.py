@@ -5,4 +5,4 @@ from __future__ import annotations
 
 from page_modules import modules_of
 
-TestSqliteTable = modules_of("lookup.md")["test_sqlite_table"].TestSqliteTable
+TestSqliteTable = modules_of("write-a-connector/lookup.md")["test_sqlite_table"].TestSqliteTable

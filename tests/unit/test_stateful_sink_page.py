@@ -5,4 +5,4 @@ from __future__ import annotations
 
 from page_modules import modules_of
 
-TestLedgerSink = modules_of("stateful-sink.md")["test_ledger_sink"].TestLedgerSink
+TestLedgerSink = modules_of("write-a-connector/stateful-sink.md")["test_ledger_sink"].TestLedgerSink

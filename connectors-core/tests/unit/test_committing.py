@@ -222,6 +222,45 @@ def test_exhausted_retries_raise_an_error_that_names_the_cause():
     assert len(target.of("commit")) == QUICK.attempts
 
 
+class BusyAfterwards(Target):
+    """A target whose post-commit topology fails for a number of times."""
+
+    def __init__(self, failures, error):
+        super().__init__()
+        self.failures, self.error = failures, error
+
+    def add_post_commit_topology(self, messages):
+        super().add_post_commit_topology(messages)
+        if len(self.posted) <= self.failures:
+            raise self.error
+
+
+def test_a_post_commit_topology_is_retried_with_all_messages_and_without_a_commit():
+    target, store = BusyAfterwards(2, RetryableError("busy")), fresh_store()
+    committer_of(store, a=target).commit(decision(0, a=sink_decision("x", "y")))
+    assert [len(messages) for messages in target.posted] == [3, 3, 3]
+    assert target.committed == {"x": 1, "y": 1}
+    assert is_done(store, 0, "a")
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "tries"),
+    [
+        (RetryableError("busy"), CommitError, QUICK.attempts),
+        (PermissionError(), PermissionError, 1),
+    ],
+)
+def test_a_post_commit_topology_that_fails_fails_the_epoch(error, raised, tries):
+    target, store = BusyAfterwards(99, error), fresh_store()
+    with pytest.raises(raised) as caught:
+        committer_of(store, a=target).commit(decision(7, a=sink_decision("x")))
+    assert len(target.posted) == tries
+    assert not is_done(store, 7, "a")
+    if raised is CommitError:
+        assert "could not finish the step after the commits of epoch 7" in str(caught.value)
+        assert caught.value.__cause__ is error
+
+
 def test_an_error_that_is_not_retryable_is_not_retried():
     def fail(requests):
         raise PermissionError("no")
@@ -278,7 +317,7 @@ def test_a_stop_ends_the_wait_for_a_retry_and_commits_nothing_more():
     committer.give_up_waiting()
     thread.join(DEADLINE)
     assert not thread.is_alive()
-    assert "stops before 1 committables" in str(errors[0])
+    assert "stops before sink 'a' can commit 1 committables" in str(errors[0])
     assert len(target.of("commit")) == 1
     assert not is_done(store, 0, "a")
     committer.close()

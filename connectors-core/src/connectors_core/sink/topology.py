@@ -39,4 +39,8 @@ class SupportsPostCommitTopology(ABC, Generic[CommT]):
 
     @abstractmethod
     def add_post_commit_topology(self, messages: Iterable[CommittableMessage[CommT]]) -> None:
-        """Process the committed data. Idempotent: a restart runs it again. Driver."""
+        """Process the committed data. Idempotent: a retry or a restart runs it again. Driver.
+
+        Raises:
+            RetryableError: It is not finished: the core runs it again, with the retries of commits.
+        """

@@ -37,9 +37,7 @@ _GUIDES: Final = (
     "docs/native-formats",
     "docs/sql",
     "docs/formats",
-    "docs/sql",
     "docs/lookup-joins",
-    "docs/sql",
     "docs/hybrid-source",
     "docs/test-a-pipeline",
     "docs/deploy",
@@ -53,6 +51,7 @@ _MIGRATION: Final = (
     "docs/migrate/spark-kafka",
     "docs/migrate/elasticsearch-hadoop",
     "docs/migrate/flink",
+    "docs/migrate/sink-v1",
 )
 _EXTEND: Final = (
     "docs/write-a-connector",
@@ -60,6 +59,7 @@ _EXTEND: Final = (
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
     "docs/write-a-connector/lookup",
+    "docs/write-a-connector/tables",
     "connector-template/README",
 )
 _REFERENCE: Final = ("docs/reference/*",)

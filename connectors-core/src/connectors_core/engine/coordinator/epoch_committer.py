@@ -161,12 +161,16 @@ class SinkCommitter:
         if any(lost):
             return frozenset[int]().union(*lost)
         if isinstance(self._sink, SupportsPostCommitTopology):
-            self._sink.add_post_commit_topology(
-                messages_in_order(
-                    committables,
-                    checkpoint_id=epoch,
-                    number_of_subtasks=decision.number_of_subtasks,
-                )
+            sink = self._sink
+            self._retry(
+                lambda: sink.add_post_commit_topology(
+                    messages_in_order(
+                        committables,
+                        checkpoint_id=epoch,
+                        number_of_subtasks=decision.number_of_subtasks,
+                    )
+                ),
+                lambda: f"finish the step after the commits of epoch {epoch}",
             )
         return frozenset()
 
@@ -177,47 +181,64 @@ class SinkCommitter:
         pending = [(CommitRequest(message.committable), message.subtask_id) for message in share]
         lost: set[int] = set()
 
+        def commit() -> None:
+            nonlocal pending
+            try:
+                committer.commit([request for request, _ in pending])
+            except RetryableError:
+                # The state of all of them is unknown, regardless of their outcomes so far.
+                pending = [(request.next_try(), subtask) for request, subtask in pending]
+                raise
+            self._check([request for request, _ in pending])
+            lost.update(of for request, of in pending if request.outcome is CommitOutcome.LOST)
+            pending = [
+                (request.next_try(), subtask)
+                for request, subtask in pending
+                if request.outcome is CommitOutcome.RETRY
+            ]
+            if pending:
+                raise RetryableError(
+                    f"{len(pending)} committables of sink {self._uid!r} are not committed yet",
+                    hint="see the sink's log for why it asks to retry",
+                )
+
+        self._retry(commit, lambda: f"commit {len(pending)} committables")
+        return lost
+
+    def _retry(self, step: Callable[[], None], unfinished: Callable[[], str]) -> None:
+        """Repeat a step after each `RetryableError`.
+
+        Args:
+            step: The step.
+            unfinished: Returns what the sink has yet to do.
+
+        Raises:
+            CommitError: The retries are exhausted.
+            RetryableError: The pipeline stops.
+            LeaseError: Another driver has taken over.
+        """
+
         def sleep(seconds: float) -> None:
             if self._stopping.wait(seconds):
                 raise RetryableError(
-                    f"the pipeline stops before {len(pending)} committables of sink "
-                    f"{self._uid!r} are committed",
+                    f"the pipeline stops before sink {self._uid!r} can {unfinished()}",
                     hint="restart the pipeline: the epoch is decided, and the next start commits "
-                    "them",
+                    "it",
                 )
             self._lease.check()
 
         try:
             for attempt in self._retries.retrying(sleep):
                 with attempt:
-                    try:
-                        committer.commit([request for request, _ in pending])
-                    except RetryableError:
-                        # The state of all of them is unknown, regardless of their outcomes so far.
-                        pending = [(request.next_try(), subtask) for request, subtask in pending]
-                        raise
-                    self._check([request for request, _ in pending])
-                    lost |= {of for request, of in pending if request.outcome is CommitOutcome.LOST}
-                    pending = [
-                        (request.next_try(), subtask)
-                        for request, subtask in pending
-                        if request.outcome is CommitOutcome.RETRY
-                    ]
-                    if pending:
-                        raise RetryableError(
-                            f"{len(pending)} committables of sink {self._uid!r} are not "
-                            "committed yet",
-                            hint="see the sink's log for why it asks to retry",
-                        )
+                    step()
         except RetryableError as error:
             if self._stopping.is_set():
                 raise
             raise CommitError(
-                f"sink {self._uid!r} could not commit {len(pending)} committables",
+                f"sink {self._uid!r} could not {unfinished()}",
                 found=f"{self._retries.attempts} attempts",
                 hint=_DECIDED_HINT,
             ) from error
-        return lost
 
     def _check(self, requests: Sequence[CommitRequest[Any]]) -> None:
         """Count the outcomes and raise an error for unrecoverable ones."""

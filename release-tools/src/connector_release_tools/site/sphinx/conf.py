@@ -46,10 +46,18 @@ html_show_sphinx = False
 
 
 class _Python(PythonDomain):
-    """Resolves the built-in types in annotations.
+    """Resolves the built-in types in annotations, and names that several packages have.
 
     Without this, Sphinx links a type to an attribute with the same name, such as `type`.
     """
+
+    def find_obj(self, env: Any, modname: str, *given: Any) -> list[Any]:
+        """Prefer a name of the same distribution, then the one in the fewest packages."""
+        found = super().find_obj(env, modname, *given)
+        top = (modname or "").partition(".")[0]
+        found = [each for each in found if each[0].partition(".")[0] == top] or found
+        depth = min((each[0].count(".") for each in found), default=0)
+        return [each for each in found if each[0].count(".") == depth]
 
     def resolve_xref(self, *given: Any) -> Any:
         _, _, _, kind, target, *_ = given
