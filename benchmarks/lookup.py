@@ -21,12 +21,13 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 from benchmarks.comparison import Result, alternating, compared
-from benchmarks.session import NoopSink, new_session
+from benchmarks.session import new_session
 from connector_elasticsearch import ElasticsearchSink, ElasticsearchTable
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_filesystem import FileSource, FileTable
 from connectors_core import Pipeline
 from connectors_core.lookup import DefaultLookupCache
+from connectors_core.sink import DiscardingSink
 from connectors_core.table import LookupTableSource
 
 FEW_KEYS = 3_000
@@ -176,7 +177,7 @@ def ours(
         rows = pipeline.from_source(source, uid="rows")
         joined = pipeline.lookup_join(rows, table, on=["key"], how="inner")
         kept = joined if condition is None else joined.where(condition)
-        pipeline.sink_to(kept, NoopSink(), uid="nothing")
+        pipeline.sink_to(kept, DiscardingSink(), uid="nothing")
         pipeline.run()
         elapsed = time.monotonic() - began
         (sink,) = pipeline.status().sinks

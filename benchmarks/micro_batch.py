@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks.session import NoopSink
 from connectors_core import Pipeline
+from connectors_core.sink import DiscardingSink
 from connectors_core.source import NumberSequenceSource, ReadLimits
 
 ROWS_PER_PLAN = 2
@@ -55,7 +55,7 @@ def trivial(spark: SparkSession, plans: int) -> Iterator[tuple[Pipeline, Path]]:
             uid="numbers",
             limits=ReadLimits(rows=ROWS_PER_PLAN),
         )
-        pipeline.sink_to(numbers, NoopSink(), uid="noop")
+        pipeline.sink_to(numbers, DiscardingSink(), uid="noop")
         with pipeline:
             yield pipeline, checkpoint
 

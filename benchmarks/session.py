@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from connector_filesystem import FileSource
 from connectors_core import Pipeline
-from connectors_core.sink import Sink, SinkWriter, WriterInitContext
+from connectors_core.sink import Sink
 
 
 def new_session(cores: int = 2, *, jars: str | None = None) -> SparkSession:
@@ -66,21 +66,3 @@ def write_files(
         df = pipeline.from_source(source, uid="files")
         pipeline.sink_to(df if condition is None else df.where(condition), sink, uid="sink")
         pipeline.run()
-
-
-class NoopSink(Sink):
-    """A sink that discards its rows."""
-
-    def create_writer(self, context: WriterInitContext) -> SinkWriter:
-        return _NoopWriter()
-
-
-class _NoopWriter(SinkWriter):
-    def write(self, batch: pa.RecordBatch) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from benchmarks.micro_batch import median_trigger
-from benchmarks.session import NoopSink
 from connector_kafka import KafkaSource
 from connector_kafka.testing import KafkaBroker
 from connectors_core import Pipeline
+from connectors_core.sink import DiscardingSink
 
 BATCHES = 40
 DEADLINE = 120.0
@@ -37,7 +37,9 @@ def contestants(
                 spark, "trickle", checkpoint_location=str(Path(folder) / "c"), streaming=True
             )
             source = KafkaSource(broker.bootstrap_servers, topics=topic)
-            pipeline.sink_to(pipeline.from_source(source, uid="topic"), NoopSink(), uid="noop")
+            pipeline.sink_to(
+                pipeline.from_source(source, uid="topic"), DiscardingSink(), uid="noop"
+            )
             with pipeline:
                 pipeline.start()
                 return _watched(spark.streams.active[0])

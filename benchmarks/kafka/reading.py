@@ -11,9 +11,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.kafka.topics import Topic
-from benchmarks.session import NoopSink
 from connector_kafka import KafkaSource, OffsetsInitializer
 from connectors_core import Pipeline
+from connectors_core.sink import DiscardingSink
 
 # Larger requests and polls than Spark's defaults of 1 MB and 500 records.
 TUNED = {
@@ -68,7 +68,7 @@ def streams(
                 )
                 df = pipeline.from_source(source, uid="topic")
                 pipeline.sink_to(
-                    df if condition is None else df.where(condition), NoopSink(), uid="noop"
+                    df if condition is None else df.where(condition), DiscardingSink(), uid="noop"
                 )
                 pipeline.run()
             return topic.rows / (time.monotonic() - began)

@@ -192,7 +192,7 @@ def test_event_times_of_paths():
         bound("/a/99999999.csv")
     with pytest.raises(InvalidOptionError, match="not a regular expression"):
         PathTime(regex="(", format="%Y")
-    with pytest.raises(InvalidOptionError, match="time zone of the event time is unknown"):
+    with pytest.raises(InvalidOptionError, match="time zone is unknown"):
         PathTime(regex="a", format="%Y", time_zone="Mars/Olympus")
 
 

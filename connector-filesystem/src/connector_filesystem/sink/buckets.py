@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connector_filesystem.time_zones import check_time_zone
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import concat_texts, is_binary, is_string
 
@@ -285,15 +286,7 @@ class _DateBuckets(BucketAssigner):
                 found=self.pattern,
                 option=PATTERN_OPTION,
             )
-        try:
-            ZoneInfo(self.timezone)
-        except (KeyError, ValueError, OSError) as exc:
-            raise ConfigurationError(
-                "the time zone of the date pattern is unknown",
-                expected="a name such as 'UTC' or 'Europe/Berlin'",
-                found=self.timezone,
-                option=TIME_ZONE_OPTION,
-            ) from exc
+        check_time_zone(self.timezone, TIME_ZONE_OPTION)
 
     def assign(self, batch: pa.RecordBatch) -> pa.Array | None:
         column = batch.column(self.column)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from connector_filesystem.time_zones import check_time_zone
 from connectors_core.errors import FatalError, InvalidOptionError
 
 __all__ = ["NULL_PARTITIONS", "PathColumns", "PathTime", "event_time_of"]
@@ -114,15 +115,7 @@ class PathTime:
                 found=self.regex,
                 option="event-time.path-regex",
             ) from exc
-        try:
-            ZoneInfo(self.time_zone)
-        except (KeyError, ValueError, OSError) as exc:
-            raise InvalidOptionError(
-                "the time zone of the event time is unknown",
-                expected="a name such as 'UTC' or 'Europe/Berlin'",
-                found=self.time_zone,
-                option="event-time.time-zone",
-            ) from exc
+        check_time_zone(self.time_zone, "event-time.time-zone")
 
     def __call__(self, path: str) -> datetime | None:
         """Return the time, or None if the path does not contain one."""
