@@ -29,6 +29,11 @@ from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
+from connectors_core.spark.tables.catalog_functions import (
+    CatalogFunctions,
+    define_function,
+    function_names,
+)
 from connectors_core.spark.tables.catalog_statements import DONE, define
 from connectors_core.spark.tables.functions import create_function
 from connectors_core.spark.tables.jobs import Job, Jobs
@@ -37,7 +42,12 @@ from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.scanned_tables import ScannedTables, no_end
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
-from connectors_core.spark.tables.spark_inserts import explained, insert_rows, refuse_stream
+from connectors_core.spark.tables.spark_inserts import (
+    explained,
+    insert_rows,
+    refuse_stream,
+    refuse_targets,
+)
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
 from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
 from connectors_core.spark.tables.writes import plan_writes, refuse_streams, statement_name
@@ -257,9 +267,15 @@ class TableEnvironment:
                 )
             case sql.CreateTable():
                 return self._create_table(statement, text)
-            case sql.CreateFunction():
+            case sql.CreateFunction(is_temporary=True):
                 create_function(self._spark, statement)
                 return DONE
+            case sql.CreateFunction() | sql.AlterFunction():
+                define_function(self._catalog, statement)
+                return DONE
+            case sql.Show(kind="FUNCTIONS" | "USER FUNCTIONS"):
+                functions = function_names(self._spark, self._catalog, statement)
+                return TableResult(columns=("function",), rows=[(each,) for each in functions])
             case sql.SetOption() | sql.Reset():
                 return self._set(statement)
             case sql.Show(kind="JOBS"):
@@ -287,6 +303,10 @@ class TableEnvironment:
     def _is_of_spark(self, statement: Statement) -> bool:
         """Return whether a statement changes or shows a table of Spark, not of this environment."""
         match statement:
+            case sql.DescribeFunction(name=name):
+                return self._has_function(name)
+            case sql.Drop(kind="FUNCTION", names=(name,)):
+                return self._catalog.find_function(name) is None and self._has_function(name)
             case sql.Drop(kind="TABLE" | "VIEW", names=names):
                 pass
             case sql.AlterTable(name=name) | sql.Describe(name=name) | sql.ShowCreate(name=name):
@@ -300,9 +320,16 @@ class TableEnvironment:
         paths = [".".join(map(quoted, each)) for each in names]
         return any(self._spark.catalog.tableExists(each) for each in paths)
 
+    def _has_function(self, name: Name) -> bool:
+        """Return whether Spark has a function."""
+        return self._spark.catalog.functionExists(".".join(map(quoted, name)))
+
     def _reads_tables(self, query: str) -> bool:
-        """Return whether a query names a table of this environment."""
-        return any(self._catalog.exists(name_of(each)) for each in tables_of(parse_query(query)))
+        """Return whether a query names a table or a function of this environment."""
+        parsed = parse_query(query)
+        if any(self._catalog.exists(name_of(each)) for each in tables_of(parsed)):
+            return True
+        return CatalogFunctions(self._spark, self._catalog).are_in(parsed, query)
 
     def _rows_of(self, name: Name) -> DataFrame:
         path = ".".join(map(quoted, name))
@@ -428,6 +455,7 @@ class TableEnvironment:
         *,
         streaming: bool,
     ) -> Pipeline:
+        refuse_targets([each.target for each in writes if self._is_of_spark(each)])
         pipeline = self._pipeline(self._name_of(writes), streaming=streaming or None)
         changes = any(isinstance(each, ChangeRows) for each in writes)
         with QueryPlanner(

@@ -12,9 +12,9 @@ from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.session_options import RuntimeMode
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
-from connectors_core.table.sql.statements import Insert
+from connectors_core.table.sql.statements import Insert, Name
 
-__all__ = ["explained", "insert_rows", "refuse_stream"]
+__all__ = ["explained", "insert_rows", "refuse_stream", "refuse_targets"]
 
 
 def refuse_stream(insert: Insert, endless: Sequence[str], mode: RuntimeMode) -> None:
@@ -28,6 +28,21 @@ def refuse_stream(insert: Insert, endless: Sequence[str], mode: RuntimeMode) -> 
             f"{'.'.join(insert.target)} is a table of Spark, into which only a batch inserts",
             found=", ".join(endless) or "streaming",
             hint="give the tables an end, or write with Pipeline.for_each_batch",
+        )
+
+
+def refuse_targets(targets: Sequence[Name]) -> None:
+    """Refuse tables of Spark as the targets of a statement set, which is one pipeline.
+
+    Raises:
+        UnsupportedError: There are some.
+    """
+    if targets:
+        raise UnsupportedError(
+            "a statement set writes no tables of Spark",
+            expected="tables of the environment",
+            found=", ".join(".".join(each) for each in targets),
+            hint="run the INSERTs into these tables by themselves, outside of the set",
         )
 
 

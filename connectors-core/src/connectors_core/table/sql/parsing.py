@@ -14,6 +14,7 @@ from connectors_core.table.sql.dialect import Kind, Word, parse_query, refuse_hi
 from connectors_core.table.sql.errors import SqlError
 from connectors_core.table.sql.statements import (
     NEW_VALUE,
+    AlterFunction,
     AlterTable,
     ChangeRows,
     CreateCatalog,
@@ -22,6 +23,7 @@ from connectors_core.table.sql.statements import (
     CreateTable,
     CreateView,
     Describe,
+    DescribeFunction,
     DescribeJob,
     Drop,
     Explain,
@@ -56,9 +58,12 @@ _SETS: Final = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("STATEMENT", "SET", "
 _OLD_SET: Final = ("BEGIN", "STATEMENT", "SET", ";")
 _LONGEST_HEAD: Final = 8
 _LONGEST_NAME: Final = 3
-_SHOWN: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS", "JOBS"})
+_SHOWN: Final = frozenset(
+    {"TABLES", "VIEWS", "FUNCTIONS", "USER FUNCTIONS", "DATABASES", "CATALOGS", "JOBS"}
+)
+_PYTHON: Final = ("LANGUAGE", "PYTHON")
 _CURRENT: Final = frozenset({"CATALOG", "DATABASE"})
-_IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
+_IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "FUNCTIONS", "USER FUNCTIONS", "DATABASES"})
 _VISIBLE: Final = re.compile(r"\S")
 _OPTION_KEY: Final = re.compile(r"\w[\w.-]*")
 _USING: Final = "CONNECTOR_"
@@ -180,6 +185,8 @@ def _parse(reader: WordReader) -> Statement:
             return _option(reader)
         case "ALTER", "TABLE":
             return _alter(reader)
+        case "ALTER", "FUNCTION" if reader.ends_with(*_PYTHON):
+            return _alter_function(reader)
         case (("DESCRIBE" | "DESC"), _):
             return _describe(reader)
         case "STOP", "JOB":
@@ -393,6 +400,8 @@ def _show(reader: WordReader, kind: str) -> Statement:
         reader.at = 3
         name = reader.name()
         return ShowCreate(name=name) if reader.is_done else _of_spark(reader)
+    if kind == "USER" and reader.take("FUNCTIONS"):
+        kind = "USER FUNCTIONS"
     if kind not in _SHOWN:
         return _of_spark(reader)
     parent: Name | None = None
@@ -418,6 +427,8 @@ def _describe(reader: WordReader) -> Statement:
         return DescribeJob(job=_job(reader))
     reader.at = 1
     kinds = {"FUNCTION", "DATABASE", "SCHEMA", "QUERY"}
+    if reader.peek() == "FUNCTION" and _ends_with_name(reader, after=2):
+        return DescribeFunction(name=tuple(word.value for word in reader.words[2::2]))
     if reader.peek() in kinds and reader.peek(1):
         return _of_spark(reader)
     reader.take("TABLE")
@@ -425,6 +436,17 @@ def _describe(reader: WordReader) -> Statement:
         reader.at += len(reader.words) > reader.at + 1
     name = reader.name()
     return Describe(name=name) if reader.is_done else _of_spark(reader)
+
+
+def _ends_with_name(reader: WordReader, *, after: int) -> bool:
+    """Return whether only a name of up to three parts follows some words."""
+    rest = reader.words[after:]
+    names, dots = rest[::2], rest[1::2]
+    return (
+        len(rest) in {1, 3, 5}
+        and all(word.kind in {Kind.WORD, Kind.NAME} for word in names)
+        and all(word.upper == "." for word in dots)
+    )
 
 
 def _use(reader: WordReader) -> Statement:
@@ -443,7 +465,7 @@ def _drop(reader: WordReader) -> Statement:
     if reader.take("TEMPORARY", "SYSTEM", "FUNCTION"):  # Spark has one kind of temporary functions
         return SparkStatement(text=f"DROP TEMPORARY FUNCTION {reader.rest()}")
     kind = "DATABASE" if reader.peek() == "SCHEMA" else reader.peek()
-    if kind not in {"TABLE", "VIEW", "DATABASE", "CATALOG"}:
+    if kind not in {"TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG"}:
         return _of_spark(reader)
     reader.at = 2
     if_exists = reader.take("IF", "EXISTS")
@@ -491,7 +513,7 @@ def _create(reader: WordReader) -> Statement:
             return _create_database(reader)
         case "VIEW":
             return _create_view(reader, replace=replace)
-        case "FUNCTION" | "SYSTEM" if reader.ends_with("LANGUAGE", "PYTHON"):
+        case "FUNCTION" | "SYSTEM" if reader.ends_with(*_PYTHON):
             return _create_function(reader, replace=replace, temporary=temporary)
         case "TABLE" if _is_ours(reader):
             if replace or temporary:
@@ -660,21 +682,39 @@ def _create_view(reader: WordReader, *, replace: bool) -> Statement:
 
 
 def _create_function(reader: WordReader, *, replace: bool, temporary: bool) -> CreateFunction:
-    reader.take("SYSTEM")
-    reader.expect("FUNCTION")
-    if not temporary:
+    if temporary:
+        reader.take("SYSTEM")
+    elif replace:
         raise UnsupportedError(
-            "a function of Python lasts as long as the session",
-            expected="CREATE TEMPORARY FUNCTION",
+            "CREATE FUNCTION replaces no function of a catalog",
+            expected="CREATE FUNCTION [IF NOT EXISTS]",
+            hint="use ALTER FUNCTION",
         )
+    reader.expect("FUNCTION")
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
-    name = reader.identifier()
-    if reader.peek() == ".":
-        raise reader.wrong("the name of a temporary function has one part", expected=name)
+    start, name = reader.place, reader.name()
+    if temporary and len(name) > 1:
+        message = "the name of a temporary function has one part"
+        raise SqlError.at(reader.text, start, message, expected=name[-1])
+    return CreateFunction(
+        name=name,
+        identifier=_identifier_of_python(reader),
+        is_temporary=temporary,
+        replace=replace,
+        if_not_exists=if_not_exists,
+    )
+
+
+def _alter_function(reader: WordReader) -> AlterFunction:
+    reader.at = 2
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.name()
+    return AlterFunction(name=name, identifier=_identifier_of_python(reader), if_exists=if_exists)
+
+
+def _identifier_of_python(reader: WordReader) -> str:
     reader.expect("AS")
     identifier = reader.string()
-    reader.expect("LANGUAGE", "PYTHON")
+    reader.expect(*_PYTHON)
     reader.end()
-    return CreateFunction(
-        name=name, identifier=identifier, replace=replace, if_not_exists=if_not_exists
-    )
+    return identifier
