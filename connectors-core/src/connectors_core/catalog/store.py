@@ -99,7 +99,9 @@ class CatalogStore(ABC):
 
 
 class FileCatalogStore(CatalogStore):
-    """Files in a folder, of a file system that creates files exclusively.
+    """Files in a folder, for catalogs and what they keep.
+
+    The file system must create files exclusively.
 
     Args:
         path: The folder, a path or a URL for fsspec.

@@ -12,18 +12,21 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
 from connectors_core.table.sql.dialect import Kind, Word, parse_query, refuse_hints, words_of
 from connectors_core.table.sql.errors import SqlError
+from connectors_core.table.sql.function_statements import (
+    PYTHON,
+    alter_function,
+    create_function,
+    describe_function,
+)
 from connectors_core.table.sql.statements import (
     NEW_VALUE,
-    AlterFunction,
     AlterTable,
     ChangeRows,
     CreateCatalog,
     CreateDatabase,
-    CreateFunction,
     CreateTable,
     CreateView,
     Describe,
-    DescribeFunction,
     DescribeJob,
     Drop,
     Explain,
@@ -61,7 +64,6 @@ _LONGEST_NAME: Final = 3
 _SHOWN: Final = frozenset(
     {"TABLES", "VIEWS", "FUNCTIONS", "USER FUNCTIONS", "DATABASES", "CATALOGS", "JOBS"}
 )
-_PYTHON: Final = ("LANGUAGE", "PYTHON")
 _CURRENT: Final = frozenset({"CATALOG", "DATABASE"})
 _IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "FUNCTIONS", "USER FUNCTIONS", "DATABASES"})
 _VISIBLE: Final = re.compile(r"\S")
@@ -185,8 +187,8 @@ def _parse(reader: WordReader) -> Statement:
             return _option(reader)
         case "ALTER", "TABLE":
             return _alter(reader)
-        case "ALTER", "FUNCTION" if reader.ends_with(*_PYTHON):
-            return _alter_function(reader)
+        case "ALTER", "FUNCTION" if reader.ends_with(*PYTHON):
+            return alter_function(reader)
         case (("DESCRIBE" | "DESC"), _):
             return _describe(reader)
         case "STOP", "JOB":
@@ -427,8 +429,8 @@ def _describe(reader: WordReader) -> Statement:
         return DescribeJob(job=_job(reader))
     reader.at = 1
     kinds = {"FUNCTION", "DATABASE", "SCHEMA", "QUERY"}
-    if reader.peek() == "FUNCTION" and _ends_with_name(reader, after=2):
-        return DescribeFunction(name=tuple(word.value for word in reader.words[2::2]))
+    if reader.peek() == "FUNCTION" and (function := describe_function(reader)) is not None:
+        return function
     if reader.peek() in kinds and reader.peek(1):
         return _of_spark(reader)
     reader.take("TABLE")
@@ -436,17 +438,6 @@ def _describe(reader: WordReader) -> Statement:
         reader.at += len(reader.words) > reader.at + 1
     name = reader.name()
     return Describe(name=name) if reader.is_done else _of_spark(reader)
-
-
-def _ends_with_name(reader: WordReader, *, after: int) -> bool:
-    """Return whether only a name of up to three parts follows some words."""
-    rest = reader.words[after:]
-    names, dots = rest[::2], rest[1::2]
-    return (
-        len(rest) in {1, 3, 5}
-        and all(word.kind in {Kind.WORD, Kind.NAME} for word in names)
-        and all(word.upper == "." for word in dots)
-    )
 
 
 def _use(reader: WordReader) -> Statement:
@@ -513,8 +504,8 @@ def _create(reader: WordReader) -> Statement:
             return _create_database(reader)
         case "VIEW":
             return _create_view(reader, replace=replace)
-        case "FUNCTION" | "SYSTEM" if reader.ends_with(*_PYTHON):
-            return _create_function(reader, replace=replace, temporary=temporary)
+        case "FUNCTION" | "SYSTEM" if reader.ends_with(*PYTHON):
+            return create_function(reader, replace=replace, temporary=temporary)
         case "TABLE" if _is_ours(reader):
             if replace or temporary:
                 raise UnsupportedError(
@@ -679,42 +670,3 @@ def _create_view(reader: WordReader, *, replace: bool) -> Statement:
         return _of_spark(reader)
     view = CatalogView(query=_query(reader), columns=tuple(columns), comment=comment)
     return CreateView(name=name, view=view, replace=replace, if_not_exists=if_not_exists)
-
-
-def _create_function(reader: WordReader, *, replace: bool, temporary: bool) -> CreateFunction:
-    if temporary:
-        reader.take("SYSTEM")
-    elif replace:
-        raise UnsupportedError(
-            "CREATE FUNCTION replaces no function of a catalog",
-            expected="CREATE FUNCTION [IF NOT EXISTS]",
-            hint="use ALTER FUNCTION",
-        )
-    reader.expect("FUNCTION")
-    if_not_exists = reader.take("IF", "NOT", "EXISTS")
-    start, name = reader.place, reader.name()
-    if temporary and len(name) > 1:
-        message = "the name of a temporary function has one part"
-        raise SqlError.at(reader.text, start, message, expected=name[-1])
-    return CreateFunction(
-        name=name,
-        identifier=_identifier_of_python(reader),
-        is_temporary=temporary,
-        replace=replace,
-        if_not_exists=if_not_exists,
-    )
-
-
-def _alter_function(reader: WordReader) -> AlterFunction:
-    reader.at = 2
-    if_exists = reader.take("IF", "EXISTS")
-    name = reader.name()
-    return AlterFunction(name=name, identifier=_identifier_of_python(reader), if_exists=if_exists)
-
-
-def _identifier_of_python(reader: WordReader) -> str:
-    reader.expect("AS")
-    identifier = reader.string()
-    reader.expect(*_PYTHON)
-    reader.end()
-    return identifier
