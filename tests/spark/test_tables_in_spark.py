@@ -62,7 +62,7 @@ def test_a_batch_inserts_into_a_table_of_spark(tables: Tables, spark: SparkSessi
         assert "for_each_batch" in str(refused.value.hint)
         tables.env.execute_sql("RESET")
     for begin in ("EXECUTE", "EXPLAIN"):
-        with pytest.raises(UnsupportedError, match="no tables of Spark") as refused:
+        with pytest.raises(UnsupportedError, match="which no statement set writes") as refused:
             tables.env.execute_sql(
                 f"{begin} STATEMENT SET BEGIN INSERT INTO late SELECT id, hours FROM flights; "
                 "INSERT INTO of_spark SELECT id, carrier, 4 FROM flights; END"

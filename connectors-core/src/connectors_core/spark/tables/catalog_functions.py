@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -86,6 +87,7 @@ class CatalogFunctions:
     def __init__(self, spark: SparkSession, catalog: CatalogManager) -> None:
         self._spark = spark
         self._catalog = catalog
+        self._is_of_spark = cache(lambda name: spark.catalog.functionExists(quoted(name)))
         self._temporary: dict[tuple[FullName, str], str] = {}
 
     def are_in(self, query: exp.Expr, text: str) -> bool:
@@ -130,7 +132,7 @@ class CatalogFunctions:
             while first > 1 and words[first - 1].upper == "." and words[first - 2].kind in _NAMES:
                 first -= 2
             name = tuple(word.value for word in words[first : number + 1 : 2])
-            if len(name) == 1 and self._spark.catalog.functionExists(quoted(name[0])):
+            if len(name) == 1 and self._is_of_spark(name[0]):
                 continue
             function = self._catalog.find_function(name)
             if function is not None:

@@ -39,12 +39,7 @@ from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.scanned_tables import ScannedTables, no_end
 from connectors_core.spark.tables.session_options import RuntimeMode, SessionOptions
 from connectors_core.spark.tables.spark_errors import sql_errors
-from connectors_core.spark.tables.spark_inserts import (
-    explained,
-    insert_rows,
-    refuse_stream,
-    refuse_targets,
-)
+from connectors_core.spark.tables.spark_inserts import explained, insert_rows, refuse_stream
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
 from connectors_core.spark.tables.text_edits import Edits
 from connectors_core.spark.tables.writes import plan_writes, refuse_streams, statement_name
@@ -422,7 +417,6 @@ class TableEnvironment:
         *,
         streaming: bool,
     ) -> Pipeline:
-        refuse_targets([each.target for each in writes if self._objects.is_of_spark(each)])
         pipeline = self._pipeline(self._name_of(writes), streaming=streaming or None)
         changes = any(isinstance(each, ChangeRows) for each in writes)
         with QueryPlanner(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import SparkSession
+
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
@@ -14,7 +16,7 @@ from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
 from connectors_core.table.sql.statements import Insert, Name
 
-__all__ = ["explained", "insert_rows", "refuse_stream", "refuse_targets"]
+__all__ = ["explained", "insert_rows", "refuse_stream", "refuse_target"]
 
 
 def refuse_stream(insert: Insert, endless: Sequence[str], mode: RuntimeMode) -> None:
@@ -31,18 +33,17 @@ def refuse_stream(insert: Insert, endless: Sequence[str], mode: RuntimeMode) -> 
         )
 
 
-def refuse_targets(targets: Sequence[Name]) -> None:
-    """Refuse tables of Spark as the targets of a statement set, which is one pipeline.
+def refuse_target(spark: SparkSession, target: Name) -> None:
+    """Refuse a table of Spark as a target of a statement set, which is one pipeline.
 
     Raises:
-        UnsupportedError: There are some.
+        UnsupportedError: It is one.
     """
-    if targets:
+    if spark.catalog.tableExists(".".join(map(quoted, target))):
         raise UnsupportedError(
-            "a statement set writes no tables of Spark",
+            f"{'.'.join(target)} is a table of Spark, which no statement set writes",
             expected="tables of the environment",
-            found=", ".join(".".join(each) for each in targets),
-            hint="run the INSERTs into these tables by themselves, outside of the set",
+            hint="run its INSERT alone, outside of the statement set",
         )
 
 
