@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from connector_filesystem.table_factory import FileTableFactory
-from connectors_core import ConfigurationError, UnsupportedError
+from connectors_core import ConfigurationError, TableEnvironment, UnsupportedError
+from connectors_core.catalog import CatalogError, FileCatalogStore
 from connectors_core.table import DynamicTableContext, ScanTableSource, SqlError
 
 
@@ -58,6 +61,13 @@ def test_a_batch_inserts_into_a_table_of_spark(tables: Tables, spark: SparkSessi
             tables.env.execute_sql(f"INSERT INTO of_spark SELECT id, 'a', 1 FROM {table}")
         assert "for_each_batch" in str(refused.value.hint)
         tables.env.execute_sql("RESET")
+    for begin in ("EXECUTE", "EXPLAIN"):
+        with pytest.raises(UnsupportedError, match="which no statement set writes") as refused:
+            tables.env.execute_sql(
+                f"{begin} STATEMENT SET BEGIN INSERT INTO late SELECT id, hours FROM flights; "
+                "INSERT INTO of_spark SELECT id, carrier, 4 FROM flights; END"
+            )
+        assert "of_spark" in str(refused.value)
     join = "JOIN carriers FOR SYSTEM_TIME AS OF f.now AS c ON f.carrier = c.code"
     with pytest.raises(UnsupportedError, match="lookup join"):
         tables.env.execute_sql(f"INSERT INTO of_spark SELECT f.id, c.name, 1 FROM flights f {join}")
@@ -131,12 +141,19 @@ def untyped(value):
 """
 
 
-def test_functions_of_python_are_used_by_their_names(
-    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "functions_of_a_test.py").write_text(FUNCTIONS)
     monkeypatch.syspath_prepend(tmp_path)
-    cloudpickle.register_pickle_by_value(importlib.import_module("functions_of_a_test"))
+    module = importlib.import_module("functions_of_a_test")
+    cloudpickle.register_pickle_by_value(module)
+    yield
+    cloudpickle.unregister_pickle_by_value(module)
+    del sys.modules["functions_of_a_test"]
+
+
+@pytest.mark.usefixtures("functions")
+def test_functions_of_python_are_used_by_their_names(tables: Tables) -> None:
     create = "CREATE TEMPORARY {} AS 'functions_of_a_test.{}' LANGUAGE PYTHON"
     for name, attribute in (
         ("SYSTEM FUNCTION initials", "initials"),
@@ -165,3 +182,61 @@ def test_functions_of_python_are_used_by_their_names(
     )
     with pytest.raises(SqlError, match="initials"):
         tables.rows("SELECT initials(array('a'))")
+
+
+@pytest.mark.usefixtures("functions")
+def test_functions_of_catalogs_are_used_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    store = FileCatalogStore(tmp_path / "catalogs")
+    lake = f"CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path / 'lake'}')"
+    create = "CREATE FUNCTION {} AS 'functions_of_a_test.{}' LANGUAGE PYTHON"
+    with TableEnvironment(spark, checkpoint_location=tmp_path / "a", catalog_store=store) as env:
+        env.execute_sql(lake)
+        for name, attribute in (
+            ("lake.default.twice", "twice"),
+            ("IF NOT EXISTS Twice", "twice"),
+            ("countdown", "Countdown"),
+            ("abs", "initials"),
+        ):
+            env.execute_sql(create.format(name, attribute))
+        for name, attribute, shown in (
+            ("twice", "twice", "default.twice exists"),
+            ("other", "untyped", "does not state the type"),
+            ("other", "missing", "there is no function"),
+            ("d.other", "twice", "there is no database d"),
+        ):
+            with pytest.raises(ConfigurationError, match=shown):
+                env.execute_sql(create.format(name, attribute))
+        assert [tuple(row) for row in env.execute_sql("DESCRIBE FUNCTION twice").collect()] == [
+            ("language", "PYTHON"),
+            ("identifier", "functions_of_a_test.twice"),
+        ]
+        query = (
+            "SELECT twice(n) FROM countdown(2) WHERE lake.default.twice(n) + abs(-n) > 0 "
+            "UNION ALL SELECT count(*) FROM default.countdown(abs(-3))"
+        )
+        frame = env.sql_query(query)
+        assert frame.columns == ["twice(n)"]
+        assert sorted(row[0] for row in frame.collect()) == [2, 3, 4]
+        assert env.sql_query("SELECT default.abs(array('x'))").collect()[0][0] == "x"
+        env.execute_sql("CREATE VIEW v AS SELECT twice(3) AS six")
+        shown = {row[0] for row in env.execute_sql("SHOW USER FUNCTIONS").collect()}
+        assert {"abs", "countdown", "twice"} <= shown
+        assert not any(each.startswith("connectors_") for each in shown)
+        env.execute_script(
+            "CREATE TEMPORARY FUNCTION twice AS 'functions_of_a_test.initials' LANGUAGE PYTHON; "
+            "USE CATALOG lake"
+        )
+        assert env.sql_query("SELECT twice(array('a', 'b')), default.twice(1)").collect() == [
+            ("ab", 2)
+        ]
+        env.execute_script("DROP TEMPORARY FUNCTION twice; DROP FUNCTION IF EXISTS countdown")
+        assert env.sql_query("SELECT * FROM default_catalog.default.v").collect() == [(6,)]
+        with pytest.raises(SqlError, match="countdown"):
+            env.sql_query("SELECT * FROM countdown(1)")
+        with pytest.raises(CatalogError, match="no function"):
+            env.execute_sql("DROP FUNCTION countdown")
+    with TableEnvironment(spark, checkpoint_location=tmp_path / "b", catalog_store=store) as env:
+        env.use_catalog("lake")
+        alter = "ALTER FUNCTION twice AS 'functions_of_a_test.initials' LANGUAGE PYTHON"
+        env.execute_sql(alter)
+        assert env.sql_query("SELECT TWICE(array('a'))").collect() == [("a",)]

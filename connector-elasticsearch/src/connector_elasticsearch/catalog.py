@@ -15,9 +15,9 @@ from connector_elasticsearch.documents.mapping import properties_of
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.catalog import (
-    Catalog,
     CatalogFactory,
     CatalogTableStatistics,
+    FunctionCatalog,
     ObjectPath,
     TableAlreadyExistError,
     TableNotExistError,
@@ -32,7 +32,7 @@ _NO_INDEX: Final = "several indices"
 _ALREADY_EXISTS: Final = "resource_already_exists_exception"
 
 
-class ElasticsearchCatalog(Catalog):
+class ElasticsearchCatalog(FunctionCatalog):
     """The indices, aliases, and data streams of a cluster, in the database `default`.
 
     A table that the catalog has created has the columns and the primary key of its definition,

@@ -16,13 +16,13 @@ from connector_filesystem.sink.buckets import escape_path_name
 from connector_filesystem.source import FileSource
 from connector_filesystem.source.paths import NULL_PARTITIONS
 from connectors_core.catalog import (
-    Catalog,
     CatalogError,
     CatalogFactory,
     CatalogTableStatistics,
     DatabaseAlreadyExistError,
     DatabaseNotEmptyError,
     DatabaseNotExistError,
+    FunctionCatalog,
     ObjectPath,
     TableAlreadyExistError,
     TableNotExistError,
@@ -53,7 +53,7 @@ class FileCatalogOptions(Configured, scope="file catalog", since="3.0.0"):
     )
 
 
-class FileCatalog(Catalog):
+class FileCatalog(FunctionCatalog):
     """The folders below a path: a database is a folder, and a table is a folder in it.
 
     A table that the catalog has created has the columns and partitions of its definition, which
@@ -99,10 +99,12 @@ class FileCatalog(Catalog):
                 return
             raise self._no_database(database)
         tables = [ObjectPath(database, name) for name in self.list_tables(database)]
+        functions = self.list_functions(database)
         kept = [each.name for each in tables if not cascade or self._keeps_files(each)]
+        kept += [] if cascade else functions
         if kept:
             raise DatabaseNotEmptyError(
-                f"the database {database} has tables",
+                f"the database {database} has tables or functions",
                 found=", ".join(kept),
                 hint="drop them first, or use DROP DATABASE ... CASCADE; it deletes files if the "
                 "catalog has 'drop-files' = 'true'",
@@ -114,6 +116,8 @@ class FileCatalog(Catalog):
                 f"the folder of the database {database} has files of no table",
                 hint="remove them, which the catalog does not",
             )
+        for name in functions:
+            self.drop_function(ObjectPath(database, name))
 
     # --- tables ---
 

@@ -12,6 +12,7 @@ from connector_filesystem.catalog import FileCatalog, FileCatalogFactory
 from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.catalog import (
     CatalogError,
+    CatalogFunction,
     CatalogTableStatistics,
     DatabaseAlreadyExistError,
     DatabaseNotEmptyError,
@@ -94,6 +95,18 @@ def test_databases_are_folders(catalog):
     catalog.drop_database("new", if_exists=True)
     with pytest.raises(DatabaseNotExistError):
         catalog.drop_database("new")
+
+
+def test_a_database_with_functions_is_dropped_only_by_cascade(catalog):
+    catalog.create_database("new")
+    catalog.create_function(ObjectPath("new", "F"), CatalogFunction(identifier="a.b"))
+    with pytest.raises(DatabaseNotEmptyError, match="functions"):
+        catalog.drop_database("new")
+    assert catalog.list_functions("new") == ["f"]
+    catalog.drop_database("new", cascade=True)
+    assert not catalog.function_exists(ObjectPath("new", "f"))
+    with pytest.raises(DatabaseNotExistError):
+        catalog.list_functions("new")
 
 
 def new(root, **options):

@@ -27,8 +27,8 @@ from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
 from connector_kafka.table_factory import KafkaTableFactory
 from connectors_core.catalog import (
-    Catalog,
     CatalogError,
+    FunctionCatalog,
     ObjectPath,
     TableAlreadyExistError,
     TableNotExistError,
@@ -57,7 +57,7 @@ _OPTIONS: Final = KafkaCatalogOptions.OPTIONS.extended(
 )
 
 
-class KafkaCatalog(Catalog):
+class KafkaCatalog(FunctionCatalog):
     """The topics of a cluster, in the database `default`.
 
     A table has the columns that `CREATE TABLE` has declared, or those of the registry, or else

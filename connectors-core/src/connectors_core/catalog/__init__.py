@@ -17,11 +17,15 @@ if TYPE_CHECKING:
         DatabaseAlreadyExistError,
         DatabaseNotEmptyError,
         DatabaseNotExistError,
+        FunctionAlreadyExistError,
+        FunctionNotExistError,
         SchemaInferenceError,
         TableAlreadyExistError,
         TableNotExistError,
     )
     from connectors_core.catalog.factory import CatalogFactory
+    from connectors_core.catalog.function_catalog import FunctionCatalog
+    from connectors_core.catalog.function_store import CatalogFunction, FunctionStore
     from connectors_core.catalog.memory_catalog import GenericInMemoryCatalog
     from connectors_core.catalog.modifications import (
         CatalogModificationEvent,
@@ -49,11 +53,15 @@ else:
                 "DatabaseAlreadyExistError",
                 "DatabaseNotEmptyError",
                 "DatabaseNotExistError",
+                "FunctionAlreadyExistError",
+                "FunctionNotExistError",
                 "SchemaInferenceError",
                 "TableAlreadyExistError",
                 "TableNotExistError",
             ),
             "connectors_core.catalog.factory": ("CatalogFactory",),
+            "connectors_core.catalog.function_catalog": ("FunctionCatalog",),
+            "connectors_core.catalog.function_store": ("CatalogFunction", "FunctionStore"),
             "connectors_core.catalog.memory_catalog": ("GenericInMemoryCatalog",),
             "connectors_core.catalog.modifications": (
                 "CatalogModificationEvent",
@@ -77,6 +85,7 @@ __all__ = [
     "CatalogDescriptor",
     "CatalogError",
     "CatalogFactory",
+    "CatalogFunction",
     "CatalogModificationEvent",
     "CatalogModificationListener",
     "CatalogNotExistError",
@@ -87,6 +96,10 @@ __all__ = [
     "DatabaseNotEmptyError",
     "DatabaseNotExistError",
     "FileCatalogStore",
+    "FunctionAlreadyExistError",
+    "FunctionCatalog",
+    "FunctionNotExistError",
+    "FunctionStore",
     "GenericInMemoryCatalog",
     "Modification",
     "ModificationPhase",

@@ -11,6 +11,7 @@ from connectors_core.catalog.errors import (
     CatalogOperationUnsupportedError,
     DatabaseNotExistError,
 )
+from connectors_core.catalog.function_store import CatalogFunction
 from connectors_core.catalog.table_store import MemoryTableStore, TableStore
 from connectors_core.errors import InvalidOptionError
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
@@ -20,7 +21,7 @@ __all__ = ["Catalog", "CatalogTableStatistics", "ObjectPath"]
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """The place of a table or view in a catalog.
+    """The place of a table, a view, or a function in a catalog.
 
     Attributes:
         database: Its database.
@@ -119,7 +120,7 @@ class Catalog(ABC):
 
         Raises:
             DatabaseNotExistError: It does not exist.
-            DatabaseNotEmptyError: It has tables.
+            DatabaseNotEmptyError: It has tables or functions.
         """
         raise self.unsupported("drop a database")
 
@@ -200,7 +201,54 @@ class Catalog(ABC):
         """
         raise self.unsupported("drop a table")
 
-    # --- partitions, functions, and statistics ---
+    # --- functions ---
+
+    def list_functions(self, database: str) -> Sequence[str]:
+        """Return the names of the functions of a database.
+
+        Raises:
+            DatabaseNotExistError: The database does not exist.
+        """
+        raise self.unsupported("list functions")
+
+    def function_exists(self, path: ObjectPath) -> bool:
+        """Return whether there is a function."""
+        raise self.unsupported("keep functions")
+
+    def get_function(self, path: ObjectPath) -> CatalogFunction:
+        """Return a function.
+
+        Raises:
+            FunctionNotExistError: There is none.
+        """
+        raise self.unsupported("keep functions")
+
+    def create_function(self, path: ObjectPath, function: CatalogFunction) -> None:
+        """Add a function.
+
+        Raises:
+            DatabaseNotExistError: The database does not exist.
+            FunctionAlreadyExistError: One of this name exists.
+        """
+        raise self.unsupported("create a function")
+
+    def alter_function(self, path: ObjectPath, function: CatalogFunction) -> None:
+        """Replace a function.
+
+        Raises:
+            FunctionNotExistError: There is none.
+        """
+        raise self.unsupported("alter a function")
+
+    def drop_function(self, path: ObjectPath) -> None:
+        """Remove a function.
+
+        Raises:
+            FunctionNotExistError: There is none.
+        """
+        raise self.unsupported("drop a function")
+
+    # --- partitions and statistics ---
 
     def list_partitions(self, path: ObjectPath) -> Sequence[Mapping[str, str]]:
         """Return the values of the partition columns of each partition."""
@@ -213,10 +261,6 @@ class Catalog(ABC):
     def drop_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
         """Remove a partition with its data."""
         raise self.unsupported("drop a partition")
-
-    def list_functions(self, database: str) -> Sequence[str]:
-        """Return the names of the functions of a database."""
-        raise self.unsupported("list functions")
 
     def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:
         """Return the size of a table."""

@@ -13,11 +13,16 @@ from connectors_core.catalog.errors import (
     CatalogAlreadyExistError,
     CatalogError,
     CatalogNotExistError,
+    CatalogOperationUnsupportedError,
     DatabaseNotExistError,
+    FunctionAlreadyExistError,
+    FunctionNotExistError,
     TableAlreadyExistError,
     TableNotExistError,
 )
 from connectors_core.catalog.factory import TYPE, catalog_factory
+from connectors_core.catalog.function_catalog import FunctionCatalog
+from connectors_core.catalog.function_store import CatalogFunction
 from connectors_core.catalog.memory_catalog import GenericInMemoryCatalog
 from connectors_core.catalog.modifications import (
     CatalogModificationEvent,
@@ -325,6 +330,67 @@ class CatalogManager:
         with self._changing_table(Modification.DROP_TABLE, place, None):
             self.catalog(place.catalog).drop_table(place.path)
 
+    # --- functions ---
+
+    def functions(self, database: Name | None = None) -> list[str]:
+        """Return the functions of a database, or of the current one."""
+        catalog, found = self._database(database or ())
+        return list(self.catalog(catalog).list_functions(found))
+
+    def find_function(self, name: Name) -> CatalogFunction | None:
+        """Return a function, or None if there is none."""
+        if len(name) > _FULL:
+            return None
+        try:
+            return self.get_function(name)
+        except (
+            CatalogNotExistError,
+            CatalogOperationUnsupportedError,
+            DatabaseNotExistError,
+            FunctionNotExistError,
+        ):
+            return None
+
+    def get_function(self, name: Name) -> CatalogFunction:
+        """Return a function.
+
+        Raises:
+            FunctionNotExistError: There is none.
+        """
+        place = self.full_name(name)
+        return self.catalog(place.catalog).get_function(place.path)
+
+    def create_function(
+        self, name: Name, function: CatalogFunction, *, if_not_exists: bool = False
+    ) -> None:
+        """Add a function; see `Catalog`."""
+        place = self.full_name(name)
+        try:
+            self.catalog(place.catalog).create_function(place.path, function)
+        except FunctionAlreadyExistError:
+            if not if_not_exists:
+                raise
+
+    def alter_function(
+        self, name: Name, function: CatalogFunction, *, if_exists: bool = False
+    ) -> None:
+        """Replace a function; see `Catalog`."""
+        place = self.full_name(name)
+        try:
+            self.catalog(place.catalog).alter_function(place.path, function)
+        except FunctionNotExistError:
+            if not if_exists:
+                raise
+
+    def drop_function(self, name: Name, *, if_exists: bool = False) -> None:
+        """Remove a function; see `Catalog`."""
+        place = self.full_name(name)
+        try:
+            self.catalog(place.catalog).drop_function(place.path)
+        except FunctionNotExistError:
+            if not if_exists:
+                raise
+
     # --- events and names ---
 
     def _changing(
@@ -380,6 +446,8 @@ class CatalogManager:
         catalog = factory.create_catalog(descriptor.name, resolved(options))
         if self._store is not None:
             catalog.definitions = self._store.tables_of(descriptor.name)
+            if isinstance(catalog, FunctionCatalog):
+                catalog.functions = self._store.functions_of(descriptor.name)
         catalog.open()
         return catalog
 

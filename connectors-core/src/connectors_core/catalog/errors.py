@@ -13,6 +13,8 @@ __all__ = [
     "DatabaseAlreadyExistError",
     "DatabaseNotEmptyError",
     "DatabaseNotExistError",
+    "FunctionAlreadyExistError",
+    "FunctionNotExistError",
     "SchemaInferenceError",
     "TableAlreadyExistError",
     "TableNotExistError",
@@ -42,7 +44,7 @@ class DatabaseAlreadyExistError(CatalogError):
 
 
 class DatabaseNotEmptyError(CatalogError):
-    """The database has tables."""
+    """The database has tables or functions."""
 
 
 class TableNotExistError(CatalogError):
@@ -51,6 +53,14 @@ class TableNotExistError(CatalogError):
 
 class TableAlreadyExistError(CatalogError):
     """A table or view of this name exists."""
+
+
+class FunctionNotExistError(CatalogError):
+    """There is no function of this name."""
+
+
+class FunctionAlreadyExistError(CatalogError):
+    """A function of this name exists."""
 
 
 class SchemaInferenceError(CatalogError):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from connectors_core.catalog.catalog import Catalog, ObjectPath
+from connectors_core.catalog.catalog import ObjectPath
 from connectors_core.catalog.errors import (
     CatalogError,
     DatabaseAlreadyExistError,
@@ -12,16 +12,18 @@ from connectors_core.catalog.errors import (
     TableAlreadyExistError,
     TableNotExistError,
 )
+from connectors_core.catalog.function_catalog import FunctionCatalog
+from connectors_core.catalog.function_store import MemoryFunctionStore
 from connectors_core.options.suggestions import suggested
 from connectors_core.table.catalog_table import CatalogTable, CatalogView
 
 __all__ = ["GenericInMemoryCatalog"]
 
 
-class GenericInMemoryCatalog(Catalog):
-    """Databases with tables and views of any connector. Case does not matter, as in Spark.
+class GenericInMemoryCatalog(FunctionCatalog):
+    """Databases with functions, and with tables and views of any connector.
 
-    Everything is gone when the process ends.
+    Case does not matter, as in Spark. Everything is gone when the process ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,6 +31,10 @@ class GenericInMemoryCatalog(Catalog):
         self._databases: dict[str, dict[str, CatalogTable | CatalogView]] = {
             self.default_database: {}
         }
+
+    def open(self) -> None:
+        """See `Catalog`. A catalog of a store begins without functions too."""
+        self.functions = MemoryFunctionStore()
 
     def normalized(self, name: str) -> str:
         """See `Catalog`."""
@@ -58,13 +64,16 @@ class GenericInMemoryCatalog(Catalog):
             raise CatalogError(f"the database {database} cannot be dropped")
         if if_exists and not self.database_exists(database):
             return
-        tables = self._tables(database)
-        if tables and not cascade:
+        functions = self.list_functions(database)
+        kept = [*sorted(self._tables(database)), *functions]
+        if kept and not cascade:
             raise DatabaseNotEmptyError(
-                f"the database {database} has tables",
-                found=", ".join(sorted(tables)),
+                f"the database {database} has tables or functions",
+                found=", ".join(kept),
                 hint="drop them first, or use DROP DATABASE ... CASCADE",
             )
+        for name in functions:
+            self.drop_function(ObjectPath(database, name))
         del self._databases[database.lower()]
 
     def list_tables(self, database: str) -> list[str]:
@@ -116,11 +125,6 @@ class GenericInMemoryCatalog(Catalog):
         """See `Catalog`."""
         self.get_table(path)
         del self._tables(path.database)[path.name.lower()]
-
-    def list_functions(self, database: str) -> list[str]:
-        """See `Catalog`. Functions are those of Spark."""
-        self._tables(database)
-        return []
 
     def _tables(self, database: str) -> dict[str, CatalogTable | CatalogView]:
         found = self._databases.get(database.lower())

@@ -15,7 +15,10 @@ from urllib.parse import quote, unquote
 import orjson
 
 from connectors_core.catalog.errors import CatalogAlreadyExistError, CatalogNotExistError
-from connectors_core.catalog.stored_tables import FileTableStore, SqliteTableStore
+from connectors_core.catalog.function_store import FunctionStore, MemoryFunctionStore
+from connectors_core.catalog.stored_documents import FileDocuments, SqliteDocuments
+from connectors_core.catalog.stored_functions import StoredFunctions
+from connectors_core.catalog.stored_tables import StoredTables
 from connectors_core.catalog.table_store import MemoryTableStore, TableStore
 from connectors_core.engine.state import (
     StateStore,
@@ -31,6 +34,7 @@ __all__ = ["CatalogDescriptor", "CatalogStore", "FileCatalogStore", "SqliteCatal
 _KIND: Final = "catalog"
 _LAYOUT: Final = 1
 _SUFFIX: Final = ".json"
+_OBJECTS: Final = ("tables", "functions")
 _WAIT_SECONDS: Final = 30.0
 
 
@@ -50,7 +54,10 @@ class CatalogDescriptor:
 
 
 class CatalogStore(ABC):
-    """Keeps catalogs, and what they keep of tables. Driver; processes can share a location."""
+    """Keeps catalogs, and what they keep of tables and functions. Driver.
+
+    Processes can share a location.
+    """
 
     @abstractmethod
     def store_catalog(self, descriptor: CatalogDescriptor) -> None:
@@ -83,9 +90,18 @@ class CatalogStore(ABC):
         """
         return MemoryTableStore()
 
+    def functions_of(self, name: str) -> FunctionStore:
+        """Return where a catalog keeps functions.
+
+        They end with the catalog: `remove_catalog` removes them. By default, they are in memory.
+        """
+        return MemoryFunctionStore()
+
 
 class FileCatalogStore(CatalogStore):
-    """Files for catalogs and tables, in a folder of a file system that creates files exclusively.
+    """Files in a folder, for catalogs and what they keep.
+
+    The file system must create files exclusively.
 
     Args:
         path: The folder, a path or a URL for fsspec.
@@ -108,7 +124,8 @@ class FileCatalogStore(CatalogStore):
         if not self._files.exists(_file(name)):
             raise _missing(name)
         self._files.delete(_file(name))
-        self._files.delete_tree(_folder(name))
+        for kind in _OBJECTS:
+            self._files.delete_tree(_folder(name, kind))
 
     def get_catalog(self, name: str) -> CatalogDescriptor | None:
         """See `CatalogStore`."""
@@ -130,9 +147,14 @@ class FileCatalogStore(CatalogStore):
         data = self._files.read_or_none(file)
         return None if data is None else _descriptor(decode_document(_KIND, data, path=file)).name
 
-    def tables_of(self, name: str) -> FileTableStore:
+    def tables_of(self, name: str) -> TableStore:
         """See `CatalogStore`. A folder beside the file of the catalog."""
-        return FileTableStore(self._files.child(_folder(name)))
+        return StoredTables(FileDocuments(self._files.child(_folder(name, "tables")), "table"))
+
+    def functions_of(self, name: str) -> FunctionStore:
+        """See `CatalogStore`. A folder beside the file of the catalog."""
+        files = self._files.child(_folder(name, "functions"))
+        return StoredFunctions(FileDocuments(files, "function"))
 
 
 class SqliteCatalogStore(CatalogStore):
@@ -162,7 +184,8 @@ class SqliteCatalogStore(CatalogStore):
             done = database.execute("DELETE FROM connectors_catalogs WHERE name = ?", [name])
             if not done.rowcount:
                 raise _missing(name)
-            database.execute("DELETE FROM connectors_tables WHERE catalog = ?", [name])
+            for kind in _OBJECTS:
+                database.execute(f"DELETE FROM {_table(kind)} WHERE catalog = ?", [name])  # noqa: S608
 
     def get_catalog(self, name: str) -> CatalogDescriptor | None:
         """See `CatalogStore`."""
@@ -177,9 +200,13 @@ class SqliteCatalogStore(CatalogStore):
             found = database.execute("SELECT name FROM connectors_catalogs ORDER BY name")
             return [name for (name,) in found]
 
-    def tables_of(self, name: str) -> SqliteTableStore:
+    def tables_of(self, name: str) -> TableStore:
         """See `CatalogStore`."""
-        return SqliteTableStore(self._database, name)
+        return StoredTables(SqliteDocuments(self._database, _table("tables"), name))
+
+    def functions_of(self, name: str) -> FunctionStore:
+        """See `CatalogStore`."""
+        return StoredFunctions(SqliteDocuments(self._database, _table("functions"), name))
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -189,10 +216,11 @@ class SqliteCatalogStore(CatalogStore):
                 "CREATE TABLE IF NOT EXISTS connectors_catalogs "
                 "(name TEXT PRIMARY KEY, document TEXT NOT NULL)"
             )
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS connectors_tables (catalog TEXT, database TEXT, "
-                "name TEXT, document TEXT NOT NULL, PRIMARY KEY (catalog, database, name))"
-            )
+            for kind in _OBJECTS:
+                database.execute(
+                    f"CREATE TABLE IF NOT EXISTS {_table(kind)} (catalog TEXT, database TEXT, "
+                    "name TEXT, document TEXT NOT NULL, PRIMARY KEY (catalog, database, name))"
+                )
             yield database
 
 
@@ -219,8 +247,12 @@ def _file(name: str) -> str:
     return shortened(quote(name, safe="")) + _SUFFIX
 
 
-def _folder(name: str) -> str:
-    return shortened(quote(name, safe="")) + ".tables"
+def _folder(name: str, kind: str) -> str:
+    return f"{shortened(quote(name, safe=''))}.{kind}"
+
+
+def _table(kind: str) -> str:
+    return f"connectors_{kind}"
 
 
 def _exists(name: str) -> CatalogAlreadyExistError:

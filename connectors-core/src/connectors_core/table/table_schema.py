@@ -79,11 +79,12 @@ class WatermarkSpec:
 
     Attributes:
         column: The column with the event time.
-        out_of_orderness: How much older than the newest row a row can be.
+        out_of_orderness: How much older than the newest row a row can be; None for
+            `SOURCE_WATERMARK()`, the watermark of a source.
     """
 
     column: str
-    out_of_orderness: timedelta
+    out_of_orderness: timedelta | None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def watermark_strategy(table: CatalogTable) -> WatermarkStrategy | None:
         ConfigurationError: An option is invalid.
     """
     watermark = table.schema.watermark
-    if watermark is None or _is_computed(table):
+    if watermark is None or watermark.out_of_orderness is None or _is_computed(table):
         return None
     options = WatermarkOptions.from_options(resolved(_given(table)))
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(watermark.out_of_orderness)

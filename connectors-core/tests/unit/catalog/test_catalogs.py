@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from connectors_core.catalog import (
     CatalogAlreadyExistError,
     CatalogDescriptor,
     CatalogError,
+    CatalogFunction,
     CatalogModificationListener,
     CatalogNotExistError,
     CatalogOperationUnsupportedError,
@@ -24,6 +27,8 @@ from connectors_core.catalog import (
     DatabaseNotEmptyError,
     DatabaseNotExistError,
     FileCatalogStore,
+    FunctionAlreadyExistError,
+    FunctionNotExistError,
     GenericInMemoryCatalog,
     ObjectPath,
     SqliteCatalogStore,
@@ -35,6 +40,7 @@ from connectors_core.errors import InvalidOptionError, StateVersionError, Unsupp
 from connectors_core.table import CatalogTable, CatalogView, PhysicalColumn, TableSchema
 
 TABLE = CatalogTable(schema=TableSchema(), options={"connector": "x", "password": "canary-1"})
+INITIALS = CatalogFunction(identifier="shop.names.initials")
 VIEW = CatalogView(query="SELECT 1")
 
 
@@ -144,12 +150,83 @@ def test_what_a_system_lacks_raises_one_typed_error():
         lambda: catalog.create_partition(path, {}),
         lambda: catalog.drop_partition(path, {}),
         lambda: catalog.list_functions("default"),
+        lambda: catalog.function_exists(path),
+        lambda: catalog.get_function(path),
+        lambda: catalog.create_function(path, INITIALS),
+        lambda: catalog.alter_function(path, INITIALS),
+        lambda: catalog.drop_function(path),
         lambda: catalog.get_table_statistics(path),
     ):
         with pytest.raises(CatalogOperationUnsupportedError, match="the catalog empty cannot") as e:
             act()
         assert isinstance(e.value, UnsupportedError)
         assert isinstance(e.value, CatalogError)
+
+
+# --- Functions ---
+
+
+def test_a_catalog_keeps_functions_without_their_case():
+    catalog, path = GenericInMemoryCatalog("m"), ObjectPath("Default", "F")
+    catalog.create_function(path, INITIALS)
+    with pytest.raises(FunctionAlreadyExistError):
+        catalog.create_function(ObjectPath("default", "f"), INITIALS)
+    changed = CatalogFunction(identifier="shop.names.first")
+    catalog.alter_function(ObjectPath("default", "f"), changed)
+    assert catalog.get_function(path) == changed
+    assert catalog.list_functions("default") == ["f"]
+    catalog.drop_function(path)
+    assert not catalog.function_exists(path)
+    for act in (catalog.get_function, catalog.drop_function):
+        with pytest.raises(FunctionNotExistError, match=r"Default\.F"):
+            act(path)
+    with pytest.raises(FunctionNotExistError):
+        catalog.alter_function(path, INITIALS)
+    for act in (
+        lambda: catalog.list_functions("d"),
+        lambda: catalog.create_function(ObjectPath("d", "f"), INITIALS),
+    ):
+        with pytest.raises(DatabaseNotExistError):
+            act()
+
+
+def test_a_database_with_functions_is_dropped_only_by_cascade():
+    catalog, path = GenericInMemoryCatalog("m"), ObjectPath("d", "f")
+    catalog.create_database("d")
+    catalog.create_function(path, INITIALS)
+    with pytest.raises(DatabaseNotEmptyError):
+        catalog.drop_database("d")
+    catalog.drop_database("D", cascade=True)
+    assert not catalog.function_exists(path)
+
+
+@pytest.mark.parametrize("identifier", ["f", "", "a.", "a b.c", "a:b", "os.system('x')", "a..b"])
+def test_a_function_of_a_catalog_is_a_dotted_name(identifier):
+    with pytest.raises(InvalidOptionError, match="no name of Python"):
+        CatalogFunction(identifier=identifier)
+
+
+def test_names_of_functions_are_found_in_the_current_database():
+    manager = CatalogManager()
+    manager.create_function(("f",), INITIALS)
+    manager.create_function(("f",), CatalogFunction(identifier="a.b"), if_not_exists=True)
+    for name in (("F",), ("default", "f"), ("default_catalog", "default", "f")):
+        assert manager.find_function(name) == INITIALS
+    for name in (("g",), ("d", "f"), ("c", "d", "f"), ("c", "c", "d", "f")):
+        assert manager.find_function(name) is None
+    with pytest.raises(FunctionAlreadyExistError):
+        manager.create_function(("f",), INITIALS)
+    manager.create_database(("d",))
+    manager.use(("d",))
+    assert manager.find_function(("f",)) is None
+    assert (manager.functions(), manager.functions(("default",))) == ([], ["f"])
+    for act in (
+        manager.drop_function,
+        lambda name, **k: manager.alter_function(name, INITIALS, **k),
+    ):
+        act(("f",), if_exists=True)
+        with pytest.raises(FunctionNotExistError):
+            act(("f",))
 
 
 # --- Stores ---
@@ -212,6 +289,55 @@ def test_definitions_of_tables_last_as_long_as_their_catalog(new_store):
     kept.remove(path)
     assert kept.get(path) is None
     assert new_store().list_catalogs() == ["x"]
+
+
+def test_functions_last_as_long_as_their_catalog(new_store):
+    path, other = ObjectPath("a,b", "../c"), ObjectPath("default", "f" * 300)
+    for name in ("..", "x"):
+        new_store().store_catalog(CatalogDescriptor(name))
+        assert new_store().functions_of(name).add(path, INITIALS)
+        assert new_store().functions_of(name).add(other, INITIALS)
+    again = new_store().functions_of("..")
+    late = CatalogFunction(identifier="late.one")
+    assert not again.add(path, late)
+    assert again.get(path) == INITIALS
+    again.replace(path, late)
+    assert new_store().functions_of("..").get(path) == late
+    assert {*again.paths()} == {path, other}
+    assert new_store().tables_of("..").paths() == []
+    new_store().remove_catalog("..")
+    assert (again.get(path), again.paths()) == (None, [])
+    kept = new_store().functions_of("x")
+    kept.remove(path)
+    kept.remove(path)
+    assert kept.paths() == [other]
+
+
+def test_of_two_creators_of_a_function_one_succeeds(new_store):
+    path, start = ObjectPath("default", "f"), threading.Barrier(2)
+
+    def create(name: str) -> bool:
+        function = CatalogFunction(identifier=f"shop.{name}")
+        start.wait(10)
+        return new_store().functions_of("x").add(path, function)
+
+    with ThreadPoolExecutor(2) as both:
+        won = dict(zip("ab", both.map(create, "ab"), strict=True))
+    assert sorted(won.values()) == [False, True]
+    (winner,) = (name for name, is_first in won.items() if is_first)
+    assert new_store().functions_of("x").get(path) == CatalogFunction(identifier=f"shop.{winner}")
+
+
+def test_functions_of_a_stored_catalog_survive_its_environment(new_store, tmp_path):
+    manager = CatalogManager(new_store())
+    options = {"type": "filesystem", "path": str(tmp_path / "lake")}
+    manager.create_catalog(CatalogDescriptor("lake", options))
+    manager.create_catalog(CatalogDescriptor("mem", {"type": "generic_in_memory"}))
+    for name in ("lake", "mem"):
+        manager.create_function((name, "default", "F"), INITIALS)
+    again = CatalogManager(new_store())
+    assert again.find_function(("lake", "default", "f")) == INITIALS
+    assert again.find_function(("mem", "default", "f")) is None
 
 
 @pytest.mark.parametrize("name", ["c" * 300, "订单" * 40, "c" * 180, "c" * 181])
@@ -346,13 +472,16 @@ def test_a_layout_of_a_newer_release_is_refused(tmp_path):
     store, path = SqliteCatalogStore(tmp_path / "catalogs.db"), ObjectPath("default", "t")
     store.store_catalog(CatalogDescriptor("a"))
     store.tables_of("a").add(path, declared())
+    store.functions_of("a").add(path, INITIALS)
     with store._database() as database:
-        for table in ("connectors_catalogs", "connectors_tables"):
+        for table in ("connectors_catalogs", "connectors_tables", "connectors_functions"):
             database.execute(f"UPDATE {table} SET document = '{{\"layout\": 2}}'")
     with pytest.raises(StateVersionError):
         store.get_catalog("a")
     with pytest.raises(StateVersionError):
         store.tables_of("a").get(path)
+    with pytest.raises(StateVersionError):
+        store.functions_of("a").get(path)
 
 
 def test_a_stored_catalog_is_opened_at_its_first_use(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -133,7 +134,8 @@ def test_options_can_have_the_form_of_spark():
         "CREATE TEMPORARY FUNCTION f AS 'a.B'",
         "ALTER TABLE t ADD COLUMN x INT",
         "CACHE TABLE t",
-        "SHOW FUNCTIONS",
+        "SHOW FUNCTIONS LIKE 'a*'",
+        "CREATE FUNCTION f AS 'a.B' USING JAR 'b.jar'",
         "SELEC 1",
     ],
 )
@@ -353,7 +355,8 @@ def test_a_statement_set_ends_with_the_keyword(query, explain):
     [
         "SET TIME ZONE 'America/New_York'",
         "SET -v",
-        "DESCRIBE FUNCTION abs",
+        "DESCRIBE FUNCTION EXTENDED abs",
+        "DESCRIBE FUNCTION !",
         "SHOW TABLES LIKE 'x'",
         "SHOW TABLES IN d LIKE 'x'",
         "CREATE TEMPORARY VIEW v USING parquet",
@@ -593,22 +596,57 @@ def test_a_column_of_a_statement_set_can_have_the_name_end():
 
 def test_a_function_of_python_is_temporary_and_has_a_module():
     created = parse_statement("CREATE TEMPORARY SYSTEM FUNCTION `f g` AS 'a.b' LANGUAGE PYTHON")
-    assert created == sql.CreateFunction(name="f g", identifier="a.b")
+    assert created == sql.CreateFunction(name=("f g",), identifier="a.b", is_temporary=True)
     (first, second) = parse_script(
         "CREATE OR REPLACE TEMPORARY FUNCTION f AS 'a.b' LANGUAGE PYTHON;"
         "CREATE TEMPORARY FUNCTION IF NOT EXISTS f AS 'a.b' language python"
     )
-    assert first == sql.CreateFunction(name="f", identifier="a.b", replace=True)
-    assert second == sql.CreateFunction(name="f", identifier="a.b", if_not_exists=True)
-    with pytest.raises(UnsupportedError, match="lasts as long as the session"):
-        parse_statement("CREATE FUNCTION f AS 'a.b' LANGUAGE PYTHON")
+    temporary = sql.CreateFunction(name=("f",), identifier="a.b", is_temporary=True)
+    assert first == replace(temporary, replace=True)
+    assert second == replace(temporary, if_not_exists=True)
     with pytest.raises(SqlError, match="one part"):
         parse_statement("CREATE TEMPORARY FUNCTION a.f AS 'a.b' LANGUAGE PYTHON")
     for text in (
         "CREATE TEMPORARY FUNCTION f AS 'a.B' USING JAR 'b.jar'",
         "DROP TEMPORARY FUNCTION f",
-        "SHOW USER FUNCTIONS",
     ):
         assert parse_statement(text) == sql.SparkStatement(text=text)
     dropped = parse_statement("DROP TEMPORARY SYSTEM FUNCTION IF EXISTS f")
     assert dropped == sql.SparkStatement(text="DROP TEMPORARY FUNCTION IF EXISTS f")
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        (
+            "CREATE FUNCTION IF NOT EXISTS c.`d e`.f AS 'a.b' LANGUAGE PYTHON",
+            sql.CreateFunction(name=("c", "d e", "f"), identifier="a.b", if_not_exists=True),
+        ),
+        (
+            "ALTER FUNCTION IF EXISTS d.f AS 'a.c' LANGUAGE PYTHON",
+            sql.AlterFunction(name=("d", "f"), identifier="a.c", if_exists=True),
+        ),
+        (
+            "DROP FUNCTION IF EXISTS d.f",
+            sql.Drop(kind="FUNCTION", names=(("d", "f"),), if_exists=True),
+        ),
+        ("DESC FUNCTION d.`f g`", sql.DescribeFunction(name=("d", "f g"))),
+        ("SHOW FUNCTIONS", sql.Show(kind="FUNCTIONS")),
+        ("SHOW USER FUNCTIONS IN c.d", sql.Show(kind="USER FUNCTIONS", parent=("c", "d"))),
+    ],
+)
+def test_catalogs_keep_functions(text, statement):
+    assert parse_statement(text) == statement
+
+
+def test_a_function_of_a_catalog_is_altered_and_not_replaced():
+    with pytest.raises(UnsupportedError) as refused:
+        parse_statement("CREATE OR REPLACE FUNCTION f AS 'a.b' LANGUAGE PYTHON")
+    assert "ALTER FUNCTION" in str(refused.value.hint)
+
+
+def test_a_watermark_can_be_that_of_the_source():
+    text = "CREATE TABLE t (a TIMESTAMP, WATERMARK FOR A AS SOURCE_WATERMARK()) WITH ('k' = 'v')"
+    created = parse_statement(text)
+    assert created.table.schema.watermark == WatermarkSpec("a", None)
+    assert parse_statement(create_table_text(created.name, created.table)) == created

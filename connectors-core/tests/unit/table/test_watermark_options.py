@@ -12,9 +12,11 @@ from connectors_core.errors import (
     InvalidOptionError,
     MissingOptionError,
     UnknownOptionError,
+    UnsupportedError,
 )
-from connectors_core.source import WatermarkStrategy
-from connectors_core.table import CatalogTable, DynamicTableContext
+from connectors_core.source import NumberSequenceSource, WatermarkStrategy
+from connectors_core.spark.tables.table_frames import scan
+from connectors_core.table import CatalogTable, DynamicTableContext, ScanTableSource
 from connectors_core.table.factory import validate_table
 from connectors_core.table.sql import parse_statement
 from connectors_core.table.sql.statements import CreateTable
@@ -89,3 +91,12 @@ def test_a_table_without_a_watermark_of_its_source_has_no_such_options(columns):
     with pytest.raises(ConfigurationError, match="the table t has no watermark") as raised:
         validate_table("t", table(ALIGNED, columns))
     assert raised.value.option == "scan.watermark.alignment.group"
+
+
+def test_no_source_has_the_watermark_that_source_watermark_means():
+    declared = table({}, "at TIMESTAMP, WATERMARK FOR at AS SOURCE_WATERMARK()")
+    validate_table("t", declared)
+    with pytest.raises(UnsupportedError, match="'filesystem' lacks SupportsSourceWatermark") as no:
+        scan(None, "default.t", declared, ScanTableSource(source=NumberSequenceSource(0, 1)))
+    assert "default.t" in str(no.value)
+    assert "WATERMARK FOR at AS at - INTERVAL '5' SECOND" in str(no.value.hint)

@@ -15,7 +15,7 @@ Statements end with a semicolon, and can have several lines.
 
   CREATE TABLE name (column TYPE, ...) WITH ('connector' = '...', ...)
   CREATE VIEW | DATABASE | CATALOG, ALTER TABLE, DROP TABLE | VIEW | DATABASE | CATALOG
-  CREATE TEMPORARY FUNCTION name AS 'module.function' LANGUAGE PYTHON
+  CREATE [TEMPORARY] FUNCTION name AS 'module.function' LANGUAGE PYTHON
   SHOW TABLES | VIEWS | DATABASES | CATALOGS | FUNCTIONS, SHOW CURRENT DATABASE | CATALOG
   SHOW CREATE TABLE name, DESCRIBE name
   USE database, USE CATALOG catalog

@@ -31,12 +31,12 @@ STATEMENTS: Final = (
     *COMMANDS,
 )
 FOLLOWING: Final[Mapping[str, tuple[str, ...]]] = {
-    "ALTER": ("TABLE",),
-    "CREATE": ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY FUNCTION"),
+    "ALTER": ("TABLE", "FUNCTION"),
+    "CREATE": ("TABLE", "VIEW", "DATABASE", "CATALOG", "FUNCTION", "TEMPORARY FUNCTION"),
     "DELETE": ("FROM",),
-    "DESC": ("JOB",),
-    "DESCRIBE": ("JOB",),
-    "DROP": ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY FUNCTION"),
+    "DESC": ("FUNCTION", "JOB"),
+    "DESCRIBE": ("FUNCTION", "JOB"),
+    "DROP": ("TABLE", "VIEW", "DATABASE", "CATALOG", "FUNCTION", "TEMPORARY FUNCTION"),
     "EXECUTE": ("STATEMENT SET BEGIN",),
     "INSERT": ("INTO", "OVERWRITE"),
     "SHOW": (

@@ -23,11 +23,13 @@ _GRACE_SECONDS: Final = 3.0
 """Extra time in which a check that keeps its timeout can raise its own error."""
 _HINT: Final = (
     "check the address, that the system is running, and that this machine can reach it; "
-    "Pipeline(..., connection_timeout=None) skips this check"
+    "Pipeline(..., connection_timeout=None), or SET 'execution.connection-timeout' = '0 s' in a "
+    "TableEnvironment, skips this check"
 )
 _HINT_STATE: Final = (
     "check the address, that the storage is available, and that this machine can reach it; "
-    "Pipeline(..., connection_timeout=...) sets a longer timeout"
+    "Pipeline(..., connection_timeout=...), or SET 'execution.connection-timeout' in a "
+    "TableEnvironment, sets a longer timeout"
 )
 
 

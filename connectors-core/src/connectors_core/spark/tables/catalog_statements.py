@@ -64,6 +64,9 @@ def define(
                 catalog.drop_database(
                     name, if_exists=statement.if_exists, cascade=statement.cascade
                 )
+        case sql.Drop(kind="FUNCTION"):
+            for name in statement.names:
+                catalog.drop_function(name, if_exists=statement.if_exists)
         case sql.Drop():
             for name in statement.names:
                 catalog.drop(name, view=statement.kind == "VIEW", if_exists=statement.if_exists)
@@ -88,6 +91,10 @@ def define(
             full = catalog.full_name(statement.name)
             text = create_statement(full, catalog.get(statement.name))
             return TableResult(columns=("statement",), rows=((text,),))
+        case sql.DescribeFunction():
+            function = catalog.get_function(statement.name)
+            rows = [("language", "PYTHON"), ("identifier", function.identifier)]
+            return TableResult(columns=("name", "value"), rows=rows)
         case sql.Describe():
             found = catalog.get(statement.name)
             if isinstance(found, CatalogView) or not found.schema.columns:

@@ -29,9 +29,11 @@ from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.internals.arrow_types import arrow_type
 from connectors_core.spark.pipeline import Pipeline
+from connectors_core.spark.tables.catalog_functions import define_function, function_names
 from connectors_core.spark.tables.catalog_statements import DONE, define
 from connectors_core.spark.tables.functions import create_function
 from connectors_core.spark.tables.jobs import Job, Jobs
+from connectors_core.spark.tables.named_objects import NamedObjects
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.results import TableResult
 from connectors_core.spark.tables.scanned_tables import ScannedTables, no_end
@@ -39,11 +41,11 @@ from connectors_core.spark.tables.session_options import RuntimeMode, SessionOpt
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.spark_inserts import explained, insert_rows, refuse_stream
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
-from connectors_core.spark.tables.text_edits import Edits, name_of, tables_of
+from connectors_core.spark.tables.text_edits import Edits
 from connectors_core.spark.tables.writes import plan_writes, refuse_streams, statement_name
 from connectors_core.table import CatalogTable, CatalogView, PhysicalColumn, TableSchema
 from connectors_core.table.factory import validate_table
-from connectors_core.table.sql import SqlError, parse_query, parse_statement
+from connectors_core.table.sql import SqlError, parse_statement
 from connectors_core.table.sql import statements as sql
 from connectors_core.table.sql.dialect import Kind, words_of
 from connectors_core.table.sql.parsing import parse_create_table, parse_placed
@@ -108,6 +110,7 @@ class TableEnvironment:
         self._storage_options = storage_options
         self._listeners = tuple(listeners)
         self._catalog = CatalogManager(catalog_store, tuple(catalog_listeners))
+        self._objects = NamedObjects(spark, self._catalog)
         self._options: dict[str, str] = {}
         self._jobs = Jobs()
 
@@ -240,8 +243,8 @@ class TableEnvironment:
     # --- one statement --------------------------------------------------------------------------
 
     def _execute(self, statement: Statement, text: str) -> TableResult:
-        if self._is_of_spark(statement):
-            if isinstance(statement, Insert) and self._reads_tables(statement.query):
+        if self._objects.is_of_spark(statement):
+            if isinstance(statement, Insert) and self._objects.are_in(statement.query):
                 return self._insert_into_spark(statement, text)
             return self._of_spark(text.strip(), text)
         match statement:
@@ -257,9 +260,15 @@ class TableEnvironment:
                 )
             case sql.CreateTable():
                 return self._create_table(statement, text)
-            case sql.CreateFunction():
+            case sql.CreateFunction(is_temporary=True):
                 create_function(self._spark, statement)
                 return DONE
+            case sql.CreateFunction() | sql.AlterFunction():
+                define_function(self._catalog, statement)
+                return DONE
+            case sql.Show(kind="FUNCTIONS" | "USER FUNCTIONS"):
+                functions = function_names(self._spark, self._catalog, statement)
+                return TableResult(columns=("function",), rows=[(each,) for each in functions])
             case sql.SetOption() | sql.Reset():
                 return self._set(statement)
             case sql.Show(kind="JOBS"):
@@ -283,26 +292,6 @@ class TableEnvironment:
                 return TableResult(frame=self._spark.sql(statement))
         except SqlError as error:
             raise error.within(text, statement) from error.__cause__
-
-    def _is_of_spark(self, statement: Statement) -> bool:
-        """Return whether a statement changes or shows a table of Spark, not of this environment."""
-        match statement:
-            case sql.Drop(kind="TABLE" | "VIEW", names=names):
-                pass
-            case sql.AlterTable(name=name) | sql.Describe(name=name) | sql.ShowCreate(name=name):
-                names = (name,)
-            case Insert(target=target) | ChangeRows(target=target):
-                names = (target,)
-            case _:
-                return False
-        if any(map(self._catalog.exists, names)):
-            return False
-        paths = [".".join(map(quoted, each)) for each in names]
-        return any(self._spark.catalog.tableExists(each) for each in paths)
-
-    def _reads_tables(self, query: str) -> bool:
-        """Return whether a query names a table of this environment."""
-        return any(self._catalog.exists(name_of(each)) for each in tables_of(parse_query(query)))
 
     def _rows_of(self, name: Name) -> DataFrame:
         path = ".".join(map(quoted, name))
@@ -492,7 +481,7 @@ class TableEnvironment:
                     planner.frame(statement.text)  # names what Spark finds wrong
                     query = planner.rewritten(statement.text)
                     return str(self._spark.sql(f"EXPLAIN {query}").collect()[0][0])
-            case Insert() if self._is_of_spark(statement):
+            case Insert() if self._objects.is_of_spark(statement):
                 tables.refuse_endless(statement.query)
                 with self._planner("explain", text, tables) as planner:
                     return explained(statement, planner)

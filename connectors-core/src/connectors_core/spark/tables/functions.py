@@ -12,13 +12,14 @@ from decimal import Decimal
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.schema.ddl import quoted
 from connectors_core.table.sql.statements import CreateFunction
 
-__all__ = ["create_function"]
+__all__ = ["create_function", "is_table_function", "python_function"]
 
 _DECORATED: Final = "evalType"
 _TYPES: Final = {
@@ -40,19 +41,31 @@ def create_function(spark: SparkSession, statement: CreateFunction) -> None:
         ConfigurationError: The name is taken, or the module has no such function.
         InvalidOptionError: The type of the result is unknown.
     """
-    if not statement.replace and spark.catalog.functionExists(quoted(statement.name)):
+    (name,) = statement.name
+    if not statement.replace and spark.catalog.functionExists(quoted(name)):
         if statement.if_not_exists:
             return
         raise ConfigurationError(
-            f"the function {statement.name} exists", hint="use IF NOT EXISTS, or OR REPLACE"
+            f"the function {name} exists", hint="use IF NOT EXISTS, or OR REPLACE"
         )
-    function = _imported(statement.identifier)
-    if not hasattr(function, _DECORATED):
-        spark.udf.register(statement.name, function, _result_of(statement.identifier, function))
-    elif _is_table_function(function):
-        spark.udtf.register(statement.name, function)
+    function = python_function(statement.identifier)
+    if is_table_function(function):
+        spark.udtf.register(name, function)
     else:
-        spark.udf.register(statement.name, function)
+        spark.udf.register(name, function)
+
+
+def python_function(identifier: str) -> Any:
+    """Import a function, and return what Spark's `udf` or `udtf` makes of it.
+
+    Raises:
+        ConfigurationError: The module has no such function.
+        InvalidOptionError: The type of the result is unknown.
+    """
+    function = _imported(identifier)
+    if hasattr(function, _DECORATED):
+        return function
+    return sf.udf(function, _result_of(identifier, function), useArrow=False)
 
 
 def _imported(identifier: str) -> Any:
@@ -69,7 +82,8 @@ def _imported(identifier: str) -> Any:
     return found
 
 
-def _is_table_function(function: Any) -> bool:
+def is_table_function(function: Any) -> bool:
+    """Return whether `udtf` has made a function."""
     from pyspark.sql.udtf import UserDefinedTableFunction
 
     return isinstance(function, UserDefinedTableFunction)

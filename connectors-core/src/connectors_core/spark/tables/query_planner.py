@@ -16,6 +16,7 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.pipeline import Pipeline
+from connectors_core.spark.tables.catalog_functions import CatalogFunctions
 from connectors_core.spark.tables.changelog_queries import keep_row_kinds
 from connectors_core.spark.tables.row_changes import current_rows
 from connectors_core.spark.tables.scanned_tables import ScannedTables
@@ -62,6 +63,7 @@ class QueryPlanner:
         self.pipeline = pipeline
         self._tables = tables
         self._views: dict[FullName, tuple[str, DataFrame]] = {}
+        self._functions = CatalogFunctions(spark, catalog)
         self._temporary: list[str] = []
         self._expanding: list[str] = []
         self._uids: set[str] = set()
@@ -103,6 +105,7 @@ class QueryPlanner:
     def _edits(self, text: str) -> Edits:
         query = parse_query(text)
         edits = Edits(text)
+        self._functions.rename(query, edits)
         joins = TemporalJoins(self, text, edits)
         changelog: str | None = None
         for table in tables_of(query):
@@ -131,10 +134,11 @@ class QueryPlanner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Forget the views of this planner. DataFrames made from them stay usable."""
+        """Forget the views and functions of this planner. DataFrames made from them stay usable."""
         for name in self._temporary:
             self.spark.catalog.dropTempView(name)
         self._temporary.clear()
+        self._functions.close()
 
     def register(self, rows: DataFrame) -> str:
         """Give rows a name for the texts of queries."""

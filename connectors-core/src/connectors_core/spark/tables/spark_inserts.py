@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import SparkSession
+
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
@@ -12,9 +14,9 @@ from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.session_options import RuntimeMode
 from connectors_core.spark.tables.spark_errors import sql_errors
 from connectors_core.spark.tables.temporal_joins import refuse_lookup_joins
-from connectors_core.table.sql.statements import Insert
+from connectors_core.table.sql.statements import Insert, Name
 
-__all__ = ["explained", "insert_rows", "refuse_stream"]
+__all__ = ["explained", "insert_rows", "refuse_stream", "refuse_target"]
 
 
 def refuse_stream(insert: Insert, endless: Sequence[str], mode: RuntimeMode) -> None:
@@ -28,6 +30,20 @@ def refuse_stream(insert: Insert, endless: Sequence[str], mode: RuntimeMode) -> 
             f"{'.'.join(insert.target)} is a table of Spark, into which only a batch inserts",
             found=", ".join(endless) or "streaming",
             hint="give the tables an end, or write with Pipeline.for_each_batch",
+        )
+
+
+def refuse_target(spark: SparkSession, target: Name) -> None:
+    """Refuse a table of Spark as a target of a statement set, which is one pipeline.
+
+    Raises:
+        UnsupportedError: It is one.
+    """
+    if spark.catalog.tableExists(".".join(map(quoted, target))):
+        raise UnsupportedError(
+            f"{'.'.join(target)} is a table of Spark, which no statement set writes",
+            expected="tables of the environment",
+            hint="run its INSERT alone, outside of the statement set",
         )
 
 

@@ -39,8 +39,18 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
 
     Raises:
         ConfigurationError: The source lacks a declared column.
+        UnsupportedError: The watermark is that of the source.
     """
     schema, watermark = table.schema, table.schema.watermark
+    if watermark is not None and watermark.out_of_orderness is None:
+        require(
+            TableAbility.SOURCE_WATERMARK,
+            source.abilities - {TableAbility.SOURCE_WATERMARK},  # a pipeline makes all watermarks
+            table=name,
+            connector=table.options.get(CONNECTOR, ""),
+            hint=f"declare WATERMARK FOR {watermark.column} AS {watermark.column} - INTERVAL "
+            "'5' SECOND, or without an interval",
+        )
     strategy = watermark_strategy(table)
     rows = pipeline.from_source(
         source.source,
@@ -58,7 +68,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
     if not schema.columns:
         return rows
     rows = rows.select(*_columns(rows, name, table, source.abilities))
-    if watermark is not None and strategy is None:
+    if watermark is not None and watermark.out_of_orderness is not None and strategy is None:
         seconds = watermark.out_of_orderness.total_seconds()
         rows = rows.withWatermark(watermark.column, f"{seconds} seconds")
     return rows

@@ -12,12 +12,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from connectors_core.catalog import CatalogError
 from connectors_core.catalog.catalog_manager import CatalogManager
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.sink import SupportsOverwrite, SupportsPartitioning
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.row_changes import changed_rows, sink_of_changes
+from connectors_core.spark.tables.spark_inserts import refuse_target
 from connectors_core.spark.tables.table_sinks import (
     check_changes,
     declared_columns,
@@ -44,7 +46,11 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
     planned: list[DataFrame] = []
     for each in writes:
         name = str(planner.catalog.full_name(each.target))
-        table = planner.catalog.get(each.target)
+        try:
+            table = planner.catalog.get(each.target)
+        except CatalogError:
+            refuse_target(planner.spark, each.target)
+            raise
         if isinstance(table, CatalogView):
             raise UnsupportedError(f"{name} is a view, whose rows no statement writes")
         if isinstance(each, ChangeRows):

@@ -12,13 +12,18 @@ from connectors_core.errors import UnsupportedError
 from connectors_core.table.catalog_table import CONNECTOR, CatalogTable, CatalogView
 from connectors_core.table.sql.dialect import Kind, Word, parse_query, refuse_hints, words_of
 from connectors_core.table.sql.errors import SqlError
+from connectors_core.table.sql.function_statements import (
+    PYTHON,
+    alter_function,
+    create_function,
+    describe_function,
+)
 from connectors_core.table.sql.statements import (
     NEW_VALUE,
     AlterTable,
     ChangeRows,
     CreateCatalog,
     CreateDatabase,
-    CreateFunction,
     CreateTable,
     CreateView,
     Describe,
@@ -56,9 +61,11 @@ _SETS: Final = (("EXECUTE", "STATEMENT", "SET", "BEGIN"), ("STATEMENT", "SET", "
 _OLD_SET: Final = ("BEGIN", "STATEMENT", "SET", ";")
 _LONGEST_HEAD: Final = 8
 _LONGEST_NAME: Final = 3
-_SHOWN: Final = frozenset({"TABLES", "VIEWS", "DATABASES", "CATALOGS", "JOBS"})
+_SHOWN: Final = frozenset(
+    {"TABLES", "VIEWS", "FUNCTIONS", "USER FUNCTIONS", "DATABASES", "CATALOGS", "JOBS"}
+)
 _CURRENT: Final = frozenset({"CATALOG", "DATABASE"})
-_IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "DATABASES"})
+_IN_PARENT: Final = frozenset({"TABLES", "VIEWS", "FUNCTIONS", "USER FUNCTIONS", "DATABASES"})
 _VISIBLE: Final = re.compile(r"\S")
 _OPTION_KEY: Final = re.compile(r"\w[\w.-]*")
 _USING: Final = "CONNECTOR_"
@@ -180,6 +187,8 @@ def _parse(reader: WordReader) -> Statement:
             return _option(reader)
         case "ALTER", "TABLE":
             return _alter(reader)
+        case "ALTER", "FUNCTION" if reader.ends_with(*PYTHON):
+            return alter_function(reader)
         case (("DESCRIBE" | "DESC"), _):
             return _describe(reader)
         case "STOP", "JOB":
@@ -393,6 +402,8 @@ def _show(reader: WordReader, kind: str) -> Statement:
         reader.at = 3
         name = reader.name()
         return ShowCreate(name=name) if reader.is_done else _of_spark(reader)
+    if kind == "USER" and reader.take("FUNCTIONS"):
+        kind = "USER FUNCTIONS"
     if kind not in _SHOWN:
         return _of_spark(reader)
     parent: Name | None = None
@@ -418,6 +429,8 @@ def _describe(reader: WordReader) -> Statement:
         return DescribeJob(job=_job(reader))
     reader.at = 1
     kinds = {"FUNCTION", "DATABASE", "SCHEMA", "QUERY"}
+    if reader.peek() == "FUNCTION" and (function := describe_function(reader)) is not None:
+        return function
     if reader.peek() in kinds and reader.peek(1):
         return _of_spark(reader)
     reader.take("TABLE")
@@ -443,7 +456,7 @@ def _drop(reader: WordReader) -> Statement:
     if reader.take("TEMPORARY", "SYSTEM", "FUNCTION"):  # Spark has one kind of temporary functions
         return SparkStatement(text=f"DROP TEMPORARY FUNCTION {reader.rest()}")
     kind = "DATABASE" if reader.peek() == "SCHEMA" else reader.peek()
-    if kind not in {"TABLE", "VIEW", "DATABASE", "CATALOG"}:
+    if kind not in {"TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG"}:
         return _of_spark(reader)
     reader.at = 2
     if_exists = reader.take("IF", "EXISTS")
@@ -491,8 +504,8 @@ def _create(reader: WordReader) -> Statement:
             return _create_database(reader)
         case "VIEW":
             return _create_view(reader, replace=replace)
-        case "FUNCTION" | "SYSTEM" if reader.ends_with("LANGUAGE", "PYTHON"):
-            return _create_function(reader, replace=replace, temporary=temporary)
+        case "FUNCTION" | "SYSTEM" if reader.ends_with(*PYTHON):
+            return create_function(reader, replace=replace, temporary=temporary)
         case "TABLE" if _is_ours(reader):
             if replace or temporary:
                 raise UnsupportedError(
@@ -657,24 +670,3 @@ def _create_view(reader: WordReader, *, replace: bool) -> Statement:
         return _of_spark(reader)
     view = CatalogView(query=_query(reader), columns=tuple(columns), comment=comment)
     return CreateView(name=name, view=view, replace=replace, if_not_exists=if_not_exists)
-
-
-def _create_function(reader: WordReader, *, replace: bool, temporary: bool) -> CreateFunction:
-    reader.take("SYSTEM")
-    reader.expect("FUNCTION")
-    if not temporary:
-        raise UnsupportedError(
-            "a function of Python lasts as long as the session",
-            expected="CREATE TEMPORARY FUNCTION",
-        )
-    if_not_exists = reader.take("IF", "NOT", "EXISTS")
-    name = reader.identifier()
-    if reader.peek() == ".":
-        raise reader.wrong("the name of a temporary function has one part", expected=name)
-    reader.expect("AS")
-    identifier = reader.string()
-    reader.expect("LANGUAGE", "PYTHON")
-    reader.end()
-    return CreateFunction(
-        name=name, identifier=identifier, replace=replace, if_not_exists=if_not_exists
-    )

@@ -113,28 +113,56 @@ class CreateDatabase:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateFunction:
-    """`CREATE TEMPORARY [SYSTEM] FUNCTION ... LANGUAGE PYTHON`.
+    """`CREATE [TEMPORARY [SYSTEM]] FUNCTION ... LANGUAGE PYTHON`.
 
     Attributes:
-        name: The function.
+        name: The function. The name of a temporary one has one part.
         identifier: Its name in Python: `module.attribute`.
-        replace: Whether it replaces an existing function.
+        is_temporary: Whether it lasts as long as the session. Otherwise, a catalog keeps it.
+        replace: Whether it replaces an existing temporary function.
         if_not_exists: Whether an existing function stays.
     """
 
-    name: str
+    name: Name
     identifier: str
+    is_temporary: bool = False
     replace: bool = False
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drop:
-    """`DROP TABLE`, `DROP VIEW`, `DROP DATABASE`, and `DROP CATALOG`.
+class AlterFunction:
+    """`ALTER FUNCTION ... LANGUAGE PYTHON`.
 
     Attributes:
-        kind: TABLE, VIEW, DATABASE, or CATALOG.
-        names: The names of the tables, views, databases, or catalogs.
+        name: The function.
+        identifier: Its new name in Python: `module.attribute`.
+        if_exists: Whether it may be missing.
+    """
+
+    name: Name
+    identifier: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeFunction:
+    """`DESCRIBE FUNCTION`.
+
+    Attributes:
+        name: The function.
+    """
+
+    name: Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """`DROP TABLE`, `DROP VIEW`, `DROP FUNCTION`, `DROP DATABASE`, and `DROP CATALOG`.
+
+    Attributes:
+        kind: TABLE, VIEW, FUNCTION, DATABASE, or CATALOG.
+        names: Their names.
         if_exists: Whether it may be missing.
         cascade: Whether a database may have tables.
     """
@@ -180,9 +208,10 @@ class Show:
     """`SHOW TABLES`, `SHOW CATALOGS`, `SHOW CURRENT DATABASE`, `SHOW JOBS`, and the like.
 
     Attributes:
-        kind: TABLES, VIEWS, DATABASES, CATALOGS, CURRENT CATALOG, CURRENT DATABASE, or JOBS.
-        parent: The database of tables and views, or the catalog of databases; None for the current
-            one.
+        kind: TABLES, VIEWS, FUNCTIONS, USER FUNCTIONS, DATABASES, CATALOGS, CURRENT CATALOG,
+            CURRENT DATABASE, or JOBS.
+        parent: The database of tables, views, and functions, or the catalog of databases; None for
+            the current one.
     """
 
     kind: str
@@ -349,6 +378,8 @@ Statement: TypeAlias = (
     | CreateCatalog
     | CreateDatabase
     | CreateFunction
+    | AlterFunction
+    | DescribeFunction
     | Drop
     | AlterTable
     | Use

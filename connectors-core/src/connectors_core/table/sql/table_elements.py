@@ -60,7 +60,7 @@ def read_elements(reader: WordReader) -> TableSchema:
     """
     columns: list[Column] = []
     keys: list[tuple[int, list[str]]] = []
-    watermarks: list[tuple[int, str, timedelta]] = []
+    watermarks: list[tuple[int, str, timedelta | None]] = []
 
     def read() -> None:
         start = reader.place
@@ -196,10 +196,12 @@ def _of_spark(text: str, words: Sequence[Word]) -> str:
     return " ".join(found)
 
 
-def _watermark(reader: WordReader) -> tuple[str, timedelta]:
+def _watermark(reader: WordReader) -> tuple[str, timedelta | None]:
     reader.expect("WATERMARK", "FOR")
     name = reader.identifier()
     reader.expect("AS")
+    if reader.take("SOURCE_WATERMARK", "(", ")"):
+        return name, None
     start = reader.place
     wrong = SqlError.at(
         reader.text,

@@ -45,8 +45,10 @@ def column_text(column: Column) -> str:
 
 def watermark_text(spec: WatermarkSpec) -> str:
     """Return the definition of a watermark after its keywords."""
-    seconds = spec.out_of_orderness.total_seconds()
     column = quoted(spec.column)
+    if spec.out_of_orderness is None:
+        return f"{column} AS SOURCE_WATERMARK()"
+    seconds = spec.out_of_orderness.total_seconds()
     late = f" - INTERVAL '{seconds:f}' SECOND" if seconds else ""
     return f"{column} AS {column}{late}"
 
