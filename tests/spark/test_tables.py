@@ -269,6 +269,26 @@ def test_an_aggregate_without_a_window_replaces_documents_by_key(
     }
 
 
+def test_grouping_sets_and_distinct_rows_of_a_stream_replace_files_by_key(tables: Tables) -> None:
+    columns = "minute INT, grouped BIGINT, n BIGINT, PRIMARY KEY (minute, grouped) NOT ENFORCED"
+    tables.create("arriving", FLIGHTS, "in", "csv", **{"source.monitor-interval": "50 ms"})
+    tables.create("totals", columns, "totals", "parquet")
+    tables.create("seen", "carrier STRING, PRIMARY KEY (carrier) NOT ENFORCED", "seen", "parquet")
+    tables.env.execute_sql("SET 'execution.available-now' = 'true'")
+    statements = (
+        "INSERT INTO totals SELECT coalesce(minute(at), -1), grouping_id(), count(*) "
+        "FROM arriving GROUP BY ROLLUP (minute(at))",
+        "INSERT INTO seen SELECT DISTINCT carrier FROM arriving",
+    )
+    for each in statements:
+        tables.env.execute_sql(each)
+    tables.put(2, "4,AA,10", "5,DL,20")
+    for each in statements:
+        tables.env.execute_sql(each)
+    assert sorted(tables.rows("SELECT * FROM totals")) == [(-1, 1, 5), (1, 0, 3), (2, 0, 2)]
+    assert sorted(tables.rows("SELECT * FROM seen")) == [("AA",), ("DL",), ("UA",)]
+
+
 GROUPS = "SELECT carrier, count(*) AS n FROM arriving GROUP BY carrier"
 INDEX = "WITH ('connector' = 'elasticsearch', 'hosts' = 'http://localhost:9', 'index' = 'x')"
 
@@ -280,6 +300,17 @@ INDEX = "WITH ('connector' = 'elasticsearch', 'hosts' = 'http://localhost:9', 'i
         (f"INSERT INTO files {GROUPS}", "files cannot replace their rows"),
         (f"INSERT INTO keyless {GROUPS}", "keyless cannot replace their rows"),
         (f"INSERT INTO keyed {GROUPS} HAVING count(*) > 1", "found: Filter"),
+        (f"INSERT INTO keyed {GROUPS}, delay", "does not identify the groups"),
+        (
+            "INSERT INTO keyed (n, carrier) "
+            "SELECT id, CAST(count(*) AS STRING) FROM arriving GROUP BY id",
+            "does not identify the groups",
+        ),
+        (
+            f"INSERT INTO keyed SELECT carrier, max(n) FROM ({GROUPS}, window(at, '1 minute')) "
+            "GROUP BY carrier",
+            "count the updates of another one",
+        ),
         (
             f"INSERT INTO keyed SELECT t.carrier, t.n FROM ({GROUPS}) AS t JOIN carriers "
             "FOR SYSTEM_TIME AS OF PROCTIME() AS c ON t.carrier = c.code",

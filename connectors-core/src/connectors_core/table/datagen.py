@@ -51,7 +51,7 @@ from connectors_core.table.configured_tables import (
     schema_option,
 )
 from connectors_core.table.factory import DynamicTableContext, ScanTableSource
-from connectors_core.table.references import is_reference
+from connectors_core.table.references import has_reference
 
 __all__ = ["DataGenTableFactory"]
 
@@ -65,6 +65,7 @@ _MOST_DIGITS: Final = 18
 _DAY: Final = timedelta(days=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class DataGenOptions(Configured, scope="datagen table", since="1.1.0"):
@@ -161,7 +162,7 @@ class DataGenTableFactory(ConfiguredTableFactory):
     def validate(self, context: DynamicTableContext) -> None:
         """See `DynamicTableFactory`."""
         super().validate(context)
-        if not any(map(is_reference, context.options.values())):
+        if not any(map(has_reference, context.options.values())):
             self.create_scan_source(context)
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
@@ -267,9 +268,12 @@ class _Fields:
             return RandomDecimals(kind, least, most, words), {"min", "max"}
         if types.is_timestamp(kind) or types.is_date(kind):
             unit = _DAY if types.is_date(kind) else _MICROSECOND
-            newest = (_moment(options.max or "2024-01-01") - _EPOCH) // unit
-            oldest = newest - options.max_past // unit
-            return RandomIntegers(kind, oldest, newest, words), {"max", "max-past"}
+            newest = _moment(options.max or "2024-01-01")
+            if options.max_past > newest - _OLDEST:
+                raise _invalid("max-past", f"at most {newest - _OLDEST}", options.max_past)
+            most = (newest - _EPOCH) // unit
+            least = most - options.max_past // unit
+            return RandomIntegers(kind, least, most, words), {"max", "max-past"}
         if types.is_string(kind) or types.is_binary(kind):
             length = options.length or _TEXT_LENGTH
             return RandomTexts(kind, length, options.var_len, words), {"length", "var-len"}

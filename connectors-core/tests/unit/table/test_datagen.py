@@ -201,6 +201,12 @@ def test_names_in_options_ignore_case() -> None:
             "fields.a.element.kind",
         ),
         ("a INT", {"rows-per-second": "0"}, "rows-per-second"),
+        ("a TIMESTAMP", {"fields.a.max-past": "800000 d"}, "fields.a.max-past"),
+        (
+            "a DATE",
+            {"fields.a.max": "0001-01-02", "fields.a.max-past": "48 h"},
+            "fields.a.max-past",
+        ),
     ],
 )
 def test_an_invalid_option_is_named(columns: str, options: dict[str, str], option: str) -> None:
@@ -240,11 +246,11 @@ def test_a_table_needs_columns_that_can_be_generated() -> None:
 
 
 def test_a_reference_is_checked_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = context("a INT", {"number-of-rows": "${env:THINGS}"})
+    declared = context("a INT", {"number-of-rows": "1${env:THINGS}"})
     DataGenTableFactory().validate(declared)
     monkeypatch.setenv("THINGS", "4")
     used = DynamicTableContext.of("things", declared.table)
-    assert DataGenTableFactory().create_scan_source(used).source._end == 3
+    assert DataGenTableFactory().create_scan_source(used).source._end == 13
 
 
 # --- print and blackhole --------------------------------------------------------------------------

@@ -52,6 +52,11 @@ class PlanNode:
         return int(columns.head().exprId().id()) if columns.nonEmpty() else None
 
     @property
+    def columns(self) -> list[Expression]:
+        """Its columns."""
+        return [Expression(column) for column in elements(self.java.output())]
+
+    @property
     def column_texts(self) -> str:
         """Its columns with Spark's ids, such as ``a#1L,b#2``."""
         return str(self.java.output().mkString(","))
@@ -73,6 +78,13 @@ class PlanNode:
             return str(self.java.sourceName()).partition("[")[0]  # FileSource[path]
         except Py4JError:  # the leaf of a stream in memory has no such name
             return self.name
+
+    @property
+    def named_expressions(self) -> list[Expression]:
+        """The expressions of the columns of a ``Project`` or an ``Aggregate``."""
+        is_project = self.name == "Project"
+        found = self.java.projectList() if is_project else self.java.aggregateExpressions()
+        return [Expression(each) for each in elements(found)]
 
     @property
     def grouping_keys(self) -> list[Expression]:
@@ -100,6 +112,31 @@ class Expression:
     java: Any
 
     @property
+    def name(self) -> str:
+        """The kind of the expression, such as ``AggregateExpression``."""
+        return str(self.java.nodeName())
+
+    @property
+    def children(self) -> list[Expression]:
+        """The expressions from which it is computed."""
+        return [Expression(child) for child in elements(self.java.children())]
+
+    @property
+    def column_id(self) -> int:
+        """Spark's id of a column, or of an expression that becomes one."""
+        return int(self.java.exprId().id())
+
+    @property
+    def column_name(self) -> str:
+        """The name of a column."""
+        return str(self.java.name())
+
+    @property
+    def references(self) -> list[Expression]:
+        """The columns that it reads."""
+        return [Expression(column) for column in elements(self.java.references().toSeq())]
+
+    @property
     def type_name(self) -> str:
         """The name of its type, such as ``struct``."""
         return str(self.java.dataType().typeName())
@@ -111,11 +148,11 @@ class Expression:
 
     def event_times(self) -> list[Expression]:
         """Return the referenced columns with a watermark."""
-        return [
-            Expression(column)
-            for column in elements(self.java.references().toSeq())
-            if column.metadata().contains(_WATERMARK_KEY)
-        ]
+        return [each for each in self.references if each.java.metadata().contains(_WATERMARK_KEY)]
+
+    def is_same(self, other: Expression) -> bool:
+        """Return whether two expressions have the same values."""
+        return bool(self.java.semanticEquals(other.java))
 
 
 def analyzed_plan(df: DataFrame) -> PlanNode:

@@ -55,7 +55,7 @@ def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
             hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
         )
     if is_updating(rows):
-        check_takes_updates(name, sink.changelog_mode, rows)
+        check_takes_updates(sink, name, rows)
 
 
 def shared(rows: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
