@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 from collections.abc import Iterable
@@ -198,6 +199,18 @@ def test_two_pipelines_cannot_write_a_folder_at_the_same_time(tmp_path: Path) ->
     assert table(tmp_path) == {("AA", 1): 1}
 
 
+def test_a_pipeline_cannot_complete_what_others_have_written_over(tmp_path: Path) -> None:
+    """Its driver died between decision and commit, and another pipeline continued."""
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    decided = write(sink, 2, [("+I", "AA", 2, 2)], pipeline="killed")
+    apply(sink, 2, ("+I", "AA", 3, 3))
+    apply(sink, 3, ("+I", "AA", 4, 4))
+    (request,) = commit(sink, decided)
+    assert isinstance(request.error, CommitError)
+    assert table(tmp_path) == {("AA", 1): 1, ("AA", 3): 3, ("AA", 4): 4}
+
+
 def test_a_lost_file_is_noticed(tmp_path: Path) -> None:
     sink = sink_at(tmp_path)
     apply(sink, 1, ("+I", "AA", 1, 1))
@@ -262,6 +275,42 @@ def test_a_new_column_is_null_in_former_rows(tmp_path: Path) -> None:
     commit(sink, writer.prepare_commit())
     found = pq.read_table(tmp_path).select(["id", "note"]).to_pylist()
     assert sorted(found, key=str) == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
+
+
+def test_former_rows_can_lack_what_is_now_not_null(tmp_path: Path) -> None:
+    """Spark marks the literals of a statement as not null, but not the rows of another one."""
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    schema = pa.schema([each.with_nullable(False) for each in SCHEMA])
+    schema = schema.append(pa.field("note", pa.string(), nullable=False))
+    writer = sink.create_writer(context(2, schema=schema))
+    row = {"carrier": "AA", "id": 2, "delay": 2, "note": "new", "_row_kind": "+I"}
+    writer.write(pa.RecordBatch.from_pylist([row], schema))
+    writer.flush()
+    commit(sink, writer.prepare_commit())
+    assert table(tmp_path) == {("AA", 1): 1, ("AA", 2): 2}
+
+
+def test_a_type_that_former_rows_do_not_fit_is_refused(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1 << 40))
+    narrow = SCHEMA.set(2, pa.field("delay", pa.int32()))
+    writer = sink.create_writer(context(2, schema=narrow))
+    row = {"carrier": "AA", "id": 2, "delay": 2, "_row_kind": "+I"}
+    writer.write(pa.RecordBatch.from_pylist([row], narrow))
+    with pytest.raises(ConfigurationError, match="'delay' of the committed file"):
+        writer.flush()
+
+
+def test_a_storage_without_exclusive_create_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(ConfigurationError, match="records of a table with a key"):
+        committer_of(sink_at(tmp_path))
 
 
 def test_an_object_store_has_the_same_table() -> None:

@@ -7,22 +7,26 @@ files of unknown origin never become rows. Readers ignore the records.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import posixpath
 import re
-import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.sink.part_file import make_folders, sync_folders
-from connectors_core.errors import StateCorruptedError
+from connectors_core.engine.state import StateStore
+from connectors_core.errors import InvalidOptionError, StateCorruptedError, StateLocationError
 from connectors_core.serialization import JsonDataclassSerializer
 
-__all__ = ["CONTENTS_FOLDER", "Contents", "newest_contents", "record", "remove_former"]
+__all__ = [
+    "Contents",
+    "check_storage",
+    "has_records",
+    "newest_contents",
+    "record",
+    "remove_former",
+]
 
-CONTENTS_FOLDER: Final = "_contents"
+_FOLDER: Final = "_contents"
 
 _NAME: Final = re.compile(r"(\d{10})\.json")
 
@@ -54,8 +58,8 @@ def newest_contents(location: FileLocation, folder: str) -> Contents:
     versions = _versions(location, folder)
     if not versions:
         return Contents(folder=folder)
-    path = location.join(_path(folder, versions[-1]))
-    found = _SERIALIZER.deserialize(1, location.fs.cat_file(path))
+    path = _path(folder, versions[-1])
+    found = _SERIALIZER.deserialize(1, _store(location).read(path))
     if (found.folder, found.version) != (folder, versions[-1]):
         raise StateCorruptedError(
             f"the record {path!r} belongs to another folder or version",
@@ -65,59 +69,57 @@ def newest_contents(location: FileLocation, folder: str) -> Contents:
     return found
 
 
+def has_records(location: FileLocation) -> bool:
+    """Return whether a table is in the folder. Driver."""
+    return bool(_store(location).list(recursive=True))
+
+
+def check_storage(location: FileLocation) -> None:
+    """Check that the storage can keep records. Driver.
+
+    Raises:
+        InvalidOptionError: It cannot create a complete file exclusively.
+    """
+    try:
+        _store(location).verify()
+    except StateLocationError as error:
+        raise InvalidOptionError(
+            f"{location.url_of(location.root)} cannot keep the records of a table with a key",
+            expected=error.expected,
+            found=error.found,
+            option="path",
+            hint="use a local disk with hard links, or an object store",
+        ) from error
+
+
 def record(location: FileLocation, contents: Contents) -> Contents:
-    """Create a record, and return the one that exists. Driver.
+    """Create a record unless there is a later one, and return the newest one. Driver.
 
     Returns:
         The same contents, or those of another pipeline that was first.
     """
-    path = location.join(_path(contents.folder, contents.version))
-    make_folders(location, _folder(contents.folder))
-    data = _SERIALIZER.serialize(contents)
-    with contextlib.suppress(FileExistsError):
-        if location.is_local:
-            _create_local(path, data)
-            sync_folders(location, [_folder(contents.folder)])
-        else:
-            location.fs.pipe_file(path, data, mode="create")
-    return _SERIALIZER.deserialize(1, location.fs.cat_file(path))
+    if newest_contents(location, contents.folder).version < contents.version:
+        path = _path(contents.folder, contents.version)
+        if _store(location).create(path, _SERIALIZER.serialize(contents)):
+            return contents
+    return newest_contents(location, contents.folder)
 
 
 def remove_former(location: FileLocation, contents: Contents) -> None:
     """Remove the records of earlier versions. Driver."""
     for version in _versions(location, contents.folder):
         if version < contents.version:
-            with contextlib.suppress(FileNotFoundError):
-                location.fs.rm_file(location.join(_path(contents.folder, version)))
-
-
-def _create_local(path: str, data: bytes) -> None:
-    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+            _store(location).delete(_path(contents.folder, version))
 
 
 def _versions(location: FileLocation, folder: str) -> list[int]:
-    fs: Any = location.fs
-    fs.invalidate_cache()
-    try:
-        listed = fs.ls(location.join(_folder(folder)), detail=False)
-    except FileNotFoundError:
-        return []
-    names = (_NAME.fullmatch(posixpath.basename(str(each))) for each in listed)
+    names = map(_NAME.fullmatch, _store(location).list(folder))
     return sorted(int(name[1]) for name in names if name is not None)
 
 
-def _folder(folder: str) -> str:
-    return posixpath.join(CONTENTS_FOLDER, folder) if folder else CONTENTS_FOLDER
+def _store(location: FileLocation) -> StateStore:
+    return StateStore(f"{location.url.rstrip('/')}/{_FOLDER}", location.storage_options)
 
 
 def _path(folder: str, version: int) -> str:
-    return posixpath.join(_folder(folder), f"{version:010d}.json")
+    return posixpath.join(folder, f"{version:010d}.json")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_filesystem.formats import Format
-from connector_filesystem.sink.contents import CONTENTS_FOLDER
+from connector_filesystem.sink.contents import check_storage, has_records
 from connector_filesystem.sink.file_sink import FileSink
 from connector_filesystem.sink.keyed_writer import KeyedFileWriter
 from connector_filesystem.sink.overwrite import existing_files
@@ -138,17 +138,19 @@ class KeyedFileSink(
         """Create the committer. Driver.
 
         Raises:
-            ConfigurationError: The folder has files that this sink has not written.
+            ConfigurationError: The folder has files that this sink has not written, or its storage
+                cannot keep the records of the table.
         """
         location = self.files.location
-        if not location.fs.exists(location.join(CONTENTS_FOLDER)) and existing_files(location):
+        if not has_records(location) and existing_files(location):
             raise ConfigurationError(
                 f"{location.url_of(location.root)} has files that no key identifies",
-                expected=f"an empty folder, or one with records in {CONTENTS_FOLDER!r}",
+                expected="an empty folder, or one that this sink has written",
                 found="files that another sink has written",
                 option="path",
                 hint="choose another folder, and insert the rows of these files into it",
             )
+        check_storage(location)
         return ReplacingCommitter(location, context)
 
     def committable_serializer(self) -> VersionedSerializer[FileReplacement]:

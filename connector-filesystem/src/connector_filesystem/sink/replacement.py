@@ -57,7 +57,8 @@ class ReplacingCommitter(Committer[FileReplacement]):
         Raises:
             RetryableError: The storage failed. Files that were already moved or removed stay so.
         """
-        open_requests = [each for each in requests if self._record(each)]
+        with mapped_errors("recording files of", self._location.url):
+            open_requests = [each for each in requests if self._record(each)]
         moves = [
             (request, CommitRequest(file))
             for request in open_requests
@@ -100,7 +101,8 @@ class ReplacingCommitter(Committer[FileReplacement]):
                 f"{self._location.url_of(self._location.root)} at the same time",
                 expected="one pipeline that writes a table with a primary key",
                 found=f"version {contents.version} by another pipeline",
-                hint="stop the other pipeline, and write this table again from the start",
+                hint="let only one pipeline write the table, and start this one anew: with "
+                "another checkpoint location, or another 'pipeline.name' in SQL",
             )
         )
         return False
