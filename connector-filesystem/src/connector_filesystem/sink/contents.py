@@ -18,6 +18,7 @@ from connectors_core.errors import InvalidOptionError, StateCorruptedError, Stat
 from connectors_core.serialization import JsonDataclassSerializer
 
 __all__ = [
+    "CONTENTS_FOLDER",
     "Contents",
     "check_storage",
     "has_records",
@@ -26,7 +27,7 @@ __all__ = [
     "remove_former",
 ]
 
-_FOLDER: Final = "_contents"
+CONTENTS_FOLDER: Final = "_contents"
 
 _NAME: Final = re.compile(r"(\d{10})\.json")
 
@@ -118,7 +119,7 @@ def _versions(location: FileLocation, folder: str) -> list[int]:
 
 
 def _store(location: FileLocation) -> StateStore:
-    return StateStore(f"{location.url.rstrip('/')}/{_FOLDER}", location.storage_options)
+    return StateStore(f"{location.url.rstrip('/')}/{CONTENTS_FOLDER}", location.storage_options)
 
 
 def _path(folder: str, version: int) -> str:
