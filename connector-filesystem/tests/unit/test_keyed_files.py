@@ -182,7 +182,7 @@ def test_a_frozen_driver_that_commits_again_changes_nothing(tmp_path: Path) -> N
     former = write(sink, 1, [("+I", "AA", 1, 1)])
     commit(sink, former)
     apply(sink, 2, ("+U", "AA", 1, 2))
-    assert [each.outcome for each in commit(sink, former)] == [CommitOutcome.FAILED]
+    assert [each.outcome for each in commit(sink, former)] == [CommitOutcome.ALREADY_COMMITTED]
     assert table(tmp_path) == {("AA", 1): 2}
     apply(sink, 3, ("+I", "AA", 2, 3))
     assert table(tmp_path) == {("AA", 1): 2, ("AA", 2): 3}

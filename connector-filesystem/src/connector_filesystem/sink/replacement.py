@@ -88,13 +88,16 @@ class ReplacingCommitter(Committer[FileReplacement]):
         self._files.close()
 
     def _record(self, request: _Request) -> bool:
-        """Record what the folder holds; return False if another pipeline has done so."""
+        """Record what the folder holds; return False if a later record decides the request."""
         contents = request.committable.contents
         if contents is None:
             return True
         found = record(self._location, contents)
         if found == contents:
             return True
+        if found.version > contents.version and self._is_moved(request.committable):
+            request.signal_already_committed()  # the commit stopped before its end was noted
+            return False
         request.signal_failed(
             CommitError(
                 f"another pipeline has changed the folder {contents.folder or '.'!r} of "
@@ -106,6 +109,12 @@ class ReplacingCommitter(Committer[FileReplacement]):
             )
         )
         return False
+
+    def _is_moved(self, replacement: FileReplacement) -> bool:
+        """Return whether files were moved, so that the later records started from them."""
+        staged = [self._location.join(each.staged_path) for each in replacement.files]
+        self._location.fs.invalidate_cache()
+        return bool(staged) and not any(map(self._location.fs.exists, staged))
 
     def _remove(self, paths: Iterable[str]) -> None:
         folders = set()
