@@ -135,6 +135,7 @@ def test_functions_of_python_are_used_by_their_names(
     tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "functions_of_a_test.py").write_text(FUNCTIONS)
+    (tmp_path / "broken_functions.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
     cloudpickle.register_pickle_by_value(importlib.import_module("functions_of_a_test"))
     create = "CREATE TEMPORARY {} AS 'functions_of_a_test.{}' LANGUAGE PYTHON"
@@ -159,6 +160,10 @@ def test_functions_of_python_are_used_by_their_names(
     ):
         with pytest.raises(ConfigurationError, match=shown):
             tables.env.execute_sql(create.format(name, attribute))
+    with pytest.raises(ConfigurationError, match="there is no function broken_functions.f"):
+        tables.env.execute_sql(
+            "CREATE TEMPORARY FUNCTION f AS 'broken_functions.f' LANGUAGE PYTHON"
+        )
     tables.env.execute_script(
         "DROP TEMPORARY SYSTEM FUNCTION initials; DROP TEMPORARY FUNCTION twice; "
         "DROP TEMPORARY SYSTEM FUNCTION IF EXISTS initials; DROP TEMPORARY FUNCTION countdown"

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_files import committer_of, context, visible
@@ -302,15 +303,23 @@ def test_a_type_that_former_rows_do_not_fit_is_refused(tmp_path: Path) -> None:
         writer.flush()
 
 
-def test_a_storage_without_exclusive_create_is_refused(
+def test_a_disk_without_hard_links_keeps_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(errno.EPERM, "no links")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(ConfigurationError, match="records of a table with a key"):
-        committer_of(sink_at(tmp_path))
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    apply(sink, 2, ("+I", "AA", 2, 2))
+    assert table(tmp_path) == {("AA", 1): 1, ("AA", 2): 2}
+
+
+def test_a_storage_that_writes_in_place_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MemoryFileSystem, "pipe_file")
+    with pytest.raises(ConfigurationError, match="MemoryFileSystem, which writes in place"):
+        committer_of(sink_at("memory://in-place"))
 
 
 def test_an_object_store_has_the_same_table() -> None:
@@ -331,6 +340,7 @@ def test_an_object_store_has_the_same_table() -> None:
         ({"bucket_assigner": BucketAssigner.columns("carrier")}, ("id",), "PRIMARY KEY"),
         ({"bucket_assigner": BucketAssigner.of(lambda rows: rows.column(0))}, ("id",), "function"),
         ({}, (), "no key columns"),
+        ({"parallelism": 2}, ("id",), "one writer has all changes"),
     ],
 )
 def test_a_key_that_does_not_fit_is_refused(
@@ -338,6 +348,13 @@ def test_a_key_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=shown):
         KeyedFileSink(FileSink(str(tmp_path), **files), key)
+
+
+def test_a_fixed_number_of_writers_keeps_the_changes_of_a_folder_together(tmp_path: Path) -> None:
+    by_carrier = BucketAssigner.columns("carrier")
+    files = FileSink(str(tmp_path), bucket_assigner=by_carrier, parallelism=2)
+    sink = KeyedFileSink(files, ("carrier", "id"))
+    assert (sink.writer_parallelism(), tuple(sink.writer_keys())) == (2, ("carrier",))
 
 
 def test_columns_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:

@@ -7,14 +7,19 @@ files of unknown origin never become rows. Readers ignore the records.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
 import re
+import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from fsspec.spec import AbstractFileSystem
+
 from connector_filesystem.filesystem import FileLocation
-from connectors_core.engine.state import StateStore
-from connectors_core.errors import InvalidOptionError, StateCorruptedError, StateLocationError
+from connector_filesystem.sink.part_file import link_exclusively, make_folders, sync_folders
+from connectors_core.errors import InvalidOptionError, StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
 
 __all__ = [
@@ -59,8 +64,8 @@ def newest_contents(location: FileLocation, folder: str) -> Contents:
     versions = _versions(location, folder)
     if not versions:
         return Contents(folder=folder)
-    path = _path(folder, versions[-1])
-    found = _SERIALIZER.deserialize(1, _store(location).read(path))
+    path = location.join(_path(folder, versions[-1]))
+    found = _SERIALIZER.deserialize(1, location.fs.cat_file(path))
     if (found.folder, found.version) != (folder, versions[-1]):
         raise StateCorruptedError(
             f"the record {path!r} belongs to another folder or version",
@@ -72,25 +77,25 @@ def newest_contents(location: FileLocation, folder: str) -> Contents:
 
 def has_records(location: FileLocation) -> bool:
     """Return whether a table is in the folder. Driver."""
-    return bool(_store(location).list(recursive=True))
+    location.fs.invalidate_cache()
+    return bool(location.fs.find(location.join(CONTENTS_FOLDER)))
 
 
 def check_storage(location: FileLocation) -> None:
     """Check that the storage can keep records. Driver.
 
     Raises:
-        InvalidOptionError: It cannot create a complete file exclusively.
+        InvalidOptionError: It writes in place, so that a crash could leave a part of a record.
     """
-    try:
-        _store(location).verify()
-    except StateLocationError as error:
+    fs = location.fs
+    inherited = type(fs).pipe_file is AbstractFileSystem.pipe_file and "pipe_file" not in vars(fs)
+    if inherited and not location.is_local:
         raise InvalidOptionError(
             f"{location.url_of(location.root)} cannot keep the records of a table with a key",
-            expected=error.expected,
-            found=error.found,
+            expected="a local disk, or an object store that creates objects exclusively",
+            found=f"{type(fs).__name__}, which writes in place",
             option="path",
-            hint="use a local disk with hard links, or an object store",
-        ) from error
+        )
 
 
 def record(location: FileLocation, contents: Contents) -> Contents:
@@ -100,9 +105,14 @@ def record(location: FileLocation, contents: Contents) -> Contents:
         The same contents, or those of another pipeline that was first.
     """
     if newest_contents(location, contents.folder).version < contents.version:
-        path = _path(contents.folder, contents.version)
-        if _store(location).create(path, _SERIALIZER.serialize(contents)):
-            return contents
+        make_folders(location, _folder(contents.folder))
+        path = location.join(_path(contents.folder, contents.version))
+        data = _SERIALIZER.serialize(contents)
+        if location.is_local:
+            _create_local(path, data)
+            sync_folders(location, [_folder(contents.folder)])
+        else:
+            _create_elsewhere(location, path, data)
     return newest_contents(location, contents.folder)
 
 
@@ -110,17 +120,47 @@ def remove_former(location: FileLocation, contents: Contents) -> None:
     """Remove the records of earlier versions. Driver."""
     for version in _versions(location, contents.folder):
         if version < contents.version:
-            _store(location).delete(_path(contents.folder, version))
+            with contextlib.suppress(FileNotFoundError):
+                location.fs.rm_file(location.join(_path(contents.folder, version)))
+
+
+def _create_local(path: str, data: bytes) -> None:
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            link_exclusively(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _create_elsewhere(location: FileLocation, path: str, data: bytes) -> None:
+    try:
+        location.fs.pipe_file(path, data, mode="create")
+    except Exception:
+        # Not every client says that the object exists.
+        location.fs.invalidate_cache()
+        if not location.fs.exists(path):
+            raise
 
 
 def _versions(location: FileLocation, folder: str) -> list[int]:
-    names = map(_NAME.fullmatch, _store(location).list(folder))
+    location.fs.invalidate_cache()
+    try:
+        listed = location.fs.ls(location.join(_folder(folder)), detail=False)
+    except FileNotFoundError:
+        return []
+    names = (_NAME.fullmatch(posixpath.basename(str(each))) for each in listed)
     return sorted(int(name[1]) for name in names if name is not None)
 
 
-def _store(location: FileLocation) -> StateStore:
-    return StateStore(f"{location.url.rstrip('/')}/{CONTENTS_FOLDER}", location.storage_options)
+def _folder(folder: str) -> str:
+    return posixpath.join(CONTENTS_FOLDER, folder) if folder else CONTENTS_FOLDER
 
 
 def _path(folder: str, version: int) -> str:
-    return posixpath.join(folder, f"{version:010d}.json")
+    return posixpath.join(_folder(folder), f"{version:010d}.json")

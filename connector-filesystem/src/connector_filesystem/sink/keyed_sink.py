@@ -95,11 +95,26 @@ class KeyedFileSink(
                 option="partition.columns",
                 hint="add the partition columns to the PRIMARY KEY",
             )
+        if not folder and self.files.parallelism not in {None, 1}:
+            raise InvalidOptionError(
+                "one writer has all changes of a folder",
+                expected="one, or partition columns",
+                found=self.files.parallelism,
+                option="sink.parallelism",
+            )
 
     def add_pre_write_topology(self, df: Any) -> Any:
         """Bring all changes of a folder to one writer, in their order. Driver."""
-        columns = self.files.bucket_assigner.folder_columns()
+        columns = self.writer_keys()
         return df.repartition(*columns) if columns else df.repartition(1)
+
+    def writer_keys(self) -> Sequence[str]:
+        """Return the columns of the folder."""
+        return self.files.partition_columns()
+
+    def writer_parallelism(self) -> int | None:
+        """Return that of the files."""
+        return self.files.parallelism
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse rows without their key, or that files cannot hold. Driver."""

@@ -104,8 +104,8 @@ class ReplacingCommitter(Committer[FileReplacement]):
                 f"{self._location.url_of(self._location.root)} at the same time",
                 expected="one pipeline that writes a table with a primary key",
                 found=f"version {contents.version} by another pipeline",
-                hint="let only one pipeline write the table, and start this one anew: with "
-                "another checkpoint location, or another 'pipeline.name' in SQL",
+                hint="let only one pipeline write the table, and start this one from the beginning "
+                "with another checkpoint location or, in SQL, another 'pipeline.name'",
             )
         )
         return False

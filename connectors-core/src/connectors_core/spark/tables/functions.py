@@ -58,7 +58,7 @@ def create_function(spark: SparkSession, statement: CreateFunction) -> None:
 def _imported(identifier: str) -> Any:
     try:
         found = pkgutil.resolve_name(identifier)
-    except (AttributeError, ImportError, ValueError) as error:
+    except Exception as error:  # whatever the module raises
         raise ConfigurationError(
             f"there is no function {identifier}",
             expected="the name of a module that Python can import, a dot, and a function",
