@@ -25,6 +25,7 @@ from connectors_core.catalog import (
     CatalogOperationUnsupportedError,
     FileCatalogStore,
 )
+from connectors_core.errors import FatalError
 from connectors_core.table import SqlError
 
 
@@ -416,7 +417,7 @@ def test_rows_are_deleted_and_updated_by_key(
 ) -> None:
     """In a search index, in a compacted topic, and in files, by the same statements."""
     broker.topics.create("accounts", partitions=2)
-    columns = "(id BIGINT, owner STRING, amount BIGINT, PRIMARY KEY (id) NOT ENFORCED)"
+    columns = "(id BIGINT, owner STRING, amount BIGINT NOT NULL, PRIMARY KEY (id) NOT ENFORCED)"
     tables.env.execute_script(
         f"""
         CREATE TABLE documents {columns}
@@ -435,18 +436,20 @@ def test_rows_are_deleted_and_updated_by_key(
             f"""
             INSERT INTO {name} VALUES (1, 'ann', 10), (2, 'bob', 20), (3, 'cid', 30), (4, 'dan', 0);
             UPDATE {name} SET amount = amount * 2, owner = upper(owner) WHERE amount > 10;
-            UPDATE {name} AS a SET amount = 1L WHERE a.owner = 'bob';
+            UPDATE {name} AS a SET amount = 1L WHERE a.owner = 'BOB';
             DELETE FROM {name} WHERE amount = 0 OR owner = 'CID';
             """
         )
-    expected = [(1, "ann", 10), (2, "BOB", 40)]
+    with pytest.raises(FatalError, match="null for the NOT NULL column amount"):
+        tables.env.execute_sql("UPDATE files SET amount = NULL")
+    expected = [(1, "ann", 10), (2, "BOB", 1)]
     assert sorted(tables.rows("SELECT * FROM documents")) == expected
     assert sorted(tables.rows("SELECT * FROM files")) == expected
     tables.env.execute_sql("DELETE FROM records WHERE id IN (SELECT id FROM files WHERE id = 1)")
     newest: dict[int, Any] = {}
     for *row, kind in tables.rows("SELECT * FROM records"):
         newest[row[0]] = None if kind == "-D" else tuple(row[1:])
-    assert newest == {1: None, 2: ("BOB", 40), 3: None, 4: None}
+    assert newest == {1: None, 2: ("BOB", 1), 3: None, 4: None}
 
 
 @pytest.mark.line("3.5")
@@ -497,6 +500,12 @@ def test_an_overwrite_replaces_the_partitions_that_it_names_or_fills(tables: Tab
             "lacks SupportsPartitioning",
         ),
         ("INSERT INTO other_key SELECT 1, 'AA'", ConfigurationError, "PRIMARY KEY"),
+        (
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO keyed SELECT 1L, 'AA';"
+            " INSERT INTO keyed SELECT 2L, 'AA'; END",
+            UnsupportedError,
+            "two INSERTs of a statement set write the table default.keyed",
+        ),
         ("DELETE FROM late", UnsupportedError, "'filesystem' lacks SupportsRowLevelDelete"),
         ("UPDATE topic SET id = 1", UnsupportedError, "'kafka' lacks SupportsRowLevelUpdate"),
         ("UPDATE keyed SET id = id + 1", ConfigurationError, "primary key"),

@@ -144,6 +144,7 @@ def untyped(value):
 @pytest.fixture
 def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "functions_of_a_test.py").write_text(FUNCTIONS)
+    (tmp_path / "broken_functions.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("functions_of_a_test")
     cloudpickle.register_pickle_by_value(module)
@@ -176,6 +177,10 @@ def test_functions_of_python_are_used_by_their_names(tables: Tables) -> None:
     ):
         with pytest.raises(ConfigurationError, match=shown):
             tables.env.execute_sql(create.format(name, attribute))
+    with pytest.raises(ConfigurationError, match="there is no function broken_functions.f"):
+        tables.env.execute_sql(
+            "CREATE TEMPORARY FUNCTION f AS 'broken_functions.f' LANGUAGE PYTHON"
+        )
     tables.env.execute_script(
         "DROP TEMPORARY SYSTEM FUNCTION initials; DROP TEMPORARY FUNCTION twice; "
         "DROP TEMPORARY SYSTEM FUNCTION IF EXISTS initials; DROP TEMPORARY FUNCTION countdown"

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from connector_filesystem.filesystem import STORAGE_OPTIONS, FileLocation, mapped_errors
 from connector_filesystem.formats import detect_format
 from connector_filesystem.sink.buckets import escape_path_name
+from connector_filesystem.sink.contents import CONTENTS_FOLDER
 from connector_filesystem.source import FileSource
 from connector_filesystem.source.paths import NULL_PARTITIONS
 from connectors_core.catalog import (
@@ -197,11 +198,13 @@ class FileCatalog(FunctionCatalog):
                 hint="remove the folder yourself, or create the catalog WITH "
                 "('drop-files' = 'true')",
             )
-        if self._drops_files:
-            folder = self._path(path.database, path.name)
-            with self._errors("removing", str(path)), contextlib.suppress(FileNotFoundError):
-                self._location.fs.rm(folder, recursive=True)
-        else:
+        # Without files, only the records of a table with a key can remain.
+        records = () if self._drops_files else (CONTENTS_FOLDER,)
+        folder = self._path(path.database, path.name, *records)
+        with self._errors("removing", str(path)), contextlib.suppress(FileNotFoundError):
+            self._location.fs.invalidate_cache()
+            self._location.fs.rm(folder, recursive=True)
+        if not self._drops_files:
             self._remove_empty(path.database, path.name)
         self.definitions.remove(path)
 
@@ -269,14 +272,21 @@ class FileCatalog(FunctionCatalog):
                 fs.touch(f"{folder}/{_KEEP}")
 
     def _remove_empty(self, *parts: str) -> bool:
-        """Remove a folder without files, and return whether it is gone."""
+        """Remove a folder without files, also in its folders; return whether it is gone."""
         folder, fs = self._path(*parts), self._location.fs
         with self._errors("removing", "/".join(parts)):
             fs.invalidate_cache(folder)
             try:
-                names = {str(each).rstrip("/") for each in fs.ls(folder, detail=False)}
+                found = {str(each["name"]).rstrip("/"): each for each in fs.ls(folder, detail=True)}
             except FileNotFoundError:
                 return True
+            names = {
+                name
+                for name, info in found.items()
+                if name == folder
+                or info["type"] != "directory"
+                or not self._remove_empty(*parts, posixpath.basename(name))
+            }
             if not names <= {folder, f"{folder}/{_KEEP}"}:
                 return False
             if f"{folder}/{_KEEP}" in names:

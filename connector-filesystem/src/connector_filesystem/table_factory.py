@@ -70,7 +70,10 @@ class FileTableFactory(ConfiguredTableFactory):
         if not key or files.format is not Format.PARQUET:
             return DynamicTableSink(sink=files)
         return DynamicTableSink(
-            sink=KeyedFileSink(files, key), changelog_mode=ChangelogMode.upsert(), key=key
+            sink=KeyedFileSink(files, key),
+            changelog_mode=ChangelogMode.upsert(),
+            key=key,
+            is_exclusive=True,
         )
 
     def _reading(

@@ -155,6 +155,19 @@ def test_files_are_dropped_only_if_the_catalog_allows_it(catalog, root):
     assert new(root).list_tables("shop") == []
 
 
+def test_a_table_whose_rows_were_all_deleted_can_be_dropped(catalog, root):
+    """Its partitions are empty folders, and the sink of its key has left records."""
+    catalog.create_database("past")
+    path = ObjectPath("past", "t")
+    catalog.create_table(path, CatalogTable(schema=table_schema()))
+    put(root, "past/t/_contents/month=1/0000000002.json")
+    fs, folder = fsspec.url_to_fs(f"{root}/past")
+    fs.makedirs(f"{folder}/t/month=1")
+    catalog.drop_table(path)
+    catalog.drop_database("past")
+    assert not fs.exists(folder)
+
+
 def test_an_object_store_keeps_empty_databases_and_tables(monkeypatch):
     root = f"memory://{uuid.uuid4().hex}"
     put(root, "shop/t/1.csv")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_files import committer_of, context, visible
@@ -181,7 +183,7 @@ def test_a_frozen_driver_that_commits_again_changes_nothing(tmp_path: Path) -> N
     former = write(sink, 1, [("+I", "AA", 1, 1)])
     commit(sink, former)
     apply(sink, 2, ("+U", "AA", 1, 2))
-    assert [each.outcome for each in commit(sink, former)] == [CommitOutcome.FAILED]
+    assert [each.outcome for each in commit(sink, former)] == [CommitOutcome.ALREADY_COMMITTED]
     assert table(tmp_path) == {("AA", 1): 2}
     apply(sink, 3, ("+I", "AA", 2, 3))
     assert table(tmp_path) == {("AA", 1): 2, ("AA", 2): 3}
@@ -196,6 +198,18 @@ def test_two_pipelines_cannot_write_a_folder_at_the_same_time(tmp_path: Path) ->
     (request,) = commit(sink, other)
     assert isinstance(request.error, CommitError)
     assert table(tmp_path) == {("AA", 1): 1}
+
+
+def test_a_pipeline_cannot_complete_what_others_have_written_over(tmp_path: Path) -> None:
+    """Its driver died between decision and commit, and another pipeline continued."""
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    decided = write(sink, 2, [("+I", "AA", 2, 2)], pipeline="killed")
+    apply(sink, 2, ("+I", "AA", 3, 3))
+    apply(sink, 3, ("+I", "AA", 4, 4))
+    (request,) = commit(sink, decided)
+    assert isinstance(request.error, CommitError)
+    assert table(tmp_path) == {("AA", 1): 1, ("AA", 3): 3, ("AA", 4): 4}
 
 
 def test_a_lost_file_is_noticed(tmp_path: Path) -> None:
@@ -264,6 +278,50 @@ def test_a_new_column_is_null_in_former_rows(tmp_path: Path) -> None:
     assert sorted(found, key=str) == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
 
 
+def test_former_rows_can_lack_what_is_now_not_null(tmp_path: Path) -> None:
+    """Spark marks the literals of a statement as not null, but not the rows of another one."""
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    schema = pa.schema([each.with_nullable(False) for each in SCHEMA])
+    schema = schema.append(pa.field("note", pa.string(), nullable=False))
+    writer = sink.create_writer(context(2, schema=schema))
+    row = {"carrier": "AA", "id": 2, "delay": 2, "note": "new", "_row_kind": "+I"}
+    writer.write(pa.RecordBatch.from_pylist([row], schema))
+    writer.flush()
+    commit(sink, writer.prepare_commit())
+    assert table(tmp_path) == {("AA", 1): 1, ("AA", 2): 2}
+
+
+def test_a_type_that_former_rows_do_not_fit_is_refused(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1 << 40))
+    narrow = SCHEMA.set(2, pa.field("delay", pa.int32()))
+    writer = sink.create_writer(context(2, schema=narrow))
+    row = {"carrier": "AA", "id": 2, "delay": 2, "_row_kind": "+I"}
+    writer.write(pa.RecordBatch.from_pylist([row], narrow))
+    with pytest.raises(ConfigurationError, match="'delay' of the committed file"):
+        writer.flush()
+
+
+def test_a_disk_without_hard_links_keeps_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    apply(sink, 2, ("+I", "AA", 2, 2))
+    assert table(tmp_path) == {("AA", 1): 1, ("AA", 2): 2}
+
+
+def test_a_storage_that_writes_in_place_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MemoryFileSystem, "pipe_file")
+    with pytest.raises(ConfigurationError, match="MemoryFileSystem, which writes in place"):
+        committer_of(sink_at("memory://in-place"))
+
+
 def test_an_object_store_has_the_same_table() -> None:
     sink = sink_at("memory://keyed-copy")
     apply(sink, 1, ("+I", "AA", 1, 1), ("+I", "AA", 2, 2))
@@ -283,6 +341,7 @@ def test_an_object_store_has_the_same_table() -> None:
         ({"bucket_assigner": BucketAssigner.of(lambda rows: rows.column(0))}, ("id",), "share"),
         ({"bucket_assigner": BucketAssigner.date_pattern("day", "%Y")}, ("day",), "share"),
         ({}, (), "no key columns"),
+        ({"parallelism": 2}, ("id",), "one writer has all changes"),
     ],
 )
 def test_a_key_that_does_not_fit_is_refused(
@@ -290,6 +349,13 @@ def test_a_key_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=shown):
         KeyedFileSink(FileSink(str(tmp_path), **files), key)
+
+
+def test_a_fixed_number_of_writers_keeps_the_changes_of_a_folder_together(tmp_path: Path) -> None:
+    by_carrier = BucketAssigner.columns("carrier")
+    files = FileSink(str(tmp_path), bucket_assigner=by_carrier, parallelism=2)
+    sink = KeyedFileSink(files, ("carrier", "id"))
+    assert (sink.writer_parallelism(), tuple(sink.writer_keys())) == (2, ("carrier",))
 
 
 def test_columns_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:

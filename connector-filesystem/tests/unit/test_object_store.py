@@ -17,13 +17,16 @@ import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 import pytest
 import s3fs
+from staged_files import committer_of, context
 
-from connector_filesystem import BucketAssigner, FileSink, FileSource
+from connector_filesystem import BucketAssigner, FileSink, FileSource, KeyedFileSink
 from connector_filesystem.catalog import FileCatalog
+from connector_filesystem.sink.replacement import FileReplacement
 from connector_filesystem.source.reader import read_split
 from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.catalog import ObjectPath
 from connectors_core.errors import ConnectorError, DataLossError, SplitChangedError
+from connectors_core.sink import CommitOutcome, CommitRequest
 from connectors_core.table import CatalogTable, DynamicTableContext
 from connectors_core.testing import LocalPipeline, table_schema
 from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest, S3Server
@@ -210,3 +213,23 @@ def test_databases_and_tables_are_created_on_a_store_without_folders(server: S3S
     first.drop_database("shop", cascade=True)
     assert second.list_databases() == ["default"]
     assert lake.fs.find(lake.url) == []
+
+
+def test_a_commit_by_key_is_completed_twice_and_excludes_others(lake: Lake) -> None:
+    schema = pa.schema([("id", pa.int64()), ("_row_kind", pa.string())])
+    sink = KeyedFileSink(FileSink(f"{lake.url}/out", storage_options=lake.options), ("id",))
+
+    def written(number: int, pipeline: str) -> CommitRequest[FileReplacement]:
+        writer = sink.create_writer(context(1, schema=schema, pipeline=pipeline))
+        writer.write(pa.RecordBatch.from_pylist([{"id": number, "_row_kind": "+I"}], schema))
+        writer.flush()
+        (replacement,) = writer.prepare_commit()
+        return CommitRequest(replacement)
+
+    one, other = written(1, "one"), written(2, "other")
+    for request in (one, CommitRequest(one.committable), other):
+        committer_of(sink).commit([request])
+    assert (one.outcome, other.outcome) == (CommitOutcome.COMMITTED, CommitOutcome.FAILED)
+    (file,) = lake.fs.glob(f"{lake.url}/out/*.parquet")
+    with lake.fs.open(file) as opened:
+        assert pq.ParquetFile(opened).read().to_pylist() == [{"id": 1}]

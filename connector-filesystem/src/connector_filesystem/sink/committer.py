@@ -16,6 +16,7 @@ from connector_filesystem.filesystem import FileLocation, mapped_errors
 from connector_filesystem.sink.part_file import (
     STAGING_FOLDER,
     epoch_folder,
+    link_exclusively,
     make_folders,
     sink_folder,
     sync_folders,
@@ -26,8 +27,6 @@ from connectors_core.sink import CommitRequest, Committer, CommitterInitContext
 
 __all__ = ["FileCommitter"]
 
-# The errors of filesystems without hard links.
-_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
 # The errors when another process changes a tree during its removal.
 _BUSY: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST})
 
@@ -110,7 +109,7 @@ class FileCommitter(Committer[FileCommittable]):
             if folder not in folders:
                 make_folders(self._location, folder)
             try:
-                _link(staged, final)
+                link_exclusively(staged, final)
             except FileExistsError as exc:
                 if not os.path.samefile(staged, final):
                     request.signal_failed(self._taken(file, exc))
@@ -238,18 +237,6 @@ def _local_size(path: str) -> int | None:
         return os.stat(path).st_size
     except FileNotFoundError:
         return None
-
-
-def _link(staged: str, final: str) -> None:
-    try:
-        os.link(staged, final)
-    except OSError as exc:
-        if exc.errno not in _NO_LINKS:
-            raise
-        # These are two steps, but no other writer uses this name.
-        if os.path.lexists(final):
-            raise FileExistsError(final) from exc
-        os.rename(staged, final)
 
 
 def _remove_tree(path: str) -> None:

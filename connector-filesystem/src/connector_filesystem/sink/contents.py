@@ -13,14 +13,24 @@ import posixpath
 import re
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from fsspec.spec import AbstractFileSystem
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.sink.part_file import make_folders, sync_folders
-from connectors_core.errors import StateCorruptedError
+from connector_filesystem.sink.part_file import link_exclusively, make_folders, sync_folders
+from connectors_core.errors import InvalidOptionError, StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
 
-__all__ = ["CONTENTS_FOLDER", "Contents", "newest_contents", "record", "remove_former"]
+__all__ = [
+    "CONTENTS_FOLDER",
+    "Contents",
+    "check_storage",
+    "has_records",
+    "newest_contents",
+    "record",
+    "remove_former",
+]
 
 CONTENTS_FOLDER: Final = "_contents"
 
@@ -65,22 +75,45 @@ def newest_contents(location: FileLocation, folder: str) -> Contents:
     return found
 
 
+def has_records(location: FileLocation) -> bool:
+    """Return whether a table is in the folder. Driver."""
+    location.fs.invalidate_cache()
+    return bool(location.fs.find(location.join(CONTENTS_FOLDER)))
+
+
+def check_storage(location: FileLocation) -> None:
+    """Check that the storage can keep records. Driver.
+
+    Raises:
+        InvalidOptionError: It writes in place, so that a crash could leave a part of a record.
+    """
+    fs = location.fs
+    inherited = type(fs).pipe_file is AbstractFileSystem.pipe_file and "pipe_file" not in vars(fs)
+    if inherited and not location.is_local:
+        raise InvalidOptionError(
+            f"{location.url_of(location.root)} cannot keep the records of a table with a key",
+            expected="a local disk, or an object store that creates objects exclusively",
+            found=f"{type(fs).__name__}, which writes in place",
+            option="path",
+        )
+
+
 def record(location: FileLocation, contents: Contents) -> Contents:
-    """Create a record, and return the one that exists. Driver.
+    """Create a record unless there is a later one, and return the newest one. Driver.
 
     Returns:
         The same contents, or those of another pipeline that was first.
     """
-    path = location.join(_path(contents.folder, contents.version))
-    make_folders(location, _folder(contents.folder))
-    data = _SERIALIZER.serialize(contents)
-    with contextlib.suppress(FileExistsError):
+    if newest_contents(location, contents.folder).version < contents.version:
+        make_folders(location, _folder(contents.folder))
+        path = location.join(_path(contents.folder, contents.version))
+        data = _SERIALIZER.serialize(contents)
         if location.is_local:
             _create_local(path, data)
             sync_folders(location, [_folder(contents.folder)])
         else:
-            location.fs.pipe_file(path, data, mode="create")
-    return _SERIALIZER.deserialize(1, location.fs.cat_file(path))
+            _create_elsewhere(location, path, data)
+    return newest_contents(location, contents.folder)
 
 
 def remove_former(location: FileLocation, contents: Contents) -> None:
@@ -98,17 +131,27 @@ def _create_local(path: str, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.link(temporary, path)
+        with contextlib.suppress(FileExistsError):
+            link_exclusively(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
 
 
-def _versions(location: FileLocation, folder: str) -> list[int]:
-    fs: Any = location.fs
-    fs.invalidate_cache()
+def _create_elsewhere(location: FileLocation, path: str, data: bytes) -> None:
     try:
-        listed = fs.ls(location.join(_folder(folder)), detail=False)
+        location.fs.pipe_file(path, data, mode="create")
+    except Exception:
+        # Not every client says that the object exists.
+        location.fs.invalidate_cache()
+        if not location.fs.exists(path):
+            raise
+
+
+def _versions(location: FileLocation, folder: str) -> list[int]:
+    location.fs.invalidate_cache()
+    try:
+        listed = location.fs.ls(location.join(_folder(folder)), detail=False)
     except FileNotFoundError:
         return []
     names = (_NAME.fullmatch(posixpath.basename(str(each))) for each in listed)

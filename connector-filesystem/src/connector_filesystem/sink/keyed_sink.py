@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_filesystem.formats import Format
-from connector_filesystem.sink.contents import CONTENTS_FOLDER
+from connector_filesystem.sink.contents import check_storage, has_records
 from connector_filesystem.sink.file_sink import FileSink
 from connector_filesystem.sink.keyed_writer import KeyedFileWriter
 from connector_filesystem.sink.overwrite import existing_files
@@ -97,18 +97,30 @@ class KeyedFileSink(
                 option="partition.columns",
                 hint="add the partition columns to the PRIMARY KEY",
             )
+        if not folder and self.files.parallelism not in {None, 1}:
+            raise InvalidOptionError(
+                "one writer has all changes of a folder",
+                expected="one, or partition columns",
+                found=self.files.parallelism,
+                option="sink.parallelism",
+            )
 
     def add_pre_write_topology(self, df: Any) -> Any:
         """Bring all changes of a folder to one writer, in their order. Driver."""
-        columns = self.files.bucket_assigner.folder_columns()
-        if not columns:
-            return df.repartition(1)
-        writers = self.files.parallelism
-        return df.repartition(*columns) if writers is None else df.repartition(writers, *columns)
+        columns = self.writer_keys()
+        return df.repartition(*columns) if columns else df.repartition(1)
 
     def partition_columns(self) -> Sequence[str]:
         """Return the columns that determine the folder of a row."""
         return self.files.partition_columns()
+
+    def writer_keys(self) -> Sequence[str]:
+        """Return the columns of the folder."""
+        return self.files.partition_columns()
+
+    def writer_parallelism(self) -> int | None:
+        """Return that of the files."""
+        return self.files.parallelism
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse rows without their key, or that files cannot hold. Driver."""
@@ -148,17 +160,19 @@ class KeyedFileSink(
         """Create the committer. Driver.
 
         Raises:
-            ConfigurationError: The folder has files that this sink has not written.
+            ConfigurationError: The folder has files that this sink has not written, or its storage
+                cannot keep the records of the table.
         """
         location = self.files.location
-        if not location.fs.exists(location.join(CONTENTS_FOLDER)) and existing_files(location):
+        if not has_records(location) and existing_files(location):
             raise ConfigurationError(
                 f"{location.url_of(location.root)} has files that no key identifies",
-                expected=f"an empty folder, or one with records in {CONTENTS_FOLDER!r}",
+                expected="an empty folder, or one that this sink has written",
                 found="files that another sink has written",
                 option="path",
                 hint="choose another folder, and insert the rows of these files into it",
             )
+        check_storage(location)
         return ReplacingCommitter(location, context)
 
     def committable_serializer(self) -> VersionedSerializer[FileReplacement]:

@@ -19,8 +19,8 @@ from connector_filesystem.sink.buckets import bucket_problem
 from connector_filesystem.sink.contents import Contents, newest_contents
 from connector_filesystem.sink.replacement import FileReplacement
 from connector_filesystem.sink.writer import FileCommittable
-from connectors_core.errors import DataLossError
-from connectors_core.schema import nullable_type
+from connectors_core.errors import ConfigurationError, DataLossError
+from connectors_core.schema import nullable_column, nullable_type
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
     CommittingSinkWriter,
@@ -60,9 +60,10 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
     ) -> None:
         self._location = files.location
         self._assigner = files.bucket_assigner
-        self._schema = schema
+        # Rows of former epochs may lack what is now NOT NULL.
+        self._schema = pa.schema([pa.field(each.name, nullable_type(each.type)) for each in schema])
         self._keys = key_columns
-        self._writer = files.create_writer(dataclasses.replace(context, schema=schema))
+        self._writer = files.create_writer(dataclasses.replace(context, schema=self._schema))
         self._changes: list[pa.RecordBatch] = []
         self._former: list[Contents] = []
         self._rows_seen = 0
@@ -90,7 +91,8 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
         with mapped_errors("rewriting files of", self._location.url):
             for folder, rows in self._by_folder(changes):
                 self._rewrite(folder, rows)
-                self._writer.flush()  # so that only one folder is in memory
+                self._writer.complete(folder)
+        self._writer.flush()
 
     def prepare_commit(self) -> Sequence[FileReplacement]:
         """Return the replacement of each folder."""
@@ -165,14 +167,7 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
             ) from exc
         with file, pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
-                yield pa.table(
-                    {
-                        each.name: batch.column(each.name).cast(nullable_type(each.type))
-                        if each.name in batch.schema.names
-                        else pa.nulls(batch.num_rows, each.type)
-                        for each in stored
-                    }
-                )
+                yield pa.table({each.name: _column(batch, each, path) for each in stored})
 
     def _complete(self, rows: pa.Table, changes: pa.Table) -> pa.Table:
         """Add the columns that the name of the folder has."""
@@ -183,7 +178,25 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
 
     def _write(self, rows: pa.Table) -> None:
         for batch in rows.select(self._schema.names).to_batches():
-            self._writer.write(batch)
+            columns = [nullable_column(each) for each in batch.columns]
+            self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field, path: str) -> pa.Array:
+    """Return a column of a committed file in its current type, or nulls."""
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    column = batch.column(field.name)
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise ConfigurationError(
+            f"the column {field.name!r} of the committed file {path!r} does not fit its new type",
+            expected=field.type,
+            found=f"{column.type}: {exc}",
+            hint="give the column a type that holds all its values, or write the table to "
+            "another folder",
+        ) from exc
 
 
 def _last_of(changes: pa.Table, keys: Sequence[str]) -> pa.Table:

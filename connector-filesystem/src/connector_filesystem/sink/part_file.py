@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import posixpath
@@ -35,6 +36,7 @@ __all__ = [
     "PartFile",
     "attempt_folder",
     "epoch_folder",
+    "link_exclusively",
     "make_folders",
     "short_attempt_name",
     "sink_folder",
@@ -48,6 +50,8 @@ _BUFFER_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 512
 _COLUMN_BYTES: Final = 256
 _MAKE_TRIES: Final = 10
+# The errors of filesystems without hard links.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
 
 
 def sink_folder(pipeline_id: str, sink_uid: str) -> str:
@@ -94,6 +98,23 @@ def make_folders(location: FileLocation, relative: str) -> None:
                 raise
         else:
             return
+
+
+def link_exclusively(written: str, final: str) -> None:
+    """Give a local file its final name.
+
+    Raises:
+        FileExistsError: Another file has this name.
+    """
+    try:
+        os.link(written, final)
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        # These are two steps, but no other writer uses this name.
+        if os.path.lexists(final):
+            raise FileExistsError(final) from exc
+        os.rename(written, final)
 
 
 def sync_folders(location: FileLocation, relatives: Iterable[str]) -> None:

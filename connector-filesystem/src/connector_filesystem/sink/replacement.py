@@ -57,7 +57,8 @@ class ReplacingCommitter(Committer[FileReplacement]):
         Raises:
             RetryableError: The storage failed. Files that were already moved or removed stay so.
         """
-        open_requests = [each for each in requests if self._record(each)]
+        with mapped_errors("recording files of", self._location.url):
+            open_requests = [each for each in requests if self._record(each)]
         moves = [
             (request, CommitRequest(file))
             for request in open_requests
@@ -87,23 +88,33 @@ class ReplacingCommitter(Committer[FileReplacement]):
         self._files.close()
 
     def _record(self, request: _Request) -> bool:
-        """Record what the folder holds; return False if another pipeline has done so."""
+        """Record what the folder holds; return False if a later record decides the request."""
         contents = request.committable.contents
         if contents is None:
             return True
         found = record(self._location, contents)
         if found == contents:
             return True
+        if found.version > contents.version and self._is_moved(request.committable):
+            request.signal_already_committed()  # the commit stopped before its end was noted
+            return False
         request.signal_failed(
             CommitError(
                 f"another pipeline has changed the folder {contents.folder or '.'!r} of "
                 f"{self._location.url_of(self._location.root)} at the same time",
                 expected="one pipeline that writes a table with a primary key",
                 found=f"version {contents.version} by another pipeline",
-                hint="stop the other pipeline, and write this table again from the start",
+                hint="let only one pipeline write the table, and start this one from the beginning "
+                "with another checkpoint location or, in SQL, another 'pipeline.name'",
             )
         )
         return False
+
+    def _is_moved(self, replacement: FileReplacement) -> bool:
+        """Return whether files were moved, so that the later records started from them."""
+        staged = [self._location.join(each.staged_path) for each in replacement.files]
+        self._location.fs.invalidate_cache()
+        return bool(staged) and not any(map(self._location.fs.exists, staged))
 
     def _remove(self, paths: Iterable[str]) -> None:
         folders = set()

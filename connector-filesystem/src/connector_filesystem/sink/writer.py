@@ -126,6 +126,11 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
                 self._append(bucket, rows)
             self._roll_old()
 
+    def complete(self, bucket: str) -> None:
+        """Close the file of a folder, which receives no more rows."""
+        if bucket in self._open:
+            self._roll(bucket)
+
     def flush(self) -> None:
         """Close all files. On return, they are staged and durable."""
         with mapped_errors("writing to", self._location.url):

@@ -115,12 +115,14 @@ class DynamicTableSink:
         key: The primary key of the table if the sink replaces and deletes rows by it. The source
             of the same table then reads the current rows, or their changes.
         writable_metadata: The keys of metadata that an INSERT can write.
+        is_exclusive: Whether only one INSERT at a time can write it.
     """
 
     sink: Sink
     changelog_mode: ChangelogMode = _INSERT_ONLY
     key: tuple[str, ...] = ()
     writable_metadata: frozenset[str] = frozenset()
+    is_exclusive: bool = False
 
     @property
     def abilities(self) -> frozenset[TableAbility]:

@@ -71,7 +71,7 @@ def python_function(identifier: str) -> Any:
 def _imported(identifier: str) -> Any:
     try:
         found = pkgutil.resolve_name(identifier)
-    except (AttributeError, ImportError, ValueError) as error:
+    except Exception as error:  # whatever the module raises
         raise ConfigurationError(
             f"there is no function {identifier}",
             expected="the name of a module that Python can import, a dot, and a function",

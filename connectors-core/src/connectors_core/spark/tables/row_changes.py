@@ -73,10 +73,9 @@ def changed_rows(change: ChangeRows, name: str, table: CatalogTable, found: Data
         sf.col(quoted(values.get(each.lower(), each))).alias(each)
         for each in declared_columns(table)
     ]
-    insert = Insert(target=change.target, query=change.query)
-    rows = rows_for(insert, name, table, found.select(*columns))
     kind = RowKind.DELETE if change.is_delete else RowKind.UPDATE_AFTER
-    return rows.withColumn(ROW_KIND_COLUMN, sf.lit(kind.value))
+    changes = found.select(*columns, sf.lit(kind.value).alias(ROW_KIND_COLUMN))
+    return rows_for(Insert(target=change.target, query=change.query), name, table, changes)
 
 
 def current_rows(rows: DataFrame, name: str, key: Sequence[str]) -> DataFrame:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind, type_text
+from connectors_core.schema.ddl import quoted
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
 from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
 from connectors_core.table import (
@@ -69,7 +70,8 @@ def shared(rows: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
 def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) -> DataFrame:
     """Return rows with the names and types of a table's written columns.
 
-    The columns of a query match those of the table by place, or those that the INSERT lists.
+    The columns of a query match those of the table by place, or those that the INSERT lists. A null
+    in a NOT NULL column fails the job.
 
     Raises:
         ConfigurationError: The number of columns differs, or a type does not fit.
@@ -116,7 +118,25 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
         else:
             value = sf.lit(None)
         columns.append(value.cast(spark_type(kind)).alias(column))
-    return numbered.select(*columns, *changes)
+    # Sinks that use the key refuse null in it.
+    checked = required.intersection(declared).difference(table.schema.primary_key)
+    return _not_null(name, numbered.select(*columns, *changes), sorted(checked))
+
+
+def _not_null(table: str, rows: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """Return rows that fail the job if a column is null, except in those that are taken back."""
+    taken_back = (
+        sf.col(ROW_KIND_COLUMN).isin(RowKind.DELETE.value, RowKind.UPDATE_BEFORE.value)
+        if ROW_KIND_COLUMN in rows.columns
+        else sf.lit(False)
+    )
+    for column in columns:
+        if rows.schema[column].nullable:
+            value = sf.col(quoted(column))
+            error = sf.raise_error(sf.lit(f"null for the NOT NULL column {column} of {table}"))
+            checked = sf.when(value.isNotNull() | taken_back, value).otherwise(error)
+            rows = rows.withColumn(column, checked)
+    return rows
 
 
 def declared_columns(table: CatalogTable) -> dict[str, pa.DataType]:

@@ -44,6 +44,7 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
         ConnectorError: A query or a target does not fit.
     """
     planned: list[DataFrame] = []
+    exclusive: set[str] = set()
     for each in writes:
         name = str(planner.catalog.full_name(each.target))
         try:
@@ -60,6 +61,14 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
             # Before the query lists what it reads, so that it reads all rows to replace.
             sink = _overwriting(planner.spark, sink_of(name, table), each, name, table)
             rows = rows_for(each, name, table, planner.frame(each.query))
+        if name in exclusive:
+            raise UnsupportedError(
+                f"two INSERTs of a statement set write the table {name}",
+                expected="one INSERT, because it replaces the files of the other",
+                hint="join their queries with UNION ALL",
+            )
+        if sink.is_exclusive:
+            exclusive.add(name)
         check_changes(sink, name, rows)
         rows = shared(rows, planned)
         planned.append(rows)
