@@ -8,12 +8,18 @@ import pytest
 from git_tree import git
 from matrix_tree import ONE, TEMPLATE, MatrixTree
 
+from connector_release_tools import dates
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.model import Status
 
 MATRIX = "compatibility-matrix.yaml"
-TODAY = str(datetime.date.today())
+TODAY = "2026-01-31"
+
+
+@pytest.fixture(autouse=True)
+def fixed_date(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dates, "today", lambda: datetime.date.fromisoformat(TODAY))
 
 
 def read(tree: MatrixTree):

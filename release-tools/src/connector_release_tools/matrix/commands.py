@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 import difflib
 import enum
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from connector_release_tools import dates
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix import rotation, views
 from connector_release_tools.matrix.checks import findings
@@ -127,7 +127,7 @@ def rotate(
         raise typer.BadParameter("--pyspark, --python, and --java need --spark")
     repository = Repository.around(root)
     file = MatrixFile.of(repository)
-    today = datetime.date.today()
+    today = dates.today()
     if spark is not None:
         plan = rotation.new_spark_line(
             file, SparkLine.parse(spark), today=today, pyspark=pyspark, python=python, java=java

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from connector_release_tools import dates
 from connector_release_tools.errors import ReleaseError
 from connector_release_tools.git import Repository
 from connector_release_tools.index.directory import DirectoryIndex
@@ -78,7 +78,7 @@ def update(
     """Write the version and the notes of a release into the working tree."""
     repository = Repository.around(root)
     wanted = Version.parse(version) if version is not None else None
-    made, changes = version_update.update(repository, connector, wanted, _today())
+    made, changes = version_update.update(repository, connector, wanted, dates.today())
     name = f"{connector} {made}"
     if not changes:
         _say(f"{name}: version and notes are up to date")
@@ -95,7 +95,7 @@ def notes(connector: Connector, *, version: VersionOption = None, root: Root = P
     """Print the release notes that `update` would write from the changelog fragments."""
     repository = Repository.around(root)
     wanted = Version.parse(version) if version is not None else None
-    typer.echo(version_update.notes(repository, connector, wanted, _today()), nl=False)
+    typer.echo(version_update.notes(repository, connector, wanted, dates.today()), nl=False)
 
 
 @release.command()
@@ -202,7 +202,7 @@ def promote(
     record = _record(repository, name)
     target = DirectoryIndex(index)
     promotion = promotions.promote(
-        repository, record, staging=DirectoryIndex(staging), index=target, date=_today()
+        repository, record, staging=DirectoryIndex(staging), index=target, date=dates.today()
     )
     if dry_run:
         for file in promotion.files:
@@ -350,10 +350,6 @@ def _steps() -> Iterator[Step]:
 
 def _major(major: int | None) -> str:
     return f" --major {major}" if major is not None else ""
-
-
-def _today() -> datetime.date:
-    return datetime.datetime.now(datetime.UTC).date()
 
 
 def _undo(how: str) -> None:
