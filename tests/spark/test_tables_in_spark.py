@@ -177,7 +177,7 @@ def test_functions_of_python_are_used_by_their_names(tables: Tables) -> None:
     ):
         with pytest.raises(ConfigurationError, match=shown):
             tables.env.execute_sql(create.format(name, attribute))
-    with pytest.raises(ConfigurationError, match="there is no function broken_functions.f"):
+    with pytest.raises(ConfigurationError, match=r"there is no function broken_functions\.f"):
         tables.env.execute_sql(
             "CREATE TEMPORARY FUNCTION f AS 'broken_functions.f' LANGUAGE PYTHON"
         )
