@@ -60,9 +60,10 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
     ) -> None:
         self._location = files.location
         self._assigner = files.bucket_assigner
-        self._schema = schema
+        # Rows of files can have nulls in columns that have none in the changes.
+        self._schema = pa.schema([(each.name, nullable_type(each.type)) for each in schema])
         self._keys = key_columns
-        self._writer = files.create_writer(dataclasses.replace(context, schema=schema))
+        self._writer = files.create_writer(dataclasses.replace(context, schema=self._schema))
         self._changes: list[pa.RecordBatch] = []
         self._former: list[Contents] = []
         self._rows_seen = 0
@@ -167,7 +168,7 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
             for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
                 yield pa.table(
                     {
-                        each.name: batch.column(each.name).cast(nullable_type(each.type))
+                        each.name: batch.column(each.name).cast(each.type)
                         if each.name in batch.schema.names
                         else pa.nulls(batch.num_rows, each.type)
                         for each in stored
@@ -182,7 +183,7 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
         return rows
 
     def _write(self, rows: pa.Table) -> None:
-        for batch in rows.select(self._schema.names).to_batches():
+        for batch in rows.select(self._schema.names).cast(self._schema).to_batches():
             self._writer.write(batch)
 
 
