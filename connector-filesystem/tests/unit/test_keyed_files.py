@@ -50,20 +50,26 @@ def sink_at(folder: Path | str, *, rows: int | None = None) -> KeyedFileSink:
     return KeyedFileSink(files, ("carrier", "id"))
 
 
-def batch(changes: Iterable[Change]) -> pa.RecordBatch:
+def batch(changes: Iterable[Change], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     rows = [
         {"carrier": carrier, "id": number, "delay": delay, "_row_kind": kind}
         for kind, carrier, number, delay in changes
     ]
-    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+    return pa.RecordBatch.from_pylist(rows, schema)
 
 
-def write(sink: KeyedFileSink, epoch: int, changes: Iterable[Change], **settings: Any) -> list[Any]:
+def write(
+    sink: KeyedFileSink,
+    epoch: int,
+    changes: Iterable[Change],
+    schema: pa.Schema = SCHEMA,
+    **settings: Any,
+) -> list[Any]:
     """Return the committables of an epoch, as a decision keeps them."""
     writer = pickle.loads(pickle.dumps(sink)).create_writer(
-        context(epoch, schema=SCHEMA, **settings)
+        context(epoch, schema=schema, **settings)
     )
-    writer.write(batch(changes))
+    writer.write(batch(changes, schema))
     writer.flush()
     found = writer.prepare_commit()
     writer.close()
@@ -114,6 +120,15 @@ def test_the_last_change_of_each_key_counts(tmp_path: Path) -> None:
     apply(sink, 4, ("+I", "UA", 1, 6))
     assert table(tmp_path) == {("UA", 1): 6}
     assert len(visible(tmp_path)) == 1
+
+
+def test_rows_without_nulls_join_those_of_the_files(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    required = pa.schema([each.with_nullable(False) for each in SCHEMA])
+    apply(sink, 1, ("+I", "AA", 1, 10))
+    commit(sink, write(sink, 2, [("+I", "AA", 2, 20)], required))
+    commit(sink, write(sink, 3, [("+I", "AA", 3, 30)], required))
+    assert table(tmp_path) == {("AA", 1): 10, ("AA", 2): 20, ("AA", 3): 30}
 
 
 CHANGES = st.lists(
