@@ -17,6 +17,16 @@ from connectors_core.sink.committer import (
     Committer,
     CommitterInitContext,
 )
+from connectors_core.sink.compaction import (
+    CompactContext,
+    Compaction,
+    CompactCoordinator,
+    Compactor,
+    CompactRequest,
+    HeldCommittable,
+    SupportsCompaction,
+    SupportsHeldCommittables,
+)
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.messages import (
     CommittableMessage,
@@ -65,10 +75,16 @@ __all__ = [
     "Committer",
     "CommitterInitContext",
     "CommittingSinkWriter",
+    "CompactContext",
+    "CompactCoordinator",
+    "CompactRequest",
+    "Compaction",
+    "Compactor",
     "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
     "ElementConverter",
     "EntryColumns",
+    "HeldCommittable",
     "FixedRateLimitingStrategy",
     "RateLimiting",
     "RateLimitingStrategy",
@@ -79,7 +95,9 @@ __all__ = [
     "SinkWriter",
     "StatefulSink",
     "StatefulSinkWriter",
+    "SupportsCompaction",
     "SupportsConnectionCheck",
+    "SupportsHeldCommittables",
     "SupportsLeases",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",

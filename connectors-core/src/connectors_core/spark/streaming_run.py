@@ -137,7 +137,6 @@ class StreamingRun:
             groups=groups,
             stateful=self._must_decide,
         )
-        self.committer = self.epochs.committer
         self._query: StreamingQuery | None = None
         self._finished = threading.Event()
         self._stop_requested = threading.Event()
@@ -241,7 +240,7 @@ class StreamingRun:
         The next start commits what remains uncommitted.
         """
         self._stop_requested.set()
-        self.committer.give_up_waiting()
+        self.epochs.committer.give_up_waiting()
         self._ended.wait()
 
     def await_termination(self, timeout: float | None = None) -> bool:
@@ -366,7 +365,7 @@ class StreamingRun:
         purge(
             self._store,
             plans_below=plan,
-            epochs_below=self.epochs.last_decided - self._keep_batches,
+            epochs_below=self.epochs.oldest_needed(self._keep_batches),
         )
 
     # --- the monitor ----------------------------------------------------------------------------
@@ -377,13 +376,14 @@ class StreamingRun:
         try:
             while not self._stop_requested.is_set():
                 if query.awaitTermination(cast(int, _POLL_SECONDS)):
-                    self._completed = self._ends_itself
+                    self._completed = self._ends_itself and self.epochs.drain()
                     break
                 if self._finished.is_set():
                     query.processAllAvailable()
-                    self._completed = True
+                    self._completed = self.epochs.drain()
                     break
                 self._acknowledge()
+                self.epochs.advance()
                 try:
                     self._lease.check()  # without micro-batches, this is the only check
                 except LeaseError as error:
@@ -401,7 +401,7 @@ class StreamingRun:
         finally:
             for close in (
                 self.coordinator.stop,
-                self.committer.close,
+                self.epochs.close,
                 self._engine.close,
                 *(carrier.stop for carrier in self._carriers.values()),
             ):
