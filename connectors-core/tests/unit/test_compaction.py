@@ -265,11 +265,11 @@ def a_file(number):
 def test_every_committable_is_settled_once_and_in_order(steps, holds):
     """Each step adds files, perhaps ends the jobs, and perhaps restarts the driver."""
     sink = CompactingDirectorySink("unused", files=3, holds=holds)
-    own = SinkCompaction("out", sink, sink.compaction())
+    own = SinkCompaction("out", sink, sink.create_compaction())
     held, given_, settled, log = HeldSet(), [], [], []
     for epoch, (new, ends, restarts) in enumerate([*steps, (0, True, False), (0, True, False)]):
         if restarts:
-            own = SinkCompaction("out", sink, sink.compaction())
+            own = SinkCompaction("out", sink, sink.create_compaction())
             held = HeldSet()
             for number, each in enumerate(log):
                 held = held.after(number, each)

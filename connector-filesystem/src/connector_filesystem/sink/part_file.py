@@ -33,9 +33,12 @@ __all__ = [
     "STAGING_FOLDER",
     "EncoderConfig",
     "PartFile",
+    "StagedOutput",
+    "Unclosed",
     "attempt_folder",
     "epoch_folder",
     "make_folders",
+    "request_folder",
     "short_attempt_name",
     "sink_folder",
     "sync_folders",
@@ -64,6 +67,11 @@ def attempt_folder(pipeline_id: str, sink_uid: str, epoch: int, attempt_name: st
     """Return the folder of one attempt of a writer, relative to the target."""
     folder = epoch_folder(pipeline_id, sink_uid, epoch)
     return posixpath.join(folder, _name(attempt_name))
+
+
+def request_folder(pipeline_id: str, sink_uid: str, request_id: str) -> str:
+    """Return the folder for the staged files of a compaction, relative to the target."""
+    return posixpath.join(sink_folder(pipeline_id, sink_uid), f"compacted-{_name(request_id)}")
 
 
 def _name(text: str) -> str:
@@ -142,7 +150,7 @@ class EncoderConfig:
     parquet: ParquetOptions
     schema: pa.Schema
 
-    def encoder(self, output: _StagedOutput) -> _Encoder:
+    def encoder(self, output: StagedOutput) -> _Encoder:
         """Start a file on an open output."""
         if self.format is Format.PARQUET:
             return _ParquetEncoder(self, output)
@@ -164,11 +172,11 @@ class _Encoder(ABC):
 
 
 class _TextEncoder(_Encoder):
-    def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
+    def __init__(self, config: EncoderConfig, output: StagedOutput) -> None:
         self._config = config
         self._output: Any = output
         self._compressed: Any = None
-        self._unclosed = _Unclosed(output)
+        self._unclosed = Unclosed(output)
         if config.compression is not Compression.NONE:
             # pyarrow closes the file that it wraps, but the sink still has to sync it.
             self._compressed = pa.CompressedOutputStream(
@@ -196,9 +204,9 @@ class _TextEncoder(_Encoder):
 
 
 class _ParquetEncoder(_Encoder):
-    def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
+    def __init__(self, config: EncoderConfig, output: StagedOutput) -> None:
         self._rows = config.parquet.row_group_rows
-        self._unclosed = _Unclosed(output)
+        self._unclosed = Unclosed(output)
         # Nested fields are optional in the file, as in Spark. pyarrow cannot write null in a
         # required field, even if the enclosing struct is null.
         self._schema = pa.schema(
@@ -224,12 +232,12 @@ class _ParquetEncoder(_Encoder):
         self._writer.close()
 
 
-class _Unclosed:
+class Unclosed:
     """A wrapper of a staged file that pyarrow cannot close."""
 
     closed = False
 
-    def __init__(self, file: _StagedOutput) -> None:
+    def __init__(self, file: StagedOutput) -> None:
         self._file = file
         self._discarded = False
         self._position = 0
@@ -264,7 +272,7 @@ class _Unclosed:
         return False
 
 
-class _StagedOutput:
+class StagedOutput:
     """The bytes of a staged file.
 
     A local file can release its handle and later continue at its end.
@@ -360,7 +368,7 @@ class PartFile:
         self._written_from = 0
         self._buffer: list[pa.RecordBatch] = []
         self._encoder: _Encoder | None = None
-        self._output: _StagedOutput | None = None
+        self._output: StagedOutput | None = None
 
     @property
     def size(self) -> int:
@@ -386,7 +394,7 @@ class PartFile:
         """Encode the buffered rows. The first call creates the staged file."""
         batches, self._buffer = self._buffer, []
         if self._encoder is None:
-            self._output = _StagedOutput(self.location, self.staged_path)
+            self._output = StagedOutput(self.location, self.staged_path)
             self._encoder = self.config.encoder(self._output)
         if not batches:
             return

@@ -127,7 +127,7 @@ class SupportsCompaction(ABC, Generic[CommT]):
     """
 
     @abstractmethod
-    def compaction(self) -> Compaction[CommT] | None:
+    def create_compaction(self) -> Compaction[CommT] | None:
         """Return how the sink compacts, or None if it does not. Driver and executor."""
 
 

@@ -60,7 +60,7 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
             holds=holds,
         )
 
-    def compaction(self) -> Compaction[StagedFile]:
+    def create_compaction(self) -> Compaction[StagedFile]:
         """Return how it merges files."""
         return self._compaction
 

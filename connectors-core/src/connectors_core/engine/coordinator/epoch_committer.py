@@ -129,7 +129,7 @@ class SinkCommitter:
             made.pop_all()
 
     def _check_compaction(self) -> None:
-        compacts = isinstance(self._sink, SupportsCompaction) and self._sink.compaction()
+        compacts = isinstance(self._sink, SupportsCompaction) and self._sink.create_compaction()
         if compacts and not isinstance(self._committers[0], SupportsHeldCommittables):
             raise UnsupportedError(
                 f"sink {self._uid!r} compacts, but its committer cannot keep what is held",

@@ -81,7 +81,7 @@ def check_abilities(sink: Sink) -> None:
             raise UnsupportedError(
                 f"{name} cannot be written without a pipeline: it {needs}", hint=_HINT
             )
-    if isinstance(sink, SupportsCompaction) and sink.compaction() is not None:
+    if isinstance(sink, SupportsCompaction) and sink.create_compaction() is not None:
         raise UnsupportedError(
             f"{name} cannot compact without a pipeline: a write of Spark has one epoch",
             hint=f"disable compaction, or {_HINT}",

@@ -86,7 +86,7 @@ def compact_task(task: CompactTask, request: RecordedRequest, attempt: int) -> C
         attempt: Spark's attempt number.
     """
     sink = task.sink
-    compaction = sink.compaction() if isinstance(sink, SupportsCompaction) else None
+    compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
     if compaction is None:
         raise UnsupportedError(f"sink {task.uid!r} has no compactor", found=type(sink).__name__)
     serializer = sink.committable_serializer()

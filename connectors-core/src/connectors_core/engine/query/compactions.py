@@ -217,7 +217,7 @@ class Compactions:
         self._metrics = metrics
         self._sinks: dict[str, SinkCompaction] = {}
         for uid, sink in sinks.items():
-            compaction = sink.compaction() if isinstance(sink, SupportsCompaction) else None
+            compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
             if compaction is not None and isinstance(sink, TwoPhaseCommittingSink):
                 self._sinks[uid] = SinkCompaction(uid, sink, compaction)
         self._jobs: dict[str, Future[list[CompactMessage]]] = {}
