@@ -31,9 +31,7 @@ def compact_folder(
     file_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Merge smaller files up to this size.")
     ] = "128mb",
-    csv_header: Annotated[
-        bool, typer.Option(help="Whether CSV files begin with a header.")
-    ] = True,
+    csv_header: Annotated[bool, typer.Option(help="Whether CSV files begin with a header.")] = True,
     csv_newlines: Annotated[
         bool, typer.Option("--csv-newlines-in-values", help="Fields of CSV can hold line breaks.")
     ] = False,

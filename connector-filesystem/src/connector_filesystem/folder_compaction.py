@@ -16,7 +16,6 @@ import socket
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa

@@ -110,7 +110,9 @@ LAYOUTS = [
 
 class TestCompactors:
     @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-    @pytest.mark.parametrize("chosen", [None, RecordWiseFileCompactor()], ids=["default", "records"])
+    @pytest.mark.parametrize(
+        "chosen", [None, RecordWiseFileCompactor()], ids=["default", "records"]
+    )
     def test_files_of_every_format_become_one_with_all_rows_in_order(
         self, tmp_path: Path, layout: dict[str, Any], chosen: FileCompactor | None
     ) -> None:
@@ -215,9 +217,7 @@ class TestCompactors:
 
 class TestSweeping:
     def test_a_sweep_spares_what_is_held(self, tmp_path: Path) -> None:
-        sink = FileSink(
-            str(tmp_path), rolling_policy=RollingPolicy(max_rows=10)
-        ).enable_compact()
+        sink = FileSink(str(tmp_path), rolling_policy=RollingPolicy(max_rows=10)).enable_compact()
         kept, released = stage(sink, [rows(0, 20)])
         stage(sink, [rows(20, 5)])  # an attempt that lost
         committer = committer_of(sink)
@@ -379,9 +379,7 @@ class TestPipelines:
         setup.assert_complete()
 
     def test_a_reader_never_sees_a_row_twice_or_a_row_vanish(self, setup: Setup) -> None:
-        pipeline = LocalPipeline(
-            "p", checkpoint_location=str(setup.root / "state"), parallelism=2
-        )
+        pipeline = LocalPipeline("p", checkpoint_location=str(setup.root / "state"), parallelism=2)
         source = NumberSequenceSource(0, ROWS - 1, split_rows=25, batch_rows=5)
         numbers = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=5))
         pipeline.sink_to(numbers, setup.sink, uid="out")
@@ -516,7 +514,7 @@ def test_files_are_merged_once_on_an_object_store(server: S3Server, tmp_path: Pa
     names = fs.find(f"{url}/out")
     assert not [name for name in names if "_staging" in name]
     values = [pq.read_table(name, filesystem=fs)["value"].to_pylist() for name in sorted(names)]
-    assert sum(values, []) == list(range(60))
+    assert [value for each in values for value in each] == list(range(60))
     assert len(values) < 6
 
 

@@ -41,18 +41,14 @@ def write(folder: Path, name: str, *values: int) -> None:
         path.write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
 
 
-def compaction(
-    folder: Path | str, file_size: int = 10_000, **settings: Any
-) -> FolderCompaction:
+def compaction(folder: Path | str, file_size: int = 10_000, **settings: Any) -> FolderCompaction:
     options = settings.pop("storage_options", {})
     location = FileLocation(str(folder), options)
     return FolderCompaction(location, file_size, CsvOptions(), **settings)
 
 
 def values(folder: Path) -> list[int]:
-    return [
-        value for path in visible(folder) for value in read_file(path, SCHEMA)["x"].to_pylist()
-    ]
+    return [value for path in visible(folder) for value in read_file(path, SCHEMA)["x"].to_pylist()]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".json"])

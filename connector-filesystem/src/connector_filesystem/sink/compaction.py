@@ -103,9 +103,7 @@ class FileMerger(Compactor[FileCommittable]):
                     InputFile(path=each.staged_path, size=each.size, rows=each.rows)
                     for each in committables
                 ],
-                Merging(
-                    self.location, folder, config=self.config, buffer_size=self.buffer_size
-                ),
+                Merging(self.location, folder, config=self.config, buffer_size=self.buffer_size),
             )
             sync_folders(self.location, [folder])
         context.metric_group.inc("numFilesCompacted", len(committables))

@@ -208,12 +208,11 @@ class RecordWiseFileCompactor(FileCompactor):
 
     def merge(self, files: Sequence[InputFile], merging: Merging) -> Sequence[MergedFile]:
         """Write the records again."""
-        parquet = merging.config.format is Format.PARQUET
-        outputs = _Outputs(_ParquetOutput if parquet else _TextOutput, merging)
+        outputs = _Outputs(merging)
         try:
             for each in files:
                 with merging.open_input(each) as source:
-                    outputs.add(each, source)
+                    outputs.add(_records_of(each, source, merging.config))
             return outputs.finish()
         except BaseException:
             outputs.abort()
@@ -226,20 +225,26 @@ def default_compactor(config: EncoderConfig) -> FileCompactor:
     return joined if joined.refusal(config) is None else RecordWiseFileCompactor()
 
 
+class _Records(ABC):
+    """The records of an open input.
+
+    Attributes:
+        layout: Inputs of the same layout can share an output.
+    """
+
+    layout: object
+
+    @abstractmethod
+    def begin(self, merging: Merging, number: int) -> _Output:
+        """Begin an output of this layout."""
+
+
 class _Output(ABC):
     """One merged file."""
 
-    @classmethod
     @abstractmethod
-    def opened(cls, source: BinaryIO, merging: Merging) -> tuple[object, Any]:
-        """Return the layout of an input and its records."""
-
-    @abstractmethod
-    def __init__(self, merging: Merging, number: int, layout: Any) -> None: ...
-
-    @abstractmethod
-    def append(self, file: InputFile, records: Any) -> None:
-        """Copy the records of an input."""
+    def append(self, records: Any) -> None:
+        """Copy the records of an input of the same layout."""
 
     @abstractmethod
     def finish(self) -> int:
@@ -250,24 +255,28 @@ class _Output(ABC):
         """Leave the file to the sweep."""
 
 
+def _records_of(file: InputFile, source: BinaryIO, config: EncoderConfig) -> _Records:
+    if config.format is Format.PARQUET:
+        return _ParquetRecords(file, source)
+    return _TextRecords(source, config)
+
+
 @dataclass
 class _Outputs:
     """The merged files; each input goes to the last one, or to a new one of its layout."""
 
-    kind: type[_Output]
     merging: Merging
     finished: list[MergedFile] = field(default_factory=list)
     layout: object = None
     current: _Output | None = None
     inputs: int = 0
 
-    def add(self, file: InputFile, source: BinaryIO) -> None:
-        layout, records = self.kind.opened(source, self.merging)
-        if self.current is None or layout != self.layout:
+    def add(self, records: _Records) -> None:
+        if self.current is None or records.layout != self.layout:
             self._finish_current()
-            self.layout = layout
-            self.current = self.kind(self.merging, len(self.finished), layout)
-        self.current.append(file, records)
+            self.layout = records.layout
+            self.current = records.begin(self.merging, len(self.finished))
+        self.current.append(records)
         self.inputs += 1
 
     def finish(self) -> list[MergedFile]:
@@ -286,17 +295,22 @@ class _Outputs:
             self.current, self.inputs = None, 0
 
 
-class _ParquetOutput(_Output):
-    @classmethod
-    def opened(cls, source: BinaryIO, merging: Merging) -> tuple[object, Any]:
-        file = pq.ParquetFile(source, pre_buffer=False)
-        return file.schema_arrow, file
+class _ParquetRecords(_Records):
+    def __init__(self, file: InputFile, source: BinaryIO) -> None:
+        self.file = file
+        self.content = pq.ParquetFile(source, pre_buffer=False)
+        self.layout = self.content.schema_arrow
 
-    def __init__(self, merging: Merging, number: int, layout: pa.Schema) -> None:
+    def begin(self, merging: Merging, number: int) -> _Output:
+        return _ParquetOutput(merging, number, self.content.schema_arrow)
+
+
+class _ParquetOutput(_Output):
+    def __init__(self, merging: Merging, number: int, schema: pa.Schema) -> None:
         self._full_bytes = merging.buffer_size
         self._full_rows = merging.config.parquet.row_group_rows
         self._file = PartFile(
-            replace(merging.config, schema=layout),
+            replace(merging.config, schema=schema),
             merging.location,
             bucket="",
             staged_path=merging.path_of(number),
@@ -304,20 +318,17 @@ class _ParquetOutput(_Output):
             opened_at=0.0,
         )
 
-    def append(self, file: InputFile, records: pq.ParquetFile) -> None:
-        before = self._file.rows
-        for batch in records.iter_batches(min(_BATCH_ROWS, self._full_rows)):
-            self._file.append(batch)
-            if (
-                self._file.held_bytes >= self._full_bytes
-                or self._file.buffered_rows >= self._full_rows
-            ):
-                self._file.drain()
-        rows = self._file.rows - before
-        if file.rows is not None and rows != file.rows:
+    def append(self, records: _ParquetRecords) -> None:
+        file, before = self._file, self._file.rows
+        for batch in records.content.iter_batches(min(_BATCH_ROWS, self._full_rows)):
+            file.append(batch)
+            if file.held_bytes >= self._full_bytes or file.buffered_rows >= self._full_rows:
+                file.drain()
+        wanted, rows = records.file.rows, file.rows - before
+        if wanted is not None and rows != wanted:
             raise DataLossError(
-                f"the file {file.path!r} has other rows than were written",
-                expected=f"{file.rows} rows",
+                f"the file {records.file.path!r} has other rows than were written",
+                expected=f"{wanted} rows",
                 found=f"{rows} rows",
             )
 
@@ -328,21 +339,24 @@ class _ParquetOutput(_Output):
         self._file.abort()
 
 
-class _TextOutput(_Output):
-    @classmethod
-    def opened(cls, source: BinaryIO, merging: Merging) -> tuple[object, Any]:
-        config = merging.config
+class _TextRecords(_Records):
+    def __init__(self, source: BinaryIO, config: EncoderConfig) -> None:
         plain: Any = source
         if config.compression is not Compression.NONE:
             plain = pa.CompressedInputStream(
                 pa.PythonFile(source, mode="r"), config.compression.value
             )
-        read = _Reader(plain.read)
-        read.skip(_BYTE_ORDER_MARK)
-        header = read.record(config.csv) if _has_header(config) else b""
-        return header, read
+        self.content = _Reader(plain.read)
+        self.content.skip(_BYTE_ORDER_MARK)
+        self.header = self.content.record(config.csv) if _has_header(config) else b""
+        self.layout = self.header
 
-    def __init__(self, merging: Merging, number: int, layout: bytes) -> None:
+    def begin(self, merging: Merging, number: int) -> _Output:
+        return _TextOutput(merging, number, self.header)
+
+
+class _TextOutput(_Output):
+    def __init__(self, merging: Merging, number: int, header: bytes) -> None:
         compression = merging.config.compression
         self._file = StagedOutput(merging.location, merging.path_of(number))
         self._unclosed = Unclosed(self._file)
@@ -353,14 +367,14 @@ class _TextOutput(_Output):
             )
         self._write: Callable[[bytes], Any] = (self._compressed or self._file).write
         self._ends_line = True
-        if layout:
-            self._write(layout + b"\n")
+        if header:
+            self._write(header + b"\n")
 
-    def append(self, file: InputFile, records: _Reader) -> None:
+    def append(self, records: _TextRecords) -> None:
         if not self._ends_line:
             self._write(b"\n")
             self._ends_line = True
-        while piece := records.read():
+        while piece := records.content.read():
             self._write(piece)
             self._ends_line = piece.endswith(b"\n")
 

@@ -243,10 +243,11 @@ class Unclosed:
         self._position = 0
 
     def discard(self) -> None:
-        # Discards the bytes that pyarrow writes when it closes.
+        """Discard the bytes that pyarrow writes when it closes."""
         self._discarded = True
 
     def write(self, data: Any) -> int:
+        """Append bytes."""
         size = len(data)
         if not self._discarded:
             self._file.write(data)
@@ -254,6 +255,7 @@ class Unclosed:
         return size
 
     def tell(self) -> int:
+        """Return the number of bytes."""
         return self._position
 
     def flush(self) -> None:
@@ -263,12 +265,15 @@ class Unclosed:
         """Do nothing: the owner closes the file."""
 
     def readable(self) -> bool:
+        """Return False."""
         return False
 
     def writable(self) -> bool:
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
+        """Return False."""
         return False
 
 
@@ -294,12 +299,14 @@ class StagedOutput:
         )
 
     def write(self, data: Any) -> None:
+        """Append bytes."""
         if self._file is None:
             self._resume()
         self._file.write(data)
         self._position += len(data)
 
     def tell(self) -> int:
+        """Return the number of bytes."""
         return self._position
 
     def park(self) -> None:

@@ -19,8 +19,8 @@ from connectors_core.sink.committer import (
 )
 from connectors_core.sink.compaction import (
     CompactContext,
-    Compaction,
     CompactCoordinator,
+    Compaction,
     Compactor,
     CompactRequest,
     HeldCommittable,
@@ -84,8 +84,8 @@ __all__ = [
     "DeliveryGuarantee",
     "ElementConverter",
     "EntryColumns",
-    "HeldCommittable",
     "FixedRateLimitingStrategy",
+    "HeldCommittable",
     "RateLimiting",
     "RateLimitingStrategy",
     "RequestInfo",

@@ -84,9 +84,7 @@ class Compactor(ABC, Generic[CommT]):
     """Merges committables. Executor; picklable."""
 
     @abstractmethod
-    def compact(
-        self, committables: Sequence[CommT], context: CompactContext
-    ) -> Sequence[CommT]:
+    def compact(self, committables: Sequence[CommT], context: CompactContext) -> Sequence[CommT]:
         """Stage the merged output and return its committables.
 
         The originals stay as they are. Several attempts can run at a time, and only one counts.

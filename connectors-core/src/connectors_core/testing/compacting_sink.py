@@ -12,22 +12,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors_core.sink import (
+    CommitRequest,
+    Committer,
     CommitterInitContext,
     CompactContext,
-    Compaction,
     CompactCoordinator,
+    Compaction,
     Compactor,
     CompactRequest,
     HeldCommittable,
     SupportsCompaction,
     SupportsHeldCommittables,
 )
-from connectors_core.testing.directory_sink import (
-    DirectorySink,
-    StagedFile,
-    _Committer,
-    read_files,
-)
+from connectors_core.testing.directory_sink import DirectorySink, StagedFile, read_files
 
 
 class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
@@ -64,23 +61,32 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
         """Return how it merges files."""
         return self._compaction
 
-    def create_committer(self, context: CommitterInitContext) -> CompactingCommitter:
+    def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
         """Create a committer, which keeps held files."""
-        return CompactingCommitter(self.path, context.sink_uid)
+        staging = self.path / "_staging" / context.sink_uid
+        return _KeepingCommitter(super().create_committer(context), staging)
 
 
-class CompactingCommitter(_Committer, SupportsHeldCommittables[StagedFile]):
+class _KeepingCommitter(Committer[StagedFile], SupportsHeldCommittables[StagedFile]):
     """Removes staged files, except held ones."""
 
+    def __init__(self, committer: Committer[StagedFile], staging: Path) -> None:
+        self._committer = committer
+        self._staging = staging
+
+    def commit(self, requests: Sequence[CommitRequest[StagedFile]]) -> None:
+        self._committer.commit(requests)
+
+    def sweep(self, checkpoint_id: int) -> None:
+        self._committer.sweep(checkpoint_id)
+
     def sweep_others(self, checkpoint_id: int, held: Sequence[StagedFile]) -> None:
-        """Remove the other files of the epoch."""
         kept = {file.staged for file in held}
         for path in (self._staging / f"{checkpoint_id:010d}").glob("*"):
             if str(path) not in kept:
                 path.unlink()
 
     def sweep_request(self, request_id: str) -> None:
-        """Remove what compactors left."""
         shutil.rmtree(self._staging / f"compacted-{request_id}", ignore_errors=True)
 
 

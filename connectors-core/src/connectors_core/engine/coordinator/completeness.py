@@ -273,9 +273,7 @@ def _refuse_forgotten(store: StateStore, plans: Sequence[int], decisions: Sequen
         )
 
 
-def _refuse_not_held(
-    store: StateStore, newest: Decision | None, decisions: Sequence[int]
-) -> None:
+def _refuse_not_held(store: StateStore, newest: Decision | None, decisions: Sequence[int]) -> None:
     """Refuse a newest decision after one that is missing and still holds committables."""
     since = None if newest is None else newest.holds_since
     if since is not None and since not in decisions:

@@ -92,7 +92,9 @@ class SinkStates:
     def carried(self) -> dict[str, SinkDecision]:
         """Return the part of a decision without rows, which keeps the states."""
         return {
-            uid: SinkDecision(writer_states=states) for uid, states in self._states.items() if states
+            uid: SinkDecision(writer_states=states)
+            for uid, states in self._states.items()
+            if states
         }
 
     def given_to(self, sinks: Iterable[SinkTask]) -> tuple[SinkTask, ...]:

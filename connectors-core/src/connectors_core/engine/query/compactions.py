@@ -89,9 +89,7 @@ class SinkCompaction:
         )
         return replace(settled, committables=settled.committables + decision.committables)
 
-    def _result(
-        self, request: HeldRef, members: Members
-    ) -> tuple[DecidedCommittable, ...] | None:
+    def _result(self, request: HeldRef, members: Members) -> tuple[DecidedCommittable, ...] | None:
         if len(members) <= 1:
             return tuple(members.values())
         return self.results.get(request)
@@ -311,9 +309,7 @@ class Compactions:
     @property
     def is_full(self) -> bool:
         """Whether a sink holds more than it may, so that the next epoch must wait."""
-        return any(
-            len(self.held[uid]) > own.settings.max_held for uid, own in self._sinks.items()
-        )
+        return any(len(self.held[uid]) > own.settings.max_held for uid, own in self._sinks.items())
 
     @property
     def is_empty(self) -> bool:

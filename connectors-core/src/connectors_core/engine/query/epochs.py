@@ -58,6 +58,38 @@ class EpochProgress:
         """Count an epoch that a sink has committed."""
         self.sink(uid).metrics.inc(SinkMetric.NUM_EPOCHS_COMMITTED)
 
+    def decided(
+        self, decision: Decision, messages: Sequence[WriterMessage], seconds: float
+    ) -> None:
+        """Count a decided epoch.
+
+        Args:
+            decision: The decision.
+            messages: The messages of its writers.
+            seconds: How long they wrote.
+        """
+        self.epochs += 1
+        for uid, sink in decision.sinks.items():
+            errors = sink.skipped + sink.dead_letters
+            counted = {
+                SinkMetric.NUM_RECORDS_SEND.value: sink.rows - errors,
+                SinkMetric.NUM_BYTES_SEND.value: sink.bytes,
+                SinkMetric.NUM_RECORDS_SEND_ERRORS.value: errors,
+                SinkMetric.NUM_RECORDS_SKIPPED.value: sink.skipped,
+                SinkMetric.NUM_DEAD_LETTERS.value: sink.dead_letters,
+            }
+            own: dict[str, int] = {}
+            for message in messages:
+                if message.sink == uid:
+                    for name, number in message.counters.items():
+                        own[name] = own.get(name, 0) + number
+            progress = self.sink(uid)
+            progress.rows.mark(sink.rows - errors)
+            if sink.rows:
+                progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
+            for name, number in (counted | own).items():
+                progress.metrics.inc(name, number)
+
     def sink(self, uid: str) -> SinkProgress:
         """Return the counters of a sink."""
         return self.sinks.setdefault(uid, SinkProgress())
@@ -359,7 +391,7 @@ class EpochRunner(Generic[BatchT]):
         if decision is not None:
             self._decide(decision)
             self._states.decided(decision)
-            self._count(decision, messages, seconds)
+            self.progress.decided(decision, messages, seconds)
             self._rewriter.finish(batch, decision, self.committer.commit(decision))
             self._bad_records = decision.bad_records
             self.dead_letters.discard(_spools(messages, reports))
@@ -496,30 +528,6 @@ class EpochRunner(Generic[BatchT]):
             del self._decided[oldest]  # Spark does not run such an old micro-batch again
         self.compactions.decided(decision)
         self.decided(decision.epoch)
-
-    def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
-        """Count a decided epoch."""
-        self.progress.epochs += 1
-        for uid, sink in decision.sinks.items():
-            errors = sink.skipped + sink.dead_letters
-            counted = {
-                SinkMetric.NUM_RECORDS_SEND.value: sink.rows - errors,
-                SinkMetric.NUM_BYTES_SEND.value: sink.bytes,
-                SinkMetric.NUM_RECORDS_SEND_ERRORS.value: errors,
-                SinkMetric.NUM_RECORDS_SKIPPED.value: sink.skipped,
-                SinkMetric.NUM_DEAD_LETTERS.value: sink.dead_letters,
-            }
-            own: dict[str, int] = {}
-            for message in messages:
-                if message.sink == uid:
-                    for name, number in message.counters.items():
-                        own[name] = own.get(name, 0) + number
-            progress = self.progress.sink(uid)
-            progress.rows.mark(sink.rows - errors)
-            if sink.rows:
-                progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
-            for name, number in (counted | own).items():
-                progress.metrics.inc(name, number)
 
 
 def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:
