@@ -135,7 +135,7 @@ def test_small_files_are_merged_in_jobs_next_to_the_epochs(
         assert pipeline.run()
         (status,) = pipeline.status().sinks
     assert written(tmp_path / "out")["id"].to_pylist() == list(range(120))
-    files = [path for path in (tmp_path / "out").glob("place=*/*")]
+    files = list((tmp_path / "out").glob("place=*/*"))
     assert all("-compacted-" in path.name for path in files)
     assert len(files) == (6 if streaming else 3)  # two times three epochs, or one run
     assert status.counters["numFilesCompacted"] == (18 if streaming else 12)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from number_jobs import numbers_job
 from two_sinks import SECONDS
+from typer.testing import CliRunner
 
+from connectors_core.cli import app
+from connectors_core.cli.state_view import view_state
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.held_sets import HeldSet, HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, purge
@@ -23,6 +27,8 @@ from connectors_core.engine.protocol import (
     Versioned,
 )
 from connectors_core.engine.query.compactions import SinkCompaction
+from connectors_core.engine.recovery.backup import back_up, plan_backup, restore
+from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import (
     ConfigurationError,
@@ -217,6 +223,24 @@ class TestChangedSinks:
         setup.run(setup.sink())
         setup.assert_complete()
         assert set(before) < set(setup.files())
+
+    def test_the_state_shows_what_is_held(self, held):
+        (query,) = view_state(StateStore(str(held.root / "state"))).queries
+        (view,) = query.compaction
+        assert (view.sink, view.committables, view.requests, view.since) == ("out", 6, 0, 0)
+        shown = CliRunner().invoke(app, ["state", "show", str(held.root / "state")])
+        assert "out holds 6 committables for compaction since epoch 0" in shown.output
+
+    def test_a_restored_copy_continues_with_what_is_held(self, held):
+        state, copy = StateStore(str(held.root / "state")), str(held.root / "copy")
+        locations = Locations(state, state)
+        back_up(locations, plan_backup(locations, running=False), copy, {})
+        shutil.rmtree(held.root / "state")
+        restore(copy, {}, locations)
+        held.run(held.sink())
+        assert held.values() == list(range(ROWS))
+        # A restored pipeline does not sweep the epoch that failed before the copy.
+        assert {path.parent.name for path in held.staged()} == {"0000000003"}
 
     def test_a_gap_before_the_newest_decision_is_found(self, held):
         purge(held.store, plans_below=0, epochs_below=1)
