@@ -28,7 +28,7 @@ from connectors_core.engine.protocol import PLANS_FOLDER, Plan, encode_entry
 from connectors_core.engine.query.status import QueryStatus
 from connectors_core.engine.query.wiring import Query, wire_stream
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.errors import ConnectorError, LeaseError, RetryableError
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.carriers import Carrier, SparkLog
 from connectors_core.spark.failures import spark_log_taken, translated
@@ -376,17 +376,17 @@ class StreamingRun:
         try:
             while not self._stop_requested.is_set():
                 if query.awaitTermination(cast(int, _POLL_SECONDS)):
-                    self._completed = self._ends_itself and self.epochs.drain()
+                    self._completed = self._ends_itself and self._drained()
                     break
                 if self._finished.is_set():
                     query.processAllAvailable()
-                    self._completed = self.epochs.drain()
+                    self._completed = self._drained()
                     break
                 self._acknowledge()
-                self.epochs.advance()
                 try:
                     self._lease.check()  # without micro-batches, this is the only check
-                except LeaseError as error:
+                    self.epochs.advance()
+                except Exception as error:
                     self._fail(error)
                     break
             # Stopping a query kills the job of its micro-batch. Wait for the current one and
@@ -412,6 +412,14 @@ class StreamingRun:
             if self._error is not None:
                 self._error = self._failure(self._error)
             self._ended.set()
+
+    def _drained(self) -> bool:
+        """Commit everything that is held; return whether nothing prevented it."""
+        try:
+            return self.epochs.drain()
+        except Exception as error:
+            self._fail(error)
+            return False
 
     def _failure(self, cause: BaseException) -> ConnectorError:
         lines, sinks = dict.fromkeys(self.identity.sources), self.identity.sinks

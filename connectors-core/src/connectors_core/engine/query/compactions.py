@@ -323,8 +323,9 @@ class Compactions:
 
     def close(self) -> None:
         """Cancel the jobs; the next driver runs their requests again."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._cancel()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True)
 
     def _collect(self) -> None:
         """Take the results of the jobs that have ended."""

@@ -48,5 +48,5 @@ class EpochEngine(Protocol[BatchT]):
         ...
 
     def cancel_compactions(self) -> None:
-        """Cancel running compactions and prevent further ones. From any thread."""
+        """Cancel running compactions. From any thread."""
         ...
