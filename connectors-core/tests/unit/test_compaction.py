@@ -214,6 +214,8 @@ class TestChangedSinks:
         assert any(each.sinks["out"].requests for each in setup.decisions())
         setup.run(setup.sink(holds=False))
         setup.assert_complete()
+        setup.run(DirectorySink(setup.root / "out"))  # nothing is held any more
+        setup.assert_complete()
 
     def test_compaction_can_be_enabled_later(self, setup):
         fault = Fault(FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, where={"epoch": 3})

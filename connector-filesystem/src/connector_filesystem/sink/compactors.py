@@ -85,6 +85,10 @@ class Merging:
         """Return the path of an output, relative to the target."""
         return posixpath.join(self.folder, str(number))
 
+    def create_output(self, number: int) -> StagedOutput:
+        """Create an output. `finish` makes it durable, `discard` leaves it to the sink."""
+        return StagedOutput(self.location, self.path_of(number))
+
     @contextlib.contextmanager
     def open_input(self, file: InputFile) -> Iterator[BinaryIO]:
         """Open an input for reading.
@@ -178,7 +182,7 @@ class ConcatFileCompactor(FileCompactor):
 
     def merge(self, files: Sequence[InputFile], merging: Merging) -> Sequence[MergedFile]:
         """Join the bytes."""
-        output = StagedOutput(merging.location, merging.path_of(0))
+        output = merging.create_output(0)
         try:
             for each in files:
                 with merging.open_input(each) as source:
@@ -358,7 +362,7 @@ class _TextRecords(_Records):
 class _TextOutput(_Output):
     def __init__(self, merging: Merging, number: int, header: bytes) -> None:
         compression = merging.config.compression
-        self._file = StagedOutput(merging.location, merging.path_of(number))
+        self._file = merging.create_output(number)
         self._unclosed = Unclosed(self._file)
         self._compressed: Any = None
         if compression is not Compression.NONE:

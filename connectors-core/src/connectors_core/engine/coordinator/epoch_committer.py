@@ -289,8 +289,8 @@ class SinkCommitter:
     def sweep_request(self, request_id: str) -> None:
         """Remove the staged data of a compaction whose result is committed."""
         committer = self._committers[0]
-        assert isinstance(committer, SupportsHeldCommittables)
-        committer.sweep_request(request_id)
+        if isinstance(committer, SupportsHeldCommittables):  # a changed sink may not have it
+            committer.sweep_request(request_id)
 
     def _read(self, decided: DecidedCommittable) -> Any:
         stored = decided.committable

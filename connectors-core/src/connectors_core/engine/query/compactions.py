@@ -27,9 +27,6 @@ from connectors_core.metrics import MetricGroup, SinkMetric
 from connectors_core.sink.compaction import Compaction, HeldCommittable, SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 
-Results = Mapping[HeldRef, tuple[DecidedCommittable, ...]]
-"""The committables of merged outputs, by request."""
-
 _DISABLE_HINT: Final = (
     "start with the sink that wrote them and compaction enabled, or drain them with "
     "disable_compact()"
@@ -324,7 +321,8 @@ class Compactions:
     def close(self) -> None:
         """Cancel the jobs; the next driver runs their requests again."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._cancel()
+        if self._jobs:
+            self._cancel()
         self._threads.shutdown(wait=True)
 
     def _collect(self) -> None:

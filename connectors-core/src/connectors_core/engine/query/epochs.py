@@ -168,7 +168,9 @@ class EpochRunner(Generic[BatchT]):
         Args:
             keep_epochs: Number of past epochs whose batches Spark may run again.
         """
-        return _oldest_needed(self._last_decided - keep_epochs, self._last)
+        kept = self._last_decided - keep_epochs
+        since = None if self._last is None else self._last.holds_since
+        return kept if since is None else min(kept, since)
 
     def is_decided(self, spark_query_id: str, batch_id: int) -> bool:
         """Return whether this driver or an earlier one has decided on a batch or run."""
@@ -534,11 +536,6 @@ def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> lis
     """Return uid and name of the dead-letter spools of an epoch."""
     spools = [(report.source, report.spool) for report in reports if report.spool is not None]
     return spools + [(message.sink, message.spool) for message in messages if message.spool]
-
-
-def _oldest_needed(kept: int, newest: Decision | None) -> int:
-    since = None if newest is None else newest.holds_since
-    return kept if since is None else min(kept, since)
 
 
 def _something(sink: SinkDecision) -> bool:
