@@ -47,6 +47,8 @@ HIDDEN_FOLDER: Final = "_compaction"
 _LOCK: Final = f"{HIDDEN_FOLDER}/lock.json"
 _JOURNALS: Final = f"{HIDDEN_FOLDER}/journals"
 _STAGED: Final = f"{HIDDEN_FOLDER}/staged"
+_TABLE_LOGS: Final = frozenset({"_delta_log", "_spark_metadata", ".hoodie"})
+_ICEBERG_SUFFIX: Final = ".metadata.json"
 _BUFFER_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -104,7 +106,11 @@ class FolderCompaction:
     take_lock: bool = False
 
     def groups(self) -> list[FileGroup]:
-        """Return the groups of files to merge now. Read-only."""
+        """Return the groups of files to merge now. Read-only.
+
+        Raises:
+            ConfigurationError: The files belong to a table that lists them elsewhere.
+        """
         selection = FileSelection(
             locations=(self.location,),
             path_columns=PathColumns(),
@@ -127,7 +133,9 @@ class FolderCompaction:
                 found.append(group)
             else:
                 found[-1] = group = replace(group, files=group.files + alone.files)
-        return [each for each in found if len(each.files) > 1]
+        groups = [each for each in found if len(each.files) > 1]
+        self._refuse_tables({self.location.relative(each.files[0].path) for each in groups})
+        return groups
 
     def _group_of(self, file: FileStatus) -> FileGroup | None:
         """Return a group of one file, or None for a file that is not merged."""
@@ -237,6 +245,7 @@ class FolderCompaction:
             with contextlib.suppress(FileNotFoundError):
                 if self.location.status(wanted.path).is_same_version(wanted):
                     self.location.fs.rm_file(wanted.path)
+        # The removals must be durable before the merged files appear.
         sync_folders(self.location, {posixpath.dirname(each.final) for each in merged})
         for each in merged:
             if self._size(each.final) != each.size:
@@ -264,6 +273,23 @@ class FolderCompaction:
                 )
 
     # --- The folder ---
+
+    def _refuse_tables(self, files: set[str]) -> None:
+        """Refuse folders whose files a log lists: its readers would look for the originals."""
+        folders = {parent for file in files for parent in _parents(file)}
+        for folder in sorted(folders):
+            names = self._names(folder)
+            logs = sorted(_TABLE_LOGS & set(names))
+            if not logs and "metadata" in names:
+                found = self._names(posixpath.join(folder, "metadata"))
+                logs = [name for name in found if name.endswith(_ICEBERG_SUFFIX)][:1]
+            if logs:
+                raise ConfigurationError(
+                    f"the files of {mask_url(self.location.url)} belong to a table that lists them",
+                    expected="a folder of files alone",
+                    found=posixpath.join(folder, logs[0]),
+                    hint="use the commands of that table format, such as OPTIMIZE",
+                )
 
     def _refuse_staged_files(self) -> None:
         staged = [name for name in self._names("_staging") if self._names(f"_staging/{name}")]
@@ -360,6 +386,13 @@ class FolderCompaction:
         for name in self._names(folder):
             with contextlib.suppress(OSError, NotImplementedError):
                 self.location.fs.rmdir(self.location.join(f"{folder}/{name}"))
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Yield the folders above a relative path, up to the empty path."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
 
 
 def _has_ended(holder: dict[str, Any]) -> bool:

@@ -156,6 +156,18 @@ def test_a_folder_with_staged_files_of_a_sink_is_refused(tmp_path: Path) -> None
     assert not (tmp_path / "_compaction").exists()
 
 
+@pytest.mark.parametrize(
+    "log", ["_delta_log/0.json", "_spark_metadata/0", ".hoodie/x", "metadata/v1.metadata.json"]
+)
+def test_a_table_that_lists_its_files_is_refused(tmp_path: Path, log: str) -> None:
+    write(tmp_path, "table/a=1/0.jsonl", 1)
+    write(tmp_path, "table/a=1/1.jsonl", 2)
+    write(tmp_path, f"table/{log}")
+    with pytest.raises(ConfigurationError, match="table that lists them"):
+        compaction(tmp_path).run()
+    assert values(tmp_path / "table" / "a=1") == [1, 2]
+
+
 def test_a_file_that_changes_meanwhile_is_not_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ from connectors_core.errors import (
 from connectors_core.sink import SupportsRewriting
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.compacting_sink import CompactingDirectorySink
-from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.testing.directory_sink import DirectorySink, read_files
 from connectors_core.testing.driver import run_driver
 from connectors_core.testing.faults import (
     COMPACTING_POINTS,
@@ -232,6 +232,21 @@ class TestChangedSinks:
         assert (view.sink, view.committables, view.requests, view.since) == ("out", 6, 0, 0)
         shown = CliRunner().invoke(app, ["state", "show", str(held.root / "state")])
         assert "out holds 6 committables for compaction since epoch 0" in shown.output
+
+    def test_held_files_that_are_lost_can_be_given_up(self, held):
+        lost, *_ = sorted(path for path in held.staged() if "0000000003" not in path.name)
+        rows = read_files([lost])["value"].to_pylist()
+        lost.unlink()
+        with pytest.raises(ConnectorError):
+            held.run(held.sink())
+        with pytest.raises(ConnectorError, match="cannot commit"):
+            held.run(held.sink(holds=False))
+        epoch = held.decisions()[-1].epoch
+        location = str(held.root / "state")
+        given_up = CliRunner().invoke(app, ["state", "give-up", location, str(epoch), "--yes"])
+        assert given_up.exit_code == 0, given_up.output
+        held.run(held.sink(holds=False))
+        assert held.values() == sorted(set(range(ROWS)) - set(rows))
 
     def test_a_restored_copy_continues_with_what_is_held(self, held):
         state, copy = StateStore(str(held.root / "state")), str(held.root / "copy")
