@@ -421,8 +421,15 @@ class TestPipelines:
         setup.assert_complete()
         assert set(before) < set(visible(setup.out))
 
-    def test_another_format_leaves_held_files_as_they_are(self, setup: Setup) -> None:
-        fault = Fault(FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, where={"epoch": 3})
+    @pytest.mark.parametrize(
+        ("point", "where"),
+        [(FaultPoint.BEFORE_DECISION, {"epoch": 3}), (FaultPoint.BEFORE_COMPACTION, {})],
+        ids=["waiting", "requested"],
+    )
+    def test_another_format_leaves_held_files_as_they_are(
+        self, setup: Setup, point: FaultPoint, where: dict[str, int]
+    ) -> None:
+        fault = Fault(point, action=FaultAction.RAISE, where=where)
         with pytest.raises(Exception, match="fault injected"):
             setup.run(None, fault)
         setup.run(setup.sink.replaced(format="parquet"))

@@ -329,10 +329,10 @@ def test_a_restart_reads_from_the_oldest_decision_that_holds():
     held = HeldSets()
     held.decided(a_decision(0, sinks={"a": SinkDecision(held=(a_file(0),))}))
     held.decided(a_decision(1, sinks={"b": SinkDecision(held=(a_file(1), a_file(2)))}))
-    assert held.since == 0
+    assert held.since_after(2, {}) == 0
     request = SinkDecision(requests=((HeldRef(0, 0),),), compacted=(HeldRef(2, 0),))
     assert held.since_after(2, {"a": request}) == 1
     held.decided(a_decision(2, sinks={"a": request}))
-    assert held.since == 1
+    assert held.since_after(3, {}) == 1
     assert held.merged_by(2, "a").epochs == {0}
     assert list(held.holding()) == ["b"]

@@ -91,7 +91,9 @@ class FileMerger(Compactor[FileCommittable]):
     def compact(
         self, committables: Sequence[FileCommittable], context: CompactContext
     ) -> Sequence[FileCommittable]:
-        """Merge the files of one folder."""
+        """Merge the files of one folder. Files of a former format stay as they are."""
+        if not all(each.final_path.endswith(self.suffix) for each in committables):
+            return committables
         ids = context.pipeline_id, context.sink_uid, context.request_id
         attempt = f"{context.attempt_number}-{context.nonce}"
         folder = posixpath.join(request_folder(*ids), attempt)

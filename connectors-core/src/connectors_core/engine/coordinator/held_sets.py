@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from connectors_core.engine.protocol import DecidedCommittable, Decision, HeldRef, SinkDecision
@@ -95,16 +95,13 @@ class HeldSets:
         """Take over a decision, in the order of the epochs."""
         merged = {}
         for uid, sink in decision.sinks.items():
-            before = self[uid]
-            if sink.held or sink.requests or sink.compacted:
-                self._sets[uid] = before.after(decision.epoch, sink)
-            if sink.compacted:
-                own = before.after(
-                    decision.epoch, SinkDecision(held=sink.held, requests=sink.requests)
-                )
-                members = (own.requests.get(each, {}) for each in sink.compacted)
-                epochs = frozenset(ref.epoch for each in members for ref in each)
-                merged[uid] = Merged(sink.compacted, epochs)
+            if not (sink.held or sink.requests or sink.compacted):
+                continue
+            asked = self[uid].after(decision.epoch, replace(sink, compacted=()))
+            members = (asked.requests.get(each, {}) for each in sink.compacted)
+            epochs = frozenset(ref.epoch for each in members for ref in each)
+            merged[uid] = Merged(sink.compacted, epochs)
+            self._sets[uid] = self[uid].after(decision.epoch, sink)
         self._merged[decision.epoch] = merged
         oldest = decision.epoch - SWEPT_EPOCHS
         self._merged = {epoch: each for epoch, each in self._merged.items() if epoch > oldest}
@@ -123,11 +120,6 @@ class HeldSets:
         uids = self._sets.keys() | sinks.keys()
         after = (self[uid].after(epoch, sinks.get(uid, SinkDecision())) for uid in uids)
         return min((each.since for each in after if each.since is not None), default=None)
-
-    @property
-    def since(self) -> int | None:
-        """The oldest decision that a restart needs; None if nothing is held."""
-        return self.since_after(0, {})
 
     def holding(self) -> dict[str, HeldSet]:
         """Return the held sets that are not empty, by sink."""
