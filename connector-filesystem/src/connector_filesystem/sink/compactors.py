@@ -113,9 +113,10 @@ def _lost(file: InputFile, found: str) -> DataLossError:
         f"the file {file.path!r}, which is to be merged, is gone or incomplete",
         expected=f"a file of {file.size} bytes",
         found=found,
-        hint="do not remove staged files. If they were merged after the backup that this pipeline "
-        "was restored from, start it with FileSink.disable_compact(), which commits the remaining "
-        "files, and give the lost ones up with `connectors state give-up`",
+        hint="start with the path of the sink that wrote it, and do not remove staged files. If it "
+        "was merged after the backup that this pipeline was restored from, start with "
+        "FileSink.disable_compact(), which commits the remaining files, and give the lost ones up "
+        "with `connectors state give-up`",
     )
 
 
