@@ -136,8 +136,9 @@ class SupportsHeldCommittables(ABC, Generic[CommT]):
     def sweep_others(self, checkpoint_id: int, held: Sequence[CommT]) -> None:
         """Remove everything staged for an epoch except these committables.
 
-        Like :meth:`~connectors_core.sink.Committer.sweep` otherwise. The core calls it again when
-        committables of the epoch have been merged and their result is committed.
+        The core calls it instead of :meth:`~connectors_core.sink.Committer.sweep` as long as
+        committables of the epoch are held, and again when some of them have been merged and their
+        result is committed.
         """
 
     @abstractmethod
