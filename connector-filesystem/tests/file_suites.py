@@ -15,7 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 
-from connector_filesystem import FileSink, FileSource, FileTable, SchemaChange
+from connector_filesystem import FileCompactStrategy, FileSink, FileSource, FileTable, SchemaChange
 from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
@@ -161,7 +161,7 @@ class ParquetFiles(SinkExternalContext):
         self._folder = folder / "out"
         self._url = f"{address}{self._folder}"
 
-    def create_sink(self) -> FileSink[Any]:
+    def create_sink(self) -> FileSink:
         options = {"password": Secret(PASSWORD)}
         return FileSink(self._url, format="parquet", storage_options=options)
 
@@ -183,6 +183,13 @@ class ParquetFiles(SinkExternalContext):
             parts = path.relative_to(self._folder).parts
             if path.is_file() and hidden == any(part[0] in "._" for part in parts):
                 yield path
+
+
+class CompactedFiles(ParquetFiles):
+    """A folder of Parquet files that are merged before they are visible."""
+
+    def create_sink(self) -> FileSink:
+        return super().create_sink().enable_compact(FileCompactStrategy(epochs=2))
 
 
 class ParquetTable(LookupExternalContext):

@@ -13,10 +13,11 @@ import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 import pytest
 
-from connector_filesystem import BucketAssigner, FileSink, FileSource
+from connector_filesystem import BucketAssigner, FileCompactStrategy, FileSink, FileSource
 from connectors_core import Pipeline
 from connectors_core.errors import ConfigurationError, ConnectorError
-from connectors_core.source import WatermarkStrategy
+from connectors_core.source import ReadLimits, WatermarkStrategy
+from connectors_core.testing import Fault, FaultAction, FaultPoint, injected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,6 +115,61 @@ def test_available_now_runs_resume_until_a_run_drains(spark: SparkSession, tmp_p
     put(tmp_path / "in", "3.csv", rows(150, 160))
     with monitored(spark, tmp_path) as late, pytest.raises(ConfigurationError, match="was drained"):
         late.start()
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["stream", "batch"])
+def test_small_files_are_merged_in_jobs_next_to_the_epochs(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    put(tmp_path / "in", "1.csv", rows(0, 120))
+    out = FileSink(str(tmp_path / "out"), bucket_assigner=BucketAssigner.columns("place"))
+    with Pipeline(
+        spark, "merged", checkpoint_location=str(tmp_path / "checkpoint"), streaming=streaming
+    ) as pipeline:
+        source = FileSource(str(tmp_path / "in"), format="csv", schema=SCHEMA)
+        limits = ReadLimits(rows=20) if streaming else None
+        df = pipeline.from_source(source, uid="files", limits=limits)
+        sink = out.enable_compact(FileCompactStrategy(epochs=3, parallelism=2))
+        if not streaming:
+            df = df.repartition(4)
+        pipeline.sink_to(df, sink, uid="out")
+        assert pipeline.run()
+        (status,) = pipeline.status().sinks
+    assert written(tmp_path / "out")["id"].to_pylist() == list(range(120))
+    files = list((tmp_path / "out").glob("place=*/*"))
+    assert all("-compacted-" in path.name for path in files)
+    assert len(files) == (6 if streaming else 3)  # two times three epochs, or one run
+    assert status.counters["numFilesCompacted"] == (18 if streaming else 12)
+    assert status.gauges["heldCommittables"] == 0
+    assert not (tmp_path / "out" / "_staging").exists()
+
+
+@pytest.mark.line("4.3")
+def test_a_batch_run_that_failed_before_its_merges_is_completed_by_the_next(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", "1.csv", rows(0, 60))
+
+    def run() -> bool:
+        with Pipeline(
+            spark, "merged", checkpoint_location=str(tmp_path / "checkpoint")
+        ) as pipeline:
+            source = FileSource(str(tmp_path / "in"), format="csv", schema=SCHEMA)
+            df = pipeline.from_source(source, uid="files").repartition(3)
+            pipeline.sink_to(df, FileSink(str(tmp_path / "out")).enable_compact(), uid="out")
+            return pipeline.run()
+
+    with (
+        injected(Fault(FaultPoint.AFTER_COMPACTION, action=FaultAction.RAISE)),
+        pytest.raises(ConnectorError, match="fault injected"),
+    ):
+        run()
+    assert not list((tmp_path / "out").glob("*.parquet"))
+    assert not run()  # it completed the earlier run
+    assert written(tmp_path / "out")["id"].to_pylist() == list(range(60))
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 1
+    assert run()
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 2
 
 
 def test_an_error_for_a_file_of_the_wrong_format_names_the_file(

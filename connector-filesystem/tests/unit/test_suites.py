@@ -9,6 +9,7 @@ from faulty_files import Storage
 from file_suites import (
     SINK,
     SOURCE,
+    CompactedFiles,
     CsvFiles,
     FileSinkSuite,
     FileSourceSuite,
@@ -32,6 +33,14 @@ class TestFileSink(FileSinkSuite):
 
     def external_context(self, folder: Path) -> ParquetFiles:
         return ParquetFiles(folder, self.address)
+
+
+class TestCompactingFileSink(FileSinkSuite):
+    system = Storage()
+    capabilities = with_outages(SINK)
+
+    def external_context(self, folder: Path) -> CompactedFiles:
+        return CompactedFiles(folder, self.address)
 
 
 class TestFileTable(FileTableSuite):

@@ -96,6 +96,12 @@ class SinkMetric(StrEnum):
     """Entries that were retried (not in FLIP-33)."""
     NUM_EPOCHS_COMMITTED = "numEpochsCommitted"
     """Epochs that the sink has committed (not in FLIP-33)."""
+    HELD_COMMITTABLES = "heldCommittables"
+    """Committables that wait for a compaction or for its result (not in FLIP-33)."""
+    PENDING_COMPACTIONS = "pendingCompactions"
+    """Compaction requests without a decided result (not in FLIP-33)."""
+    NUM_COMPACTIONS = "numCompactions"
+    """Compaction requests whose result is decided (not in FLIP-33)."""
 
 
 class CommitterMetric(StrEnum):

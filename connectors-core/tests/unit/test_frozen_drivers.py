@@ -32,10 +32,12 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import LeaseError
 from connectors_core.sink import Sink, SinkWriter
 from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob, run_driver
 from connectors_core.testing.environment import InProcess
 from connectors_core.testing.faults import (
+    COMPACTING_POINTS,
     READING_FREEZES,
     SUCCESSORS,
     WRITING_FREEZES,
@@ -56,6 +58,11 @@ ALWAYS = {
     (FaultPoint.BEFORE_DECISION, "has ended"),
     (FaultPoint.AFTER_DECISION, "commits"),
     (FaultPoint.BEFORE_SWEEP, "writes"),
+}
+
+COMPACTING_ALWAYS = {
+    (FaultPoint.COMPACTOR_STAGED, "has ended"),
+    (FaultPoint.AFTER_COMPACTION, "decides"),
 }
 
 
@@ -170,6 +177,14 @@ def test_two_drivers_rewrite_lost_rows(tmp_path, point, while_it):
     case = Case(tmp_path, {"leased": sink})
     case.take_over(point, while_it)
     assert sink.losses() == 0
+
+
+@pytest.mark.parametrize(
+    ("point", "while_it"), meetings(COMPACTING_POINTS, ALWAYS | COMPACTING_ALWAYS)
+)
+def test_two_drivers_compact(tmp_path, point, while_it):
+    case = Case(tmp_path, {"merged": CompactingDirectorySink(tmp_path / "merged", files=3)})
+    case.take_over(point, while_it)
 
 
 def test_a_former_driver_records_a_rewrite_right_before_its_successor(tmp_path):

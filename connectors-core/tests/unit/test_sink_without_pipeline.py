@@ -20,6 +20,7 @@ from connectors_core.errors import (
     StateCorruptedError,
     UnsupportedError,
 )
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.leased_sink import LeasedDirectorySink
@@ -125,6 +126,7 @@ def test_old_decisions_are_removed(stream, tmp_path):
         (NumberingDirectorySink, "keeps state"),
         (MergingDirectorySink, "reworks committables"),
         (LeasedDirectorySink, "leases resources"),
+        (CompactingDirectorySink, "cannot compact"),
     ],
 )
 def test_a_sink_that_needs_more_of_its_driver_is_refused(tmp_path, kind, reason):

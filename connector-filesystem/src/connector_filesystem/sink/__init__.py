@@ -7,6 +7,17 @@ from connector_filesystem.sink.buckets import (
     escape_path_name,
     unescape_path_name,
 )
+from connector_filesystem.sink.compact_strategy import FileCompactStrategy
+from connector_filesystem.sink.compaction import FileCompaction
+from connector_filesystem.sink.compactors import (
+    ConcatFileCompactor,
+    FileCompactor,
+    IdenticalFileCompactor,
+    InputFile,
+    MergedFile,
+    Merging,
+    RecordWiseFileCompactor,
+)
 from connector_filesystem.sink.file_sink import FILE_SINK_OPTIONS, FileSink
 from connector_filesystem.sink.keyed_sink import KeyedFileSink
 from connector_filesystem.sink.rolling_policy import OpenFile, OutputFileConfig, RollingPolicy
@@ -16,11 +27,20 @@ __all__ = [
     "DEFAULT_PARTITION",
     "FILE_SINK_OPTIONS",
     "BucketAssigner",
+    "ConcatFileCompactor",
     "FileCommittable",
+    "FileCompactStrategy",
+    "FileCompaction",
+    "FileCompactor",
     "FileSink",
+    "IdenticalFileCompactor",
+    "InputFile",
     "KeyedFileSink",
+    "MergedFile",
+    "Merging",
     "OpenFile",
     "OutputFileConfig",
+    "RecordWiseFileCompactor",
     "RollingPolicy",
     "escape_path_name",
     "unescape_path_name",

@@ -18,12 +18,18 @@ from connector_filesystem.sink.part_file import (
     epoch_folder,
     link_exclusively,
     make_folders,
+    request_folder,
     sink_folder,
     sync_folders,
 )
 from connector_filesystem.sink.writer import FileCommittable
 from connectors_core.errors import CommitError, DataLossError, RetryableError
-from connectors_core.sink import CommitRequest, Committer, CommitterInitContext
+from connectors_core.sink import (
+    CommitRequest,
+    Committer,
+    CommitterInitContext,
+    SupportsHeldCommittables,
+)
 
 __all__ = ["FileCommitter"]
 
@@ -36,7 +42,7 @@ _SIDE_BY_SIDE: Final = 16
 _Request = CommitRequest[FileCommittable]
 
 
-class FileCommitter(Committer[FileCommittable]):
+class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCommittable]):
     """Moves staged files to their final names.
 
     A move never overwrites and is idempotent. Driver.
@@ -76,6 +82,27 @@ class FileCommitter(Committer[FileCommittable]):
         """Remove the staging folder of an epoch, whose decided files have already been moved."""
         context = self._context
         self._remove(epoch_folder(context.pipeline_id, context.sink_uid, checkpoint_id))
+
+    def sweep_others(self, checkpoint_id: int, held: Sequence[FileCommittable]) -> None:
+        """Remove the staged files of an epoch except held ones."""
+        context = self._context
+        kept: dict[str, set[str]] = {}
+        for file in held:
+            folder, name = posixpath.split(file.staged_path)
+            kept.setdefault(folder, set()).add(name)
+        epoch = epoch_folder(context.pipeline_id, context.sink_uid, checkpoint_id)
+        for attempt in self._children(epoch):
+            folder = posixpath.join(epoch, attempt)
+            if folder not in kept:
+                self._remove(folder)
+                continue
+            for name in set(self._children(folder)) - kept[folder]:
+                self._remove_file(posixpath.join(folder, name))
+
+    def sweep_request(self, request_id: str) -> None:
+        """Remove the staged files of a compaction, whose output has already been moved."""
+        context = self._context
+        self._remove(request_folder(context.pipeline_id, context.sink_uid, request_id))
 
     def recover(self, last_decided: int) -> None:
         """Remove empty staging folders. The sweep of an epoch removes its staged files."""
@@ -222,6 +249,13 @@ class FileCommitter(Committer[FileCommittable]):
             with contextlib.suppress(FileNotFoundError):
                 if fs.exists(path):
                     fs.rm(path, recursive=True)
+
+    def _remove_file(self, name: str) -> None:
+        with (
+            mapped_errors("removing staged files from", self._location.url),
+            contextlib.suppress(FileNotFoundError),
+        ):
+            self._location.fs.rm_file(self._location.join(name))
 
     def _tidy(self) -> None:
         # From the innermost folder outward. A folder that is not empty stays.

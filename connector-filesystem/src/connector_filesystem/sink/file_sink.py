@@ -17,6 +17,16 @@ from connector_filesystem.formats import (
     detect_format,
 )
 from connector_filesystem.sink.committer import FileCommitter
+from connector_filesystem.sink.compact_strategy import (
+    FileCompactCoordinator,
+    FileCompactStrategy,
+)
+from connector_filesystem.sink.compaction import FileCompaction, FileMerger
+from connector_filesystem.sink.compactors import (
+    FileCompactor,
+    IdenticalFileCompactor,
+    default_compactor,
+)
 from connector_filesystem.sink.options import FileSinkOptions
 from connector_filesystem.sink.overwrite import FileOverwrite, existing_files
 from connector_filesystem.sink.part_file import EncoderConfig
@@ -29,6 +39,8 @@ from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     CommitterInitContext,
+    Compaction,
+    SupportsCompaction,
     SupportsOverwrite,
     SupportsPartitioning,
     TwoPhaseCommittingSink,
@@ -43,6 +55,7 @@ class FileSink(
     TwoPhaseCommittingSink[FileCommittable],
     SupportsOverwrite,
     SupportsPartitioning,
+    SupportsCompaction[FileCommittable],
     SupportsConnectionCheck,
     LineageVertexProvider,
 ):
@@ -82,6 +95,8 @@ class FileSink(
             )
         self._check_csv()
         self._check_suffix()
+        if self.compaction is not None and self.compaction.compactor is not None:
+            self.compaction.compactor.check(self._encoding(pa.schema([])))
         self._location = FileLocation(self.path, self.storage_options)
 
     @property
@@ -175,23 +190,70 @@ class FileSink(
             if found is not None:
                 raise _type_error(self.format, each.name, found)
 
+    def enable_compact(
+        self,
+        strategy: FileCompactStrategy | None = None,
+        compactor: FileCompactor | None = None,
+    ) -> FileSink:
+        """Return a sink that merges small files before they become visible.
+
+        A running pipeline can be restarted with it. Rows are visible later: when their files are
+        merged.
+
+        Args:
+            strategy: When to merge files.
+            compactor: Merges them. The default depends on the format.
+
+        Raises:
+            InvalidOptionError: The compactor cannot merge files of this format.
+        """
+        strategy = strategy or FileCompactStrategy()
+        return self.replaced(compaction=FileCompaction(strategy=strategy, compactor=compactor))
+
+    def disable_compact(self) -> FileSink:
+        """Return a sink that no longer merges files.
+
+        It commits the files that an earlier run held back, as they are. Without it, a pipeline that
+        holds files refuses to start with a sink without compaction.
+        """
+        return self.replaced(compaction=FileCompaction(enabled=False))
+
+    def create_compaction(self) -> Compaction[FileCommittable] | None:
+        """See `SupportsCompaction`."""
+        settings = self.compaction
+        if settings is None:
+            return None
+        config = self._encoding(pa.schema([]))
+        compactor = settings.compactor or default_compactor(config)
+        strategy = settings.strategy
+        return Compaction(
+            coordinator=FileCompactCoordinator(
+                strategy=strategy,
+                suffix=self.suffix,
+                merges=not isinstance(compactor, IdenticalFileCompactor),
+            ),
+            compactor=FileMerger(
+                location=self._location,
+                config=config,
+                compactor=compactor,
+                suffix=self.suffix,
+                buffer_size=self.buffer_size,
+            ),
+            compactors=strategy.parallelism,
+            max_held=strategy.max_backlog,
+            max_wait=strategy.max_wait,
+            holds=settings.enabled,
+        )
+
     def writer_parallelism(self) -> int | None:
         """Return `parallelism`."""
         return self.parallelism
 
     def create_writer(self, context: WriterInitContext) -> FileSinkWriter:
         """Create the writer of one task in one epoch. Executor."""
-        config = EncoderConfig(
-            self.format,
-            self.compression,
-            csv=self.csv,
-            json=self.json,
-            parquet=self.parquet,
-            schema=self._written_schema(context.schema),
-        )
         return FileSinkWriter(
             self._location,
-            config,
+            self._encoding(self._written_schema(context.schema)),
             context,
             bucket_assigner=self.bucket_assigner,
             rolling_policy=self.rolling_policy,
@@ -218,6 +280,16 @@ class FileSink(
     def committable_serializer(self) -> VersionedSerializer[FileCommittable]:
         """Return the serializer of committables: JSON, layout 1."""
         return JsonDataclassSerializer(FileCommittable, version=1)
+
+    def _encoding(self, schema: pa.Schema) -> EncoderConfig:
+        return EncoderConfig(
+            self.format,
+            self.compression,
+            csv=self.csv,
+            json=self.json,
+            parquet=self.parquet,
+            schema=schema,
+        )
 
     def _written_schema(self, schema: pa.Schema) -> pa.Schema:
         dropped = set(self.bucket_assigner.dropped_columns())

@@ -22,6 +22,7 @@ from connector_filesystem.sink.buckets import (
     TIME_ZONE_OPTION,
     BucketAssigner,
 )
+from connector_filesystem.sink.compaction import FileCompaction, compaction_of
 from connector_filesystem.sink.rolling_policy import OutputFileConfig, RollingPolicy
 from connectors_core.errors import ConfigurationError
 from connectors_core.options import (
@@ -114,8 +115,6 @@ class FileSinkOptions(
         "maxrecordsperfile": "use 'sink.rolling-policy.row-count'",
         "sink.partition-commit.*": "a file is visible when its epoch is committed; remove it",
         "partition.time-extractor.*": "a file is visible when its epoch is committed; remove it",
-        "auto-compaction": "longer epochs make larger files; remove it",
-        "compaction.*": "longer epochs make larger files; remove it",
     },
 ):
     """What to write and how: the settings of `FileSink`."""
@@ -154,6 +153,14 @@ class FileSinkOptions(
     )
     output_file: Setting[OutputFileConfig] = part(
         OutputFileConfig, default=OutputFileConfig, doc="Names of the finished files."
+    )
+    compaction: Setting[FileCompaction | None] = part(
+        FileCompaction,
+        *FileCompaction.OPTIONS,
+        build=compaction_of,
+        default=None,
+        doc="Merges small files before they become visible. By default, every file is committed "
+        "with its epoch.",
     )
     csv: Setting[CsvOptions] = part(CsvOptions, default=CsvOptions, doc="CSV dialect.")
     json: Setting[JsonOptions] = part(JsonOptions, default=JsonOptions, doc="JSON lines dialect.")

@@ -34,10 +34,13 @@ __all__ = [
     "STAGING_FOLDER",
     "EncoderConfig",
     "PartFile",
+    "StagedOutput",
+    "Unclosed",
     "attempt_folder",
     "epoch_folder",
     "link_exclusively",
     "make_folders",
+    "request_folder",
     "short_attempt_name",
     "sink_folder",
     "sync_folders",
@@ -68,6 +71,11 @@ def attempt_folder(pipeline_id: str, sink_uid: str, epoch: int, attempt_name: st
     """Return the folder of one attempt of a writer, relative to the target."""
     folder = epoch_folder(pipeline_id, sink_uid, epoch)
     return posixpath.join(folder, _name(attempt_name))
+
+
+def request_folder(pipeline_id: str, sink_uid: str, request_id: str) -> str:
+    """Return the folder for the staged files of a compaction, relative to the target."""
+    return posixpath.join(sink_folder(pipeline_id, sink_uid), f"compacted-{_name(request_id)}")
 
 
 def _name(text: str) -> str:
@@ -163,7 +171,7 @@ class EncoderConfig:
     parquet: ParquetOptions
     schema: pa.Schema
 
-    def encoder(self, output: _StagedOutput) -> _Encoder:
+    def encoder(self, output: StagedOutput) -> _Encoder:
         """Start a file on an open output."""
         if self.format is Format.PARQUET:
             return _ParquetEncoder(self, output)
@@ -185,11 +193,11 @@ class _Encoder(ABC):
 
 
 class _TextEncoder(_Encoder):
-    def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
+    def __init__(self, config: EncoderConfig, output: StagedOutput) -> None:
         self._config = config
         self._output: Any = output
         self._compressed: Any = None
-        self._unclosed = _Unclosed(output)
+        self._unclosed = Unclosed(output)
         if config.compression is not Compression.NONE:
             # pyarrow closes the file that it wraps, but the sink still has to sync it.
             self._compressed = pa.CompressedOutputStream(
@@ -217,9 +225,9 @@ class _TextEncoder(_Encoder):
 
 
 class _ParquetEncoder(_Encoder):
-    def __init__(self, config: EncoderConfig, output: _StagedOutput) -> None:
+    def __init__(self, config: EncoderConfig, output: StagedOutput) -> None:
         self._rows = config.parquet.row_group_rows
-        self._unclosed = _Unclosed(output)
+        self._unclosed = Unclosed(output)
         # Nested fields are optional in the file, as in Spark. pyarrow cannot write null in a
         # required field, even if the enclosing struct is null.
         self._schema = pa.schema(
@@ -245,21 +253,22 @@ class _ParquetEncoder(_Encoder):
         self._writer.close()
 
 
-class _Unclosed:
+class Unclosed:
     """A wrapper of a staged file that pyarrow cannot close."""
 
     closed = False
 
-    def __init__(self, file: _StagedOutput) -> None:
+    def __init__(self, file: StagedOutput) -> None:
         self._file = file
         self._discarded = False
         self._position = 0
 
     def discard(self) -> None:
-        # Discards the bytes that pyarrow writes when it closes.
+        """Discard the bytes that pyarrow writes when it closes."""
         self._discarded = True
 
     def write(self, data: Any) -> int:
+        """Append bytes."""
         size = len(data)
         if not self._discarded:
             self._file.write(data)
@@ -267,6 +276,7 @@ class _Unclosed:
         return size
 
     def tell(self) -> int:
+        """Return the number of bytes."""
         return self._position
 
     def flush(self) -> None:
@@ -276,16 +286,19 @@ class _Unclosed:
         """Do nothing: the owner closes the file."""
 
     def readable(self) -> bool:
+        """Return False."""
         return False
 
     def writable(self) -> bool:
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
+        """Return False."""
         return False
 
 
-class _StagedOutput:
+class StagedOutput:
     """The bytes of a staged file.
 
     A local file can release its handle and later continue at its end.
@@ -307,12 +320,14 @@ class _StagedOutput:
         )
 
     def write(self, data: Any) -> None:
+        """Append bytes."""
         if self._file is None:
             self._resume()
         self._file.write(data)
         self._position += len(data)
 
     def tell(self) -> int:
+        """Return the number of bytes."""
         return self._position
 
     def park(self) -> None:
@@ -381,7 +396,7 @@ class PartFile:
         self._written_from = 0
         self._buffer: list[pa.RecordBatch] = []
         self._encoder: _Encoder | None = None
-        self._output: _StagedOutput | None = None
+        self._output: StagedOutput | None = None
 
     @property
     def size(self) -> int:
@@ -407,7 +422,7 @@ class PartFile:
         """Encode the buffered rows. The first call creates the staged file."""
         batches, self._buffer = self._buffer, []
         if self._encoder is None:
-            self._output = _StagedOutput(self.location, self.staged_path)
+            self._output = StagedOutput(self.location, self.staged_path)
             self._encoder = self.config.encoder(self._output)
         if not batches:
             return

@@ -50,8 +50,8 @@ class RollingPolicy(Configured, since=_SINCE):
     **Every file is closed at the end of its epoch, whatever the policy decides** (Flink's
     `OnCheckpointRollingPolicy`). The writer is a Spark task that ends with the epoch, and the
     decision of the epoch must name complete files. Readers would see a file that kept growing
-    half-written. So a policy can only close files earlier. To get fewer, larger files, make epochs
-    longer (the trigger of the pipeline).
+    half-written. So a policy can only close files earlier. To get fewer, larger files, merge those
+    of several epochs (`FileSink.enable_compact`), or make epochs longer.
 
     Raises:
         ConfigurationError: A limit is zero or negative.

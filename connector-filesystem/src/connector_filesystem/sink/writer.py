@@ -57,6 +57,11 @@ class FileCommittable:
     rows: int
     size: int
 
+    @property
+    def folder(self) -> str:
+        """The folder of the file, relative to the target; empty for the target itself."""
+        return posixpath.dirname(self.final_path)
+
 
 class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
     """Writes the rows of one task in one epoch to staged files. Executor, one thread.

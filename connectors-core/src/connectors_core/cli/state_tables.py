@@ -71,6 +71,11 @@ def _query_lines(query: QueryView) -> Iterator[str]:
         yield f"plans after the last decision      {_ranges(query.undecided)}"
     if query.held:
         yield f"epochs decided but not committed   {_ranges(query.held)}"
+    for held in query.compaction:
+        yield (
+            f"{held.sink} holds {count(held.committables)} committables for compaction since epoch "
+            f"{held.since}, {count(held.requests)} compactions are open"
+        )
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from connectors_core.cli.positions import stored_text
+from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.identity import (
     PipelineIdentity,
     QueryIdentity,
@@ -154,6 +155,23 @@ class WriterView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldView:
+    """What a sink holds for compaction.
+
+    Attributes:
+        sink: The sink.
+        committables: Number of held committables.
+        requests: Number of compactions that have no decided result yet.
+        since: The oldest epoch that a restart needs for them.
+    """
+
+    sink: str
+    committables: int
+    requests: int
+    since: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryView:
     """A query of the pipeline.
 
@@ -168,6 +186,7 @@ class QueryView:
         undecided: Plans after the last decision. Those without rows never get one.
         held: Decided epochs that not all sinks have committed.
         writers: The writers that keep states, as of the newest decision.
+        compaction: The sinks that hold committables for compaction.
         decisions: The last decisions, newest first.
     """
 
@@ -181,6 +200,7 @@ class QueryView:
     undecided: list[int]
     held: list[int]
     writers: list[WriterView]
+    compaction: list[HeldView]
     decisions: list[DecisionView]
 
 
@@ -275,6 +295,7 @@ def _query(
         undecided=list(range(decided + 1, plan + 1)),
         held=sorted(number for number, sinks in undone.items() if sinks),
         writers=_writers(known[epoch]) if epoch in known else [],
+        compaction=_held(known.values()),
         decisions=[
             _decision(
                 known[number],
@@ -304,6 +325,16 @@ def view_sources(store: StateStore, query: QueryIdentity) -> list[SourceView]:
         for uid, part in each.sources.items():
             _follow(sources.setdefault(uid, SourceView(uid=uid)), part, reports[uid])
     return list(sources.values())
+
+
+def _held(decisions: Iterable[Decision]) -> list[HeldView]:
+    sets = HeldSets()
+    for decision in decisions:
+        sets.decided(decision)
+    return [
+        HeldView(sink=uid, committables=len(held), requests=len(held.requests), since=held.since)
+        for uid, held in sorted(sets.holding().items())
+    ]
 
 
 def _writers(newest: Decision) -> list[WriterView]:

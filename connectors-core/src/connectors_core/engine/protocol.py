@@ -339,6 +339,22 @@ class DecidedCommittable:
     rows: int = 0
 
 
+@dataclass(frozen=True, order=True)
+class HeldRef:
+    """Names a held committable, or a request for its compaction, by the decision that has it.
+
+    Attributes:
+        epoch: The epoch of the decision.
+        number: Its number within the decision.
+    """
+
+    epoch: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch:010d}-{self.number:05d}"
+
+
 WriterStates = tuple[tuple[Versioned, ...], ...]
 """The states of a sink's writers, in the order of the writers."""
 
@@ -356,6 +372,9 @@ class SinkDecision:
         dead_letters: Rows in the spools of the record policy.
         spools: Of a dead-letter sink, the spools that it wrote.
         writer_states: Of a stateful sink, the states that the writers of the next epoch restore.
+        held: Committables that a later decision commits, alone or merged with others.
+        requests: The held committables to merge, for each request.
+        compacted: The requests whose result is among the committables.
     """
 
     committables: tuple[DecidedCommittable, ...] = ()
@@ -366,6 +385,9 @@ class SinkDecision:
     dead_letters: int = 0
     spools: tuple[str, ...] = ()
     writer_states: WriterStates = ()
+    held: tuple[DecidedCommittable, ...] = ()
+    requests: tuple[tuple[HeldRef, ...], ...] = ()
+    compacted: tuple[HeldRef, ...] = ()
 
     def rewritten(self, rewrite: SinkRewrite) -> SinkDecision:
         """The decision with the rewritten committables in place of the lost ones."""
@@ -427,6 +449,10 @@ class Decision:
         bad_records: Bad records since the pipeline's first start, by uid of source or sink. Record
             policies compare them with their limits.
         previous: Of a fence, the newest earlier decision that is not a fence; -1 for none.
+        between: The decision holds no rows of a micro-batch, only results of compactions. It
+            repeats the batch and plan of the decision before it.
+        holds_since: The oldest epoch of a held committable or of an open request after this
+            decision; None if there is none. A restart needs all decisions since then.
     """
 
     pipeline_id: str
@@ -440,6 +466,8 @@ class Decision:
     dead_letters: int = 0
     bad_records: dict[str, int] = field(default_factory=dict)
     previous: int | None = None
+    between: bool = False
+    holds_since: int | None = None
 
     @property
     def is_fence(self) -> bool:

@@ -22,6 +22,16 @@ from connectors_core.sink.committer import (
     Committer,
     CommitterInitContext,
 )
+from connectors_core.sink.compaction import (
+    CompactContext,
+    CompactCoordinator,
+    Compaction,
+    Compactor,
+    CompactRequest,
+    HeldCommittable,
+    SupportsCompaction,
+    SupportsHeldCommittables,
+)
 from connectors_core.sink.discarding_sink import DiscardingSink
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.messages import (
@@ -72,12 +82,18 @@ __all__ = [
     "Committer",
     "CommitterInitContext",
     "CommittingSinkWriter",
+    "CompactContext",
+    "CompactCoordinator",
+    "CompactRequest",
+    "Compaction",
+    "Compactor",
     "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
     "DiscardingSink",
     "ElementConverter",
     "EntryColumns",
     "FixedRateLimitingStrategy",
+    "HeldCommittable",
     "PrintSink",
     "RateLimiting",
     "RateLimitingStrategy",
@@ -88,7 +104,9 @@ __all__ = [
     "SinkWriter",
     "StatefulSink",
     "StatefulSinkWriter",
+    "SupportsCompaction",
     "SupportsConnectionCheck",
+    "SupportsHeldCommittables",
     "SupportsLeases",
     "SupportsOverwrite",
     "SupportsPartitioning",

@@ -48,7 +48,7 @@ from connectors_core.engine.query.status import (
 )
 from connectors_core.engine.query.wiring import Query, wire_epochs
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.errors import ConnectorError
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.source import SupportsStatisticReport
 from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
@@ -264,7 +264,6 @@ class BatchRun:
             decided=lambda epoch: mark_decided(store, epoch),
             reader_stores=dict.fromkeys(self._progress, self.root.child(self._run_folder)),
         )
-        self.committer = self.epochs.committer
 
     def run(self) -> bool:
         """Run; return False if it was canceled, or if it finished an earlier run instead."""
@@ -294,7 +293,7 @@ class BatchRun:
             return False
         self._cancelled = True
         self._engine.cancel()
-        self.committer.give_up_waiting()
+        self.epochs.committer.give_up_waiting()
         return True
 
     def _run(self) -> bool:
@@ -304,23 +303,31 @@ class BatchRun:
                 mark_decided(self.root.child(self.folder), self.epochs.last_decided)
             if not self.epochs.is_decided(self.run_id, 0):
                 self._remove_former_runs()
+                finished = finished or self.epochs.holds
+                self._drain()
                 if finished:
                     return False
             entries = tuple(entry for source in self.sources for entry in source.entries)
-            if self.committer.rewrites:
+            if self.epochs.committer.rewrites:
                 record = RunRecord(
                     pipeline_id=self.pipeline_id, run_id=self.run_id, entries=entries
                 )
                 RUNS.create(self.root, run_record_path(self.run_id), record)
             with self.pinned(self.run_id), self.job.offered(self.job.df) as rows:
                 ran = self.epochs.run_batch(rows, self.run_id, self._complete_reports)
+            self._drain()
             for progress in self._progress.values():
                 progress.close()
             self.root.delete_tree(self._run_folder)
             return ran
         finally:
+            self.epochs.close()
             self._engine.close()
-            self.committer.close()
+
+    def _drain(self) -> None:
+        """Commit everything that is held, since no later epoch follows."""
+        if not self.epochs.drain():
+            raise RetryableError("the run was canceled before its compactions were committed")
 
     def _complete_reports(self) -> list[Report]:
         """Return all reports of the run, after the enumerators have handled their events."""

@@ -144,6 +144,19 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
     SinkMetric.NUM_EPOCHS_COMMITTED: ExportedMetric(
         "connectors.sink.epochs.committed", "{epoch}", "micro-batches committed"
     ),
+    SinkMetric.HELD_COMMITTABLES: _gauge(
+        "connectors.sink.committables.held",
+        "{committable}",
+        "committables that wait for a compaction or its result",
+    ),
+    SinkMetric.PENDING_COMPACTIONS: _gauge(
+        "connectors.sink.compactions.pending",
+        "{compaction}",
+        "compactions without a decided result",
+    ),
+    SinkMetric.NUM_COMPACTIONS: ExportedMetric(
+        "connectors.sink.compactions", "{compaction}", "compactions whose result is decided"
+    ),
     CommitterMetric.TOTAL_COMMITTABLES: _committables("received", "committables decided"),
     CommitterMetric.SUCCESSFUL_COMMITTABLES: _committables("succeeded", "committables committed"),
     CommitterMetric.ALREADY_COMMITTED_COMMITTABLES: _committables(

@@ -28,7 +28,7 @@ from connectors_core.engine.protocol import PLANS_FOLDER, Plan, encode_entry
 from connectors_core.engine.query.status import QueryStatus
 from connectors_core.engine.query.wiring import Query, wire_stream
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.errors import ConnectorError, LeaseError, RetryableError
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.spark.carriers import Carrier, SparkLog
 from connectors_core.spark.failures import spark_log_taken, translated
@@ -138,7 +138,6 @@ class StreamingRun:
             groups=groups,
             stateful=self._must_decide,
         )
-        self.committer = self.epochs.committer
         self._query: StreamingQuery | None = None
         self._finished = threading.Event()
         self._stop_requested = threading.Event()
@@ -242,7 +241,7 @@ class StreamingRun:
         The next start commits what remains uncommitted.
         """
         self._stop_requested.set()
-        self.committer.give_up_waiting()
+        self.epochs.committer.give_up_waiting()
         self._ended.wait()
 
     def await_termination(self, timeout: float | None = None) -> bool:
@@ -367,7 +366,7 @@ class StreamingRun:
         purge(
             self._store,
             plans_below=plan,
-            epochs_below=self.epochs.last_decided - self._keep_batches,
+            epochs_below=self.epochs.oldest_needed(self._keep_batches),
         )
 
     # --- the monitor ----------------------------------------------------------------------------
@@ -378,16 +377,17 @@ class StreamingRun:
         try:
             while not self._stop_requested.is_set():
                 if query.awaitTermination(cast(int, _POLL_SECONDS)):
-                    self._completed = self._ends_itself
+                    self._completed = self._ends_itself and self._drained()
                     break
                 if self._finished.is_set():
                     query.processAllAvailable()
-                    self._completed = True
+                    self._completed = self._drained()
                     break
                 self._acknowledge()
                 try:
                     self._lease.check()  # without micro-batches, this is the only check
-                except LeaseError as error:
+                    self.epochs.advance()
+                except Exception as error:
                     self._fail(error)
                     break
             # Stopping a query kills the job of its micro-batch. Wait for the current one and
@@ -402,7 +402,7 @@ class StreamingRun:
         finally:
             for close in (
                 self.coordinator.stop,
-                self.committer.close,
+                self.epochs.close,
                 self._engine.close,
                 *(carrier.stop for carrier in self._carriers.values()),
             ):
@@ -413,6 +413,14 @@ class StreamingRun:
             if self._error is not None:
                 self._error = self._failure(self._error)
             self._ended.set()
+
+    def _drained(self) -> bool:
+        """Commit everything that is held; return whether nothing prevented it."""
+        try:
+            return self.epochs.drain()
+        except Exception as error:
+            self._fail(error)
+            return False
 
     def _failure(self, cause: BaseException) -> ConnectorError:
         lines, sinks = dict.fromkeys(self.identity.sources), self.identity.sinks

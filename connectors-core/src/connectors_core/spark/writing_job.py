@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +17,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
+from connectors_core.engine.execution.compactor_task import (
+    CompactMessage,
+    CompactTask,
+    compact_task,
+    decode_compact_message,
+    encode_compact_message,
+)
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.execution.writer_task import (
     BRANCH_COLUMN,
+    MESSAGE_SCHEMA,
     Leases,
     SinkTask,
     WriterMessage,
@@ -315,6 +324,7 @@ class SparkEngine:
 
     def __post_init__(self) -> None:
         self._failures = TaskFailures(self.spark, self.root, self.lease)
+        self._compaction_tag = f"connectors-compaction-{secrets.token_hex(8)}"
 
     def cancel(self) -> None:
         """Cancel the current job and prevent further jobs. From any thread."""
@@ -344,6 +354,19 @@ class SparkEngine:
         with self._failures.watched():
             self.spark.range(0, count, 1, count).mapInArrow(job, "rows bigint").collect()
 
+    def compact(self, task: CompactTask) -> list[CompactMessage]:
+        """Run compaction requests in a job of this thread, which belongs to the compactions."""
+        context = self.spark.sparkContext
+        context.setJobDescription(f"merging the output of sink {task.uid}")
+        context.addJobTag(self._compaction_tag)
+        numbers = self.spark.range(0, len(task.requests), 1, task.tasks)
+        rows = numbers.mapInArrow(_Compactors(task), _MESSAGES).collect()
+        return [decode_compact_message(bytes(row.payload)) for row in rows]
+
+    def cancel_compactions(self) -> None:
+        """Cancel the jobs of compactions."""
+        self.spark.sparkContext.cancelJobsWithTag(self._compaction_tag)
+
 
 @dataclass(frozen=True)
 class _ReportJob:
@@ -360,6 +383,26 @@ class _ReportJob:
                 hold_retry(self.readers[source].store)
                 rows += sum(read.num_rows for read in self.readers[source](entry))
         yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], names=["rows"])
+
+
+@dataclass(frozen=True)
+class _Compactors:
+    """Runs the requests whose numbers are in the input rows."""
+
+    task: CompactTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                message = compact_task(
+                    self.task, self.task.requests[number], context.attemptNumber()
+                )
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([encode_compact_message(message)], pa.binary())],
+                    schema=MESSAGE_SCHEMA,
+                )
 
 
 @contextmanager

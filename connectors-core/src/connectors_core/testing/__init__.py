@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         TestEnvironment,
     )
     from connectors_core.testing.faults import (
+        COMPACTING_POINTS,
         READING_POINTS,
         WRITING_POINTS,
         Fault,
@@ -126,6 +127,7 @@ else:
                 "TestEnvironment",
             ),
             "connectors_core.testing.faults": (
+                "COMPACTING_POINTS",
                 "Fault",
                 "FaultAction",
                 "FaultInjected",
@@ -178,6 +180,7 @@ else:
 
 __all__ = [
     "CHANGES",
+    "COMPACTING_POINTS",
     "LOOKUP_ROWS",
     "READING_POINTS",
     "ROWS",

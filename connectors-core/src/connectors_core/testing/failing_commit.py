@@ -7,13 +7,14 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from connectors_core.sink import (
     CommitRequest,
     Committer,
     CommitterInitContext,
     Sink,
+    SupportsHeldCommittables,
     SupportsLeases,
 )
 from connectors_core.testing.faults import FaultInjected
@@ -84,8 +85,9 @@ class _CreateCommitter:
 
     def __call__(self, context: CommitterInitContext) -> Committer[Any]:
         committer = self.sink.create_committer(context)
-        leases = isinstance(committer, SupportsLeases)
-        return (_OnceLeasing if leases else _Once)(committer, self)
+        abilities = [own for ability, own in _ABILITIES.items() if isinstance(committer, ability)]
+        made: Committer[Any] = type("_OnceAble", (*abilities, _Once), {})(committer, self)
+        return made
 
     def __getstate__(self) -> None:
         """Executors use the sink, but create no committers."""
@@ -114,6 +116,24 @@ class _Once(Committer[Any]):
         self._committer.close()
 
 
-class _OnceLeasing(_Once, SupportsLeases):
+class _Leasing(SupportsLeases):
+    _committer: Any
+
     def lease(self, checkpoint_id: int, number_of_writers: int) -> Any:
         return self._committer.lease(checkpoint_id, number_of_writers)
+
+
+class _Holding(SupportsHeldCommittables[Any]):
+    _committer: Any
+
+    def sweep_others(self, checkpoint_id: int, held: Sequence[Any]) -> None:
+        self._committer.sweep_others(checkpoint_id, held)
+
+    def sweep_request(self, request_id: str) -> None:
+        self._committer.sweep_request(request_id)
+
+
+_ABILITIES: Final[dict[type, type]] = {
+    SupportsLeases: _Leasing,
+    SupportsHeldCommittables: _Holding,
+}

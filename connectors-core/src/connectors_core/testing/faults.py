@@ -91,6 +91,12 @@ class FaultPoint(StrEnum):
     """The rows are rewritten, but the rewrite document is not durable."""
     AFTER_REWRITE_RECORD = "after_rewrite_record"
     """The rewrite document is durable, but the new committables are not committed."""
+    BEFORE_COMPACTION = "before_compaction"
+    """Requests for a compaction are decided, but its job has not started."""
+    COMPACTOR_STAGED = "compactor_staged"
+    """A compactor has staged its output, but the driver does not have its committables."""
+    AFTER_COMPACTION = "after_compaction"
+    """The driver has the results of a compaction, but no decision has them."""
     BEFORE_SPARK_COMMIT = "before_spark_commit"
     """The epoch is complete in the state location, but Spark has not committed the batch."""
 
@@ -126,6 +132,20 @@ REWRITING_POINTS: Final = (
     FaultPoint.AFTER_REWRITE_RECORD,
 )
 """The points at which a crash could harm the rewrite of lost rows."""
+
+
+COMPACTING_POINTS: Final = (
+    FaultPoint.BEFORE_COMPACTION,
+    FaultPoint.COMPACTOR_STAGED,
+    FaultPoint.AFTER_COMPACTION,
+    FaultPoint.BEFORE_DECISION,
+    FaultPoint.AFTER_DECISION,
+    FaultPoint.BEFORE_COMMIT,
+    FaultPoint.AFTER_COMMIT,
+    FaultPoint.AFTER_DONE,
+    FaultPoint.BEFORE_SWEEP,
+)
+"""The points at which a crash could harm a compaction."""
 
 
 SUCCESSORS: Final[Mapping[str, FaultPoint | None]] = {

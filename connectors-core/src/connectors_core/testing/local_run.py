@@ -189,8 +189,11 @@ class LocalRun:
                     number = self._plans.get(timeout=_LOOK_SECONDS)
                 except queue.Empty:
                     self._lease.check()
+                    self._epochs.advance()
                     continue
                 if number is None:
+                    if self._completed:
+                        self._completed = self._epochs.drain()
                     break
                 self._run_batch(number)
                 self._batch = number
@@ -200,7 +203,7 @@ class LocalRun:
         finally:
             try:
                 self._coordinator.stop()
-                self._epochs.committer.close()
+                self._epochs.close()
             except Exception as error:
                 self.error = self.error or error
             self._lease.release()

@@ -11,6 +11,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from connectors_core.engine.execution.attempts import fails_again
+from connectors_core.engine.execution.compactor_task import (
+    CompactMessage,
+    CompactTask,
+    compact_task,
+    decode_compact_message,
+    encode_compact_message,
+)
 from connectors_core.engine.execution.reader_task import ReaderTask, read_entry, without_heartbeat
 from connectors_core.engine.execution.writer_task import (
     Leases,
@@ -85,6 +92,19 @@ class LocalEngine:
 
         _in_tasks(run, len(entries))
 
+    def compact(self, task: CompactTask) -> list[CompactMessage]:
+        """Run compaction requests."""
+
+        def run(number: int, attempt: int) -> CompactMessage:
+            own = _travelled(task)
+            message = compact_task(own, own.requests[number], attempt)
+            return decode_compact_message(encode_compact_message(message))
+
+        return _in_tasks(run, len(task.requests), threads=task.tasks)
+
+    def cancel_compactions(self) -> None:
+        """Do nothing: a request ends by itself."""
+
 
 def _written(
     task: WriteTask, subtask: int, attempt: int, rows: Iterable[pa.RecordBatch]
@@ -110,7 +130,7 @@ def _write_own(
     return _in_tasks(run, writers)
 
 
-def _in_tasks(run: Any, count: int) -> list[Any]:
+def _in_tasks(run: Any, count: int, *, threads: int | None = None) -> list[Any]:
     """Run tasks concurrently. Each is retried until it succeeds or has no attempts left."""
 
     def attempts(subtask: int) -> Any:
@@ -122,7 +142,7 @@ def _in_tasks(run: Any, count: int) -> list[Any]:
                     raise
         return run(subtask, ATTEMPTS - 1)
 
-    with ThreadPoolExecutor(max(1, count), thread_name_prefix="task") as pool:
+    with ThreadPoolExecutor(threads or max(1, count), thread_name_prefix="task") as pool:
         return list(pool.map(attempts, range(count)))
 
 

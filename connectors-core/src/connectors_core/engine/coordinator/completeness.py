@@ -11,6 +11,7 @@ checks therefore compare the existing files with the files that they imply:
 - A decision implies the plan whose rows it holds, with all its reports.
 - A plan names the newest decision at its time. In a copy of the state, plans may be newer than
   decisions.
+- The newest decision names the oldest one that holds committables for compaction.
 - Each epoch with rows has a decision. If Spark keeps state or reads streams of its own, each
   micro-batch has one. A micro-batch that Spark has finished implies its decision.
 - A batch run has no log in Spark, so it marks that it has decided.
@@ -78,6 +79,7 @@ def verify_complete(store: StateStore, *, pipeline_id: str) -> None:
     for document in (planned, decided):
         _refuse_stranger(store, document, pipeline_id)
     _refuse_forgotten(store, plans, decisions)
+    _refuse_not_held(store, decided, decisions)
     if decided is not None:
         _refuse_unread(store, decided, planned, plans)
 
@@ -268,6 +270,18 @@ def _refuse_forgotten(store: StateStore, plans: Sequence[int], decisions: Sequen
             f"decision {known} is missing",
             expected=f"decision {known}, which plan {plans[-1]} names",
             found=f"decision {decisions[-1]} as the newest" if decisions else "no decision",
+        )
+
+
+def _refuse_not_held(store: StateStore, newest: Decision | None, decisions: Sequence[int]) -> None:
+    """Refuse a newest decision after one that is missing and still holds committables."""
+    since = None if newest is None else newest.holds_since
+    if since is not None and since not in decisions:
+        raise _missing(
+            store,
+            f"decision {since} is missing",
+            expected=f"decision {since}, which holds committables for compaction",
+            found=f"decision {decisions[0]} as the oldest",
         )
 
 

@@ -18,11 +18,17 @@ import tenacity
 from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.coordinator.document_numbers import folder_numbers
+from connectors_core.engine.coordinator.held_sets import SWEPT_EPOCHS, HeldSets
 from connectors_core.engine.coordinator.plan_log import is_done, mark_done
 from connectors_core.engine.execution.writer_task import Leases
-from connectors_core.engine.protocol import Decision, SinkDecision, claims_path
+from connectors_core.engine.protocol import (
+    DecidedCommittable,
+    Decision,
+    SinkDecision,
+    claims_path,
+)
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.errors import CommitError, RetryableError
+from connectors_core.errors import CommitError, RetryableError, UnsupportedError
 from connectors_core.metrics import CommitterMetric
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
 from connectors_core.sink.committer import (
@@ -31,6 +37,7 @@ from connectors_core.sink.committer import (
     Committer,
     CommitterInitContext,
 )
+from connectors_core.sink.compaction import SupportsCompaction, SupportsHeldCommittables
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology
@@ -45,7 +52,6 @@ _DECIDED_HINT: Final = (
     "the epoch remains decided: fix the cause and restart the pipeline; " + GIVE_UP_HINT
 )
 SWEEP_EVERY_EPOCHS = 8
-SWEPT_EPOCHS = 16
 _COUNTERS = {
     CommitOutcome.COMMITTED: CommitterMetric.SUCCESSFUL_COMMITTABLES,
     CommitOutcome.ALREADY_COMMITTED: CommitterMetric.ALREADY_COMMITTED_COMMITTABLES,
@@ -119,7 +125,18 @@ class SinkCommitter:
             for _ in range(max(1, sink.committer_parallelism())):
                 self._committers.append(sink.create_committer(context))
                 made.callback(self._committers[-1].close)
+            self._check_compaction()
             made.pop_all()
+
+    def _check_compaction(self) -> None:
+        compacts = isinstance(self._sink, SupportsCompaction) and self._sink.create_compaction()
+        if compacts and not isinstance(self._committers[0], SupportsHeldCommittables):
+            raise UnsupportedError(
+                f"sink {self._uid!r} compacts, but its committer cannot keep what is held",
+                expected="a committer with the ability SupportsHeldCommittables",
+                found=type(self._committers[0]).__name__,
+                hint="report this to the author of the sink",
+            )
 
     def commit(
         self, epoch: int, decision: SinkDecision, subtasks: Collection[int] | None = None
@@ -141,9 +158,7 @@ class SinkCommitter:
         """
         committables = [
             CommittableWithLineage(
-                committable=self._serializer.deserialize(
-                    decided.committable.version, decided.committable.data
-                ),
+                committable=self._read(decided),
                 checkpoint_id=epoch,
                 subtask_id=decided.subtask,
             )
@@ -283,9 +298,24 @@ class SinkCommitter:
         assert isinstance(committer, SupportsLeases)
         return committer.lease(epoch, number_of_writers)
 
-    def sweep(self, epoch: int) -> None:
-        """Remove staged data that no decision names."""
-        self._committers[0].sweep(epoch)
+    def sweep(self, epoch: int, held: Sequence[DecidedCommittable] = ()) -> None:
+        """Remove the staged data of an epoch that is not held for a compaction."""
+        committer = self._committers[0]
+        if held:
+            assert isinstance(committer, SupportsHeldCommittables)
+            committer.sweep_others(epoch, [self._read(each) for each in held])
+        else:
+            committer.sweep(epoch)
+
+    def sweep_request(self, request_id: str) -> None:
+        """Remove the staged data of a compaction whose result is committed."""
+        committer = self._committers[0]
+        if isinstance(committer, SupportsHeldCommittables):  # a changed sink may not have it
+            committer.sweep_request(request_id)
+
+    def _read(self, decided: DecidedCommittable) -> Any:
+        stored = decided.committable
+        return self._serializer.deserialize(stored.version, stored.data)
 
     def recover(self, last_decided: int) -> None:
         """Fence and roll back epochs after the last decided one."""
@@ -308,6 +338,7 @@ class EpochCommitter:
         retries: Retries of commits that request one.
         trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
         progress: Called with epoch and uid after each commit of a sink.
+        held: What the sinks hold for compaction. Sweeps spare it.
     """
 
     def __init__(
@@ -320,7 +351,9 @@ class EpochCommitter:
         retries: CommitRetries | None = None,
         trigger_interval: float | None = None,
         progress: Callable[[int, str], None] = lambda _epoch, _uid: None,
+        held: HeldSets | None = None,
     ) -> None:
+        self._held = HeldSets() if held is None else held
         self._store = store
         self._lease = lease
         self._progress = progress
@@ -456,11 +489,15 @@ class EpochCommitter:
         """
         self._lease.check()
         fault_point("before_sweep", epoch=epochs.stop - 1)
-        for committer in self.committers.values():
-            for epoch in epochs:
-                if epoch >= 0:
-                    committer.sweep(epoch)
-                    self._lease.check()
+        for uid, committer in self.committers.items():
+            merged = [self._held.merged_by(epoch, uid) for epoch in epochs]
+            originals = {epoch for each in merged for epoch in each.epochs}
+            for epoch in sorted(originals | {epoch for epoch in epochs if epoch >= 0}):
+                committer.sweep(epoch, self._held[uid].of_epoch(epoch))
+                self._lease.check()
+            for request in (request for each in merged for request in each.requests):
+                committer.sweep_request(str(request))
+                self._lease.check()
         if len(epochs) > 1:
             self._forget_claims(below=epochs.start)
 
@@ -492,7 +529,7 @@ class EpochCommitter:
                 continue
             fault_point("before_roll_back", epoch=epoch, sink=uid)
             try:
-                committer.sweep(epoch)
+                committer.sweep(epoch, self._held[uid].of_epoch(epoch))
             except Exception:
                 _LOGGER.warning(
                     "could not remove the data that sink %r staged for epoch %d: a later epoch or "
@@ -502,6 +539,11 @@ class EpochCommitter:
                     epoch,
                     exc_info=True,
                 )
+
+    @property
+    def gives_up_waiting(self) -> bool:
+        """Whether the pipeline is stopping."""
+        return self._stopping.is_set()
 
     def give_up_waiting(self) -> None:
         """End waits for commit retries; a running commit finishes. From any thread."""

@@ -34,6 +34,7 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.sink.committer import CommitterInitContext
+from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.stateful_sink import StatefulSink
 from connectors_core.sink.topology import (
@@ -80,6 +81,11 @@ def check_abilities(sink: Sink) -> None:
             raise UnsupportedError(
                 f"{name} cannot be written without a pipeline: it {needs}", hint=_HINT
             )
+    if isinstance(sink, SupportsCompaction) and sink.create_compaction() is not None:
+        raise UnsupportedError(
+            f"{name} cannot compact without a pipeline: a write of Spark has one epoch",
+            hint=f"disable compaction, or {_HINT}",
+        )
     if sink.writer_parallelism() is not None:
         raise UnsupportedError(
             f"{name} cannot choose its number of writers without a pipeline",

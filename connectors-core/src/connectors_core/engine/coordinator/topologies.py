@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
+from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
 
@@ -20,12 +21,23 @@ def check_topologies(sink: Sink, uid: str) -> None:
         ConfigurationError: Its abilities require others or exclude each other.
     """
     committing = isinstance(
-        sink, SupportsPreCommitTopology | SupportsPostCommitTopology | SupportsRewriting
+        sink,
+        SupportsPreCommitTopology
+        | SupportsPostCommitTopology
+        | SupportsRewriting
+        | SupportsCompaction,
     )
     if committing and not isinstance(sink, TwoPhaseCommittingSink):
         raise ConfigurationError(
             f"sink {uid!r} has abilities of a committing sink but nothing to commit",
             expected="a TwoPhaseCommittingSink",
+            found=type(sink).__name__,
+        )
+    if isinstance(sink, SupportsCompaction) and isinstance(sink, SupportsRewriting):
+        raise ConfigurationError(
+            f"sink {uid!r} compacts committables that may be lost: the rows to rewrite would be "
+            "unknown",
+            expected="SupportsCompaction or SupportsRewriting",
             found=type(sink).__name__,
         )
     if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from connectors_core.engine.execution.writer_task import SinkTask, WriterMessage
-from connectors_core.engine.protocol import Decision, WriterStates
+from connectors_core.engine.protocol import Decision, SinkDecision, WriterStates
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import Sink
@@ -88,6 +88,14 @@ class SinkStates:
         """Take over the states of a decided epoch for the next one."""
         for uid in self._stateful.keys() & decision.sinks.keys():
             self._states[uid] = decision.sinks[uid].writer_states
+
+    def carried(self) -> dict[str, SinkDecision]:
+        """Return the part of a decision without rows, which keeps the states."""
+        return {
+            uid: SinkDecision(writer_states=states)
+            for uid, states in self._states.items()
+            if states
+        }
 
     def given_to(self, sinks: Iterable[SinkTask]) -> tuple[SinkTask, ...]:
         """Return the sinks with the states that their writers restore."""

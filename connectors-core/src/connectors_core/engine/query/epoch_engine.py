@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from connectors_core.engine.execution.compactor_task import CompactMessage, CompactTask
 from connectors_core.engine.execution.writer_task import Leases, WriterMessage, WriteTask
 from connectors_core.engine.protocol import Entry
 
@@ -40,4 +41,12 @@ class EpochEngine(Protocol[BatchT]):
 
     def read(self, entries: Sequence[Entry]) -> None:
         """Read entries to create their reports; discard their rows."""
+        ...
+
+    def compact(self, task: CompactTask) -> list[CompactMessage]:
+        """Run compaction requests, on a thread of their own, next to epochs."""
+        ...
+
+    def cancel_compactions(self) -> None:
+        """Cancel running compactions. From any thread."""
         ...

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
@@ -32,6 +33,7 @@ from connectors_core.engine.protocol import (
     Versioned,
     decision_path,
 )
+from connectors_core.engine.query.compactions import Compactions
 from connectors_core.engine.query.epoch_engine import EpochEngine
 from connectors_core.engine.query.rewriter import Rewriter
 from connectors_core.engine.query.status import SinkProgress, SinkStatus, sink_status
@@ -42,6 +44,7 @@ from connectors_core.sink.messages import CommittableWithLineage, messages_in_or
 from connectors_core.sink.topology import SupportsPreCommitTopology
 
 BatchT = TypeVar("BatchT")
+_WAIT_SECONDS: Final = 0.1
 
 
 @dataclass
@@ -54,6 +57,38 @@ class EpochProgress:
     def committed(self, _epoch: int, uid: str) -> None:
         """Count an epoch that a sink has committed."""
         self.sink(uid).metrics.inc(SinkMetric.NUM_EPOCHS_COMMITTED)
+
+    def decided(
+        self, decision: Decision, messages: Sequence[WriterMessage], seconds: float
+    ) -> None:
+        """Count a decided epoch.
+
+        Args:
+            decision: The decision.
+            messages: The messages of its writers.
+            seconds: How long they wrote.
+        """
+        self.epochs += 1
+        for uid, sink in decision.sinks.items():
+            errors = sink.skipped + sink.dead_letters
+            counted = {
+                SinkMetric.NUM_RECORDS_SEND.value: sink.rows - errors,
+                SinkMetric.NUM_BYTES_SEND.value: sink.bytes,
+                SinkMetric.NUM_RECORDS_SEND_ERRORS.value: errors,
+                SinkMetric.NUM_RECORDS_SKIPPED.value: sink.skipped,
+                SinkMetric.NUM_DEAD_LETTERS.value: sink.dead_letters,
+            }
+            own: dict[str, int] = {}
+            for message in messages:
+                if message.sink == uid:
+                    for name, number in message.counters.items():
+                        own[name] = own.get(name, 0) + number
+            progress = self.sink(uid)
+            progress.rows.mark(sink.rows - errors)
+            if sink.rows:
+                progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
+            for name, number in (counted | own).items():
+                progress.metrics.inc(name, number)
 
     def sink(self, uid: str) -> SinkProgress:
         """Return the counters of a sink."""
@@ -68,6 +103,7 @@ class EpochRunner(Generic[BatchT]):
         engine: Runs the rows of an epoch.
         sinks: The sinks of the query with their writer settings.
         committer: Commits decided epochs.
+        compactions: Compacts what the sinks hold.
         store: The state location of the query.
         pipeline_id: The pipeline.
         lease: The lease of this driver.
@@ -84,6 +120,7 @@ class EpochRunner(Generic[BatchT]):
     _: KW_ONLY
     sinks: Sequence[SinkTask]
     committer: EpochCommitter
+    compactions: Compactions
     store: StateStore
     pipeline_id: str
     lease: Lease
@@ -112,11 +149,28 @@ class EpochRunner(Generic[BatchT]):
         self._states = SinkStates(self.sinks)
         self._last_epoch = -1
         self._last_decided = -1
+        self._last: Decision | None = None
+        self._turn = threading.Lock()
 
     @property
     def last_decided(self) -> int:
         """The newest decided epoch, -1 for none."""
         return self._last_decided
+
+    @property
+    def holds(self) -> bool:
+        """Whether a sink holds committables for compaction."""
+        return not self.compactions.is_empty
+
+    def oldest_needed(self, keep_epochs: int) -> int:
+        """Return the oldest epoch whose decision a restart may need.
+
+        Args:
+            keep_epochs: Number of past epochs whose batches Spark may run again.
+        """
+        kept = self._last_decided - keep_epochs
+        since = None if self._last is None else self._last.holds_since
+        return kept if since is None else min(kept, since)
 
     def is_decided(self, spark_query_id: str, batch_id: int) -> bool:
         """Return whether this driver or an earlier one has decided on a batch or run."""
@@ -150,12 +204,15 @@ class EpochRunner(Generic[BatchT]):
         self._keep_epochs = keep_epochs
         self._last_epoch = newest_number(self.store, DECISIONS_FOLDER)
         self._last_decided = newest_decision(self.store)
-        decisions = decisions_since(self.store, self._last_decided - keep_epochs)
+        if self._last_decided >= 0:
+            self._last = DECISIONS.read(self.store, decision_path(self._last_decided))
+        decisions = decisions_since(self.store, self.oldest_needed(keep_epochs))
         for epoch, decision in decisions.items():
-            self._decided[decision.spark_query_id, decision.batch_id] = epoch
+            self._decided.setdefault((decision.spark_query_id, decision.batch_id), epoch)
             self._bad_records = decision.bad_records
-        if self._last_decided in decisions:
-            self._states.restore(decisions[self._last_decided])
+        if self._last is not None:
+            self._states.restore(self._last)
+        self.compactions.restore(list(decisions.values()))
         self.lease.confirm()  # so a successor made none of these decisions
         unfinished = self.committer.roll_forward(decisions, self._last_epoch)
         for epoch, lost in unfinished.items():
@@ -180,6 +237,10 @@ class EpochRunner(Generic[BatchT]):
             spark_query_id: Spark's id of the query.
             plans: Plans whose entries it reads.
         """
+        with self._turn:
+            self._run(batch, batch_id, spark_query_id, plans)
+
+    def _run(self, batch: BatchT, batch_id: int, spark_query_id: str, plans: Sequence[int]) -> None:
         if self.is_decided(spark_query_id, batch_id):
             # An earlier driver has committed the micro-batch. Spark's state operators must still
             # run, or Spark 4 refuses the next micro-batch.
@@ -204,10 +265,74 @@ class EpochRunner(Generic[BatchT]):
         Returns:
             False if an earlier driver had decided on this run, and this call only finished it.
         """
-        if self.is_decided(run_id, 0):
-            self._write_lost(batch)
+        with self._turn:
+            if self.is_decided(run_id, 0):
+                self._write_lost(batch)
+                return False
+            self._run_epoch(batch, 0, run_id, (), complete_reports)
+            return True
+
+    def advance(self) -> None:
+        """Decide on the results of compactions while no micro-batch runs. From any thread.
+
+        Raises:
+            Exception: A compaction or a commit failed.
+        """
+        if self._turn.acquire(blocking=False):
+            try:
+                # Lost rows of the last epoch are committed before there is another one.
+                if self._lost is None and self.compactions.is_ready:
+                    self._decide_between()
+            finally:
+                self._turn.release()
+
+    def drain(self) -> bool:
+        """Merge and commit everything that is held, at the end of the input.
+
+        Returns:
+            False if the pipeline stops before the end.
+
+        Raises:
+            Exception: A compaction or a commit failed.
+        """
+        with self._turn:
+            return self._compact_while(lambda: not self.compactions.is_empty)
+
+    def close(self) -> None:
+        """Cancel compactions, and close the committers."""
+        try:
+            self.compactions.close()
+        finally:
+            self.committer.close()
+
+    def _compact_while(self, needed: Callable[[], bool]) -> bool:
+        """Decide on compactions of everything as long as needed, unless the pipeline stops."""
+        while needed():
+            if self.committer.gives_up_waiting:
+                return False
+            self.lease.check()
+            if not self._decide_between(everything=True):
+                self.compactions.wait(_WAIT_SECONDS)
+        return True
+
+    def _decide_between(self, *, everything: bool = False) -> bool:
+        """Decide on compactions without a micro-batch; return whether there was something."""
+        epoch = self._last_epoch + 1
+        sinks = self.compactions.step(epoch, {}, everything=everything)
+        if not sinks or self._last is None:
             return False
-        self._run_epoch(batch, 0, run_id, (), complete_reports)
+        decision = replace(
+            self._last,
+            epoch=epoch,
+            incarnation=self.lease.incarnation,
+            sinks=self._states.carried() | sinks,
+            skipped=0,
+            dead_letters=0,
+            between=True,
+            holds_since=self.compactions.held.since_after(epoch, sinks),
+        )
+        self._decide(decision)
+        self.committer.commit(decision)
         return True
 
     def _check_replayed(
@@ -217,6 +342,8 @@ class EpochRunner(Generic[BatchT]):
         if not replayed:
             return
         decision = read_decision(self.store, self._decided[spark_query_id, batch_id])
+        if decision.between:
+            return  # its own decision is so old that it is gone
         for uid, rows in replayed.items():
             decided = decision.sinks.get(uid, SinkDecision()).rows
             if rows != decided:
@@ -265,12 +392,13 @@ class EpochRunner(Generic[BatchT]):
             raise
         if decision is not None:
             self._decide(decision)
-            self.decided(decision.epoch)
             self._states.decided(decision)
-            self._count(decision, messages, seconds)
+            self.progress.decided(decision, messages, seconds)
             self._rewriter.finish(batch, decision, self.committer.commit(decision))
             self._bad_records = decision.bad_records
             self.dead_letters.discard(_spools(messages, reports))
+            # The next plan waits for this epoch, so the source is not read meanwhile.
+            self._compact_while(lambda: self.compactions.is_full)
 
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
         """Read the entries that the micro-batch skipped; return all reports of its plans."""
@@ -311,6 +439,7 @@ class EpochRunner(Generic[BatchT]):
         sinks |= self.dead_letters.write(
             epoch, _spools(messages, reports), self.committer.leases(epoch)
         )
+        sinks = self.compactions.step(epoch, sinks)
         skipped = sum(r.skipped for r in reports)
         dead_letters = sum(r.dead_letters for r in reports)
         if not (skipped or dead_letters or any(_something(sink) for sink in sinks.values())):
@@ -329,6 +458,7 @@ class EpochRunner(Generic[BatchT]):
             skipped=skipped,
             dead_letters=dead_letters,
             bad_records=bad_records,
+            holds_since=self.compactions.held.since_after(epoch, sinks),
         )
 
     def _count_bad_records(
@@ -392,35 +522,14 @@ class EpochRunner(Generic[BatchT]):
                 )
         fault_point("after_decision", epoch=decision.epoch)
         self._last_epoch = self._last_decided = decision.epoch
-        self._decided[decision.spark_query_id, decision.batch_id] = decision.epoch
-        while self._decided[oldest := next(iter(self._decided))] < (
+        self._last = decision
+        self._decided.setdefault((decision.spark_query_id, decision.batch_id), decision.epoch)
+        while len(self._decided) > 1 and self._decided[oldest := next(iter(self._decided))] < (
             self._last_decided - self._keep_epochs
         ):
             del self._decided[oldest]  # Spark does not run such an old micro-batch again
-
-    def _count(self, decision: Decision, messages: Sequence[WriterMessage], seconds: float) -> None:
-        """Count a decided epoch."""
-        self.progress.epochs += 1
-        for uid, sink in decision.sinks.items():
-            errors = sink.skipped + sink.dead_letters
-            counted = {
-                SinkMetric.NUM_RECORDS_SEND.value: sink.rows - errors,
-                SinkMetric.NUM_BYTES_SEND.value: sink.bytes,
-                SinkMetric.NUM_RECORDS_SEND_ERRORS.value: errors,
-                SinkMetric.NUM_RECORDS_SKIPPED.value: sink.skipped,
-                SinkMetric.NUM_DEAD_LETTERS.value: sink.dead_letters,
-            }
-            own: dict[str, int] = {}
-            for message in messages:
-                if message.sink == uid:
-                    for name, number in message.counters.items():
-                        own[name] = own.get(name, 0) + number
-            progress = self.progress.sink(uid)
-            progress.rows.mark(sink.rows - errors)
-            if sink.rows:
-                progress.metrics.set(SinkMetric.CURRENT_SEND_TIME, seconds * 1e3)
-            for name, number in (counted | own).items():
-                progress.metrics.inc(name, number)
+        self.compactions.decided(decision)
+        self.decided(decision.epoch)
 
 
 def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:
@@ -430,7 +539,15 @@ def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> lis
 
 
 def _something(sink: SinkDecision) -> bool:
-    return bool(sink.committables or sink.rows or sink.skipped or sink.dead_letters)
+    return bool(
+        sink.committables
+        or sink.rows
+        or sink.skipped
+        or sink.dead_letters
+        or sink.held
+        or sink.requests
+        or sink.compacted
+    )
 
 
 def _pre_commit(

@@ -10,11 +10,13 @@ from typing import Generic, TypeVar
 
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries, EpochCommitter
+from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks, QueryCoordinator
 from connectors_core.engine.coordinator.registrations import policies_of
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.writer_task import SinkTask
+from connectors_core.engine.query.compactions import Compactions
 from connectors_core.engine.query.epoch_engine import EpochEngine
 from connectors_core.engine.query.epochs import EpochProgress, EpochRunner
 from connectors_core.engine.state import Lease, StateStore
@@ -83,19 +85,31 @@ def wire_epochs(
         reader_stores=reader_stores,
     )
     progress = EpochProgress()
+    sinks = {each.uid: each.sink for each in query.sinks} | dead_letters.sinks
+    held = HeldSets()
     committer = EpochCommitter(
-        {each.uid: each.sink for each in query.sinks} | dead_letters.sinks,
+        sinks,
         store=store,
         pipeline_id=query.pipeline_id,
         lease=query.lease,
         retries=query.commit_retries,
         trigger_interval=trigger_interval,
         progress=progress.committed,
+        held=held,
+    )
+    compactions = Compactions(
+        sinks,
+        held=held,
+        run=query.engine.compact,
+        cancel=query.engine.cancel_compactions,
+        pipeline_id=query.pipeline_id,
+        metrics=lambda uid: progress.sink(uid).metrics,
     )
     return EpochRunner(
         query.engine,
         sinks=query.tasks,
         committer=committer,
+        compactions=compactions,
         store=store,
         pipeline_id=query.pipeline_id,
         lease=query.lease,

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compacts what the sinks of a query hold, in jobs next to its epochs. Driver.
+
+Decisions record everything: committables that are held, requests to merge them, and their results.
+A job only produces results, which a later decision takes. If the driver dies, the next one runs
+open requests again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any, Final
+
+from connectors_core.engine._faults import fault_point
+from connectors_core.engine.coordinator.held_sets import HeldSet, HeldSets, Members
+from connectors_core.engine.execution.compactor_task import (
+    CompactMessage,
+    CompactTask,
+    RecordedRequest,
+)
+from connectors_core.engine.protocol import DecidedCommittable, Decision, HeldRef, SinkDecision
+from connectors_core.errors import ConfigurationError, FatalError
+from connectors_core.metrics import MetricGroup, SinkMetric
+from connectors_core.sink.compaction import Compaction, HeldCommittable, SupportsCompaction
+from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
+
+_DISABLE_HINT: Final = (
+    "start with the sink that wrote them and compaction enabled, or drain them with "
+    "disable_compact()"
+)
+
+
+class SinkCompaction:
+    """The compaction of one sink.
+
+    Args:
+        uid: The sink's uid.
+        sink: The sink.
+        compaction: How it compacts.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        sink: TwoPhaseCommittingSink[Any],
+        compaction: Compaction[Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.uid = uid
+        self.sink = sink
+        self.settings = compaction
+        self.results: dict[HeldRef, tuple[DecidedCommittable, ...]] = {}
+        self._serializer = sink.committable_serializer()
+        self._clock = clock
+        self._seen: dict[HeldRef, tuple[float, HeldCommittable[Any]]] = {}
+
+    def step(
+        self, held: HeldSet, epoch: int, decision: SinkDecision, *, everything: bool
+    ) -> SinkDecision:
+        """Return a decision that holds its committables, requests merges, and takes results.
+
+        Args:
+            held: What the sink holds before the decision.
+            epoch: The epoch of the decision.
+            decision: The decision without compaction.
+            everything: Whether all waiting committables must be in a request.
+        """
+        if not self.settings.holds:
+            return self._drained(held, epoch, decision)
+        decision = replace(decision, held=decision.committables, committables=())
+        waiting = held.after(epoch, decision)
+        everything = everything or len(waiting) > self.settings.max_held or self.is_overdue(held)
+        decision = replace(decision, requests=self._requests(waiting, epoch, everything))
+        return self._settled(held.after(epoch, decision), decision, self._result)
+
+    def _drained(self, held: HeldSet, epoch: int, decision: SinkDecision) -> SinkDecision:
+        alone = tuple((ref,) for ref in held.waiting)
+        settled = self._settled(
+            held.after(epoch, SinkDecision(requests=alone)),
+            replace(decision, requests=alone, committables=()),
+            lambda _request, members: tuple(members.values()),
+        )
+        return replace(settled, committables=settled.committables + decision.committables)
+
+    def _result(self, request: HeldRef, members: Members) -> tuple[DecidedCommittable, ...] | None:
+        if len(members) <= 1:
+            return tuple(members.values())
+        return self.results.get(request)
+
+    def _settled(
+        self,
+        held: HeldSet,
+        decision: SinkDecision,
+        result_of: Callable[[HeldRef, Members], tuple[DecidedCommittable, ...] | None],
+    ) -> SinkDecision:
+        """Settle requests in their order, up to the first one without a result."""
+        committables: list[DecidedCommittable] = []
+        compacted = []
+        for request, members in held.requests.items():
+            result = result_of(request, members)
+            if result is None:
+                break
+            committables += result
+            compacted.append(request)
+        return replace(decision, committables=tuple(committables), compacted=tuple(compacted))
+
+    def _requests(
+        self, held: HeldSet, epoch: int, everything: bool
+    ) -> tuple[tuple[HeldRef, ...], ...]:
+        waiting = [self._held(ref, each) for ref, each in held.waiting.items()]
+        if not waiting:
+            return ()
+        asked = self.settings.coordinator.requests(waiting, epoch, everything=everything)
+        found = tuple(
+            tuple(HeldRef(each.checkpoint_id, each.number) for each in request.held)
+            for request in asked
+        )
+        named = [ref for refs in found for ref in refs]
+        if len(set(named)) < len(named) or not set(named) <= held.waiting.keys():
+            raise FatalError(
+                f"the compact coordinator of sink {self.uid!r} requests other committables than "
+                "the waiting ones",
+                expected="each of them at most once",
+                found=", ".join(map(str, named)),
+                hint="report this to the author of the sink",
+            )
+        if everything and len(named) < len(held.waiting):
+            raise FatalError(
+                f"the compact coordinator of sink {self.uid!r} leaves committables without a "
+                "request",
+                expected=f"requests for all {len(held.waiting)}",
+                found=str(len(named)),
+                hint="report this to the author of the sink",
+            )
+        return tuple(each for each in found if each)
+
+    def _held(self, ref: HeldRef, decided: DecidedCommittable) -> HeldCommittable[Any]:
+        if ref not in self._seen:
+            stored = decided.committable
+            held = HeldCommittable(
+                committable=self._serializer.deserialize(stored.version, stored.data),
+                checkpoint_id=ref.epoch,
+                number=ref.number,
+            )
+            self._seen[ref] = self._clock(), held
+        return self._seen[ref][1]
+
+    def is_overdue(self, held: HeldSet) -> bool:
+        """Whether a committable waits longer than it may."""
+        limit = self._clock() - self.settings.max_wait.total_seconds()
+        return any(self._seen[ref][0] <= limit for ref in held.waiting if ref in self._seen)
+
+    def is_ready(self, held: HeldSet) -> bool:
+        """Whether a decision could settle or request something now."""
+        if not self.settings.holds:
+            return not held.is_empty
+        first = next(iter(held.requests.items()), None)
+        return (first is not None and self._result(*first) is not None) or self.is_overdue(held)
+
+    def open_requests(self, held: HeldSet) -> tuple[RecordedRequest, ...]:
+        """Return the requests that a compactor must run."""
+        if not self.settings.holds:
+            return ()
+        return tuple(
+            RecordedRequest(
+                ref=request, committables=tuple(each.committable for each in members.values())
+            )
+            for request, members in held.requests.items()
+            if self._result(request, members) is None
+        )
+
+    def decided(self, held: HeldSet) -> None:
+        """Forget what is no longer held, and remember when the rest began to wait."""
+        self.results = {ref: each for ref, each in self.results.items() if ref in held.requests}
+        self._seen = {ref: each for ref, each in self._seen.items() if ref in held.waiting}
+        for ref, each in held.waiting.items():
+            self._held(ref, each)
+
+
+class Compactions:
+    """The compactions of a query.
+
+    Only the thread that runs an epoch uses it, one at a time; see `EpochRunner`.
+
+    Args:
+        sinks: All sinks by uid.
+        held: What they hold.
+        run: Runs the requests of a job and returns their results.
+        cancel: Cancels the jobs.
+        pipeline_id: The pipeline.
+        metrics: Returns the metrics of a sink.
+    """
+
+    def __init__(
+        self,
+        sinks: Mapping[str, Sink],
+        *,
+        held: HeldSets,
+        run: Callable[[CompactTask], list[CompactMessage]],
+        cancel: Callable[[], None],
+        pipeline_id: str,
+        metrics: Callable[[str], MetricGroup],
+    ) -> None:
+        self.held = held
+        self._run = run
+        self._cancel = cancel
+        self._pipeline_id = pipeline_id
+        self._metrics = metrics
+        self._sinks: dict[str, SinkCompaction] = {}
+        for uid, sink in sinks.items():
+            compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
+            if compaction is not None and isinstance(sink, TwoPhaseCommittingSink):
+                self._sinks[uid] = SinkCompaction(uid, sink, compaction)
+        self._jobs: dict[str, Future[list[CompactMessage]]] = {}
+        self._threads = ThreadPoolExecutor(
+            max(1, len(self._sinks)), thread_name_prefix="compaction"
+        )
+
+    def restore(self, decisions: Sequence[Decision]) -> None:
+        """Take over the decisions of earlier drivers.
+
+        Args:
+            decisions: All decisions since the oldest one that still holds something, in order.
+
+        Raises:
+            ConfigurationError: They hold committables of a sink that does not compact.
+        """
+        for decision in decisions:
+            self.held.decided(decision)
+        for uid, held in self.held.holding().items():
+            if uid not in self._sinks:
+                raise ConfigurationError(
+                    f"sink {uid!r} does not compact, but earlier epochs hold {len(held)} "
+                    "committables of it for compaction",
+                    expected="a sink with compaction, enabled or disabled",
+                    found="none",
+                    hint=_DISABLE_HINT,
+                )
+        self._forget()
+
+    def step(
+        self, epoch: int, sinks: Mapping[str, SinkDecision], *, everything: bool = False
+    ) -> dict[str, SinkDecision]:
+        """Return the sinks of a decision after holding, requesting, and taking results.
+
+        Args:
+            epoch: The epoch of the decision.
+            sinks: Its sinks without compaction.
+            everything: Whether all waiting committables must be in a request.
+
+        Raises:
+            Exception: A job failed.
+        """
+        self._collect()
+        changed = dict(sinks)
+        for uid, own in self._sinks.items():
+            before = sinks.get(uid, SinkDecision())
+            after = own.step(self.held[uid], epoch, before, everything=everything)
+            if after != before:
+                changed[uid] = after
+        return changed
+
+    def decided(self, decision: Decision) -> None:
+        """Take over a decision of this driver."""
+        self.held.decided(decision)
+        self._forget()
+        self.start_jobs()
+        for uid, sink in decision.sinks.items():
+            if sink.compacted:
+                self._metrics(uid).inc(SinkMetric.NUM_COMPACTIONS, len(sink.compacted))
+
+    def start_jobs(self) -> None:
+        """Start a job for each sink that has open requests and no job."""
+        for uid, own in self._sinks.items():
+            requests = () if uid in self._jobs else own.open_requests(self.held[uid])
+            if requests:
+                task = CompactTask(
+                    pipeline_id=self._pipeline_id,
+                    uid=uid,
+                    sink=own.sink,
+                    requests=requests,
+                    tasks=min(own.settings.compactors, len(requests)),
+                )
+                self._jobs[uid] = self._threads.submit(self._job, task)
+
+    def _job(self, task: CompactTask) -> list[CompactMessage]:
+        fault_point("before_compaction", sink=task.uid)
+        messages = self._run(task)
+        fault_point("after_compaction", sink=task.uid)
+        return messages
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a decision could settle or request something now.
+
+        Raises:
+            Exception: A job failed.
+        """
+        self._collect()
+        return any(own.is_ready(self.held[uid]) for uid, own in self._sinks.items())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a sink holds more than it may, so that the next epoch must wait."""
+        return any(len(self.held[uid]) > own.settings.max_held for uid, own in self._sinks.items())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sink holds anything."""
+        return not self.held.holding()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a job ends, at most some seconds."""
+        if self._jobs:
+            wait(self._jobs.values(), timeout=seconds)
+
+    def close(self) -> None:
+        """Cancel the jobs; the next driver runs their requests again."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._jobs:
+            self._cancel()
+        self._threads.shutdown(wait=True)
+
+    def _collect(self) -> None:
+        """Take the results of the jobs that have ended."""
+        for uid, job in list(self._jobs.items()):
+            if job.done():
+                del self._jobs[uid]
+                for message in job.result():
+                    self._sinks[uid].results[message.ref] = tuple(
+                        DecidedCommittable(subtask=0, committable=each)
+                        for each in message.committables
+                    )
+                    for name, number in message.counters.items():
+                        self._metrics(uid).inc(name, number)
+        self.start_jobs()
+
+    def _forget(self) -> None:
+        for uid, own in self._sinks.items():
+            held = self.held[uid]
+            own.decided(held)
+            metrics = self._metrics(uid)
+            metrics.set(SinkMetric.HELD_COMMITTABLES, len(held))
+            metrics.set(SinkMetric.PENDING_COMPACTIONS, len(held.requests))
