@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/dev/flink-sql-cases.md"
 HEADER = ["Case", "Demand", "Here", "Test", "Difference and reason"]
 WITH_TEST = {"same", "differs"}
-WITH_REASON = {"differs", "does not apply", "later"}
+WITH_REASON = {"differs", "does not apply"}
 
 
 @cache

@@ -35,6 +35,7 @@ from connector_filesystem.sink.compactors import (
     Merging,
     RecordWiseFileCompactor,
 )
+from connector_filesystem.sink.contents import CONTENTS_FOLDER
 from connector_filesystem.sink.part_file import EncoderConfig, make_folders, sync_folders
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.paths import PathColumns
@@ -47,7 +48,7 @@ HIDDEN_FOLDER: Final = "_compaction"
 _LOCK: Final = f"{HIDDEN_FOLDER}/lock.json"
 _JOURNALS: Final = f"{HIDDEN_FOLDER}/journals"
 _STAGED: Final = f"{HIDDEN_FOLDER}/staged"
-_TABLE_LOGS: Final = frozenset({"_delta_log", "_spark_metadata", ".hoodie"})
+_TABLE_LOGS: Final = frozenset({"_delta_log", "_spark_metadata", ".hoodie", CONTENTS_FOLDER})
 _ICEBERG_SUFFIX: Final = ".metadata.json"
 _BUFFER_BYTES: Final = 16 * 1024 * 1024
 

@@ -157,7 +157,14 @@ def test_a_folder_with_staged_files_of_a_sink_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "log", ["_delta_log/0.json", "_spark_metadata/0", ".hoodie/x", "metadata/v1.metadata.json"]
+    "log",
+    [
+        "_delta_log/0.json",
+        "_spark_metadata/0",
+        ".hoodie/x",
+        "metadata/v1.metadata.json",
+        "_contents/a=1/0000000001.json",
+    ],
 )
 def test_a_table_that_lists_its_files_is_refused(tmp_path: Path, log: str) -> None:
     write(tmp_path, "table/a=1/0.jsonl", 1)

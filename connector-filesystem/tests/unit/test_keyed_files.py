@@ -19,7 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_files import committer_of, context, visible
 
-from connector_filesystem import BucketAssigner, FileSink, Format, KeyedFileSink, RollingPolicy
+from connector_filesystem import (
+    BucketAssigner,
+    FileCompaction,
+    FileSink,
+    Format,
+    KeyedFileSink,
+    RollingPolicy,
+)
 from connectors_core.errors import (
     BadRecordError,
     CommitError,
@@ -357,6 +364,7 @@ def test_an_object_store_has_the_same_table() -> None:
         ({"bucket_assigner": BucketAssigner.date_pattern("day", "%Y")}, ("day",), "share"),
         ({}, (), "no key columns"),
         ({"parallelism": 2}, ("id",), "one writer has all changes"),
+        ({"compaction": FileCompaction()}, ("id",), "nothing can be merged"),
     ],
 )
 def test_a_key_that_does_not_fit_is_refused(

@@ -90,8 +90,6 @@ def test_unknown_options_and_formats_are_refused() -> None:
         ("sink.partition-commit.policy.class", "when its epoch is committed"),
         ("sink.partition-commit.watermark-time-zone", "when its epoch is committed"),
         ("partition.time-extractor.timestamp-pattern", "when its epoch is committed"),
-        ("auto-compaction", "longer epochs"),
-        ("compaction.file-size", "longer epochs"),
         ("scan.parallelism", "parallelism.default"),
     ],
 )

@@ -87,6 +87,13 @@ class KeyedFileSink(
                 found=self.files.format,
                 option="format",
             )
+        if self.files.compaction is not None and self.files.compaction.enabled:
+            raise InvalidOptionError(
+                "each epoch rewrites the folders that its changes touch, so nothing can be merged",
+                expected="not set",
+                found="compaction",
+                option="auto-compaction",
+            )
         folder = self.files.bucket_assigner.folder_columns()
         if folder is None or not set(folder) <= set(self.key_columns):
             raise ConfigurationError(
