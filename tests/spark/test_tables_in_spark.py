@@ -190,6 +190,26 @@ def test_functions_of_python_are_used_by_their_names(tables: Tables) -> None:
 
 
 @pytest.mark.usefixtures("functions")
+def test_functions_of_catalogs_are_called_in_each_kind_of_insert(
+    tables: Tables, spark: SparkSession
+) -> None:
+    spark.sql("DROP TABLE IF EXISTS of_spark")
+    tables.env.execute_script(
+        """
+        CREATE FUNCTION doubled AS 'functions_of_a_test.twice' LANGUAGE PYTHON;
+        CREATE TABLE of_spark (x BIGINT) USING parquet;
+        INSERT INTO of_spark SELECT doubled(4);
+        INSERT INTO late SELECT default.doubled(r.id), r.hours
+        FROM (SELECT doubled(id) AS id, carrier, hours FROM flights) AS r
+        LEFT JOIN carriers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON r.carrier = c.code;
+        """
+    )
+    assert tables.rows("SELECT * FROM of_spark") == [(8,)]
+    assert sorted(row[0] for row in tables.rows("SELECT id FROM late")) == [4, 8, 12]
+    tables.env.execute_sql("DROP TABLE of_spark")
+
+
+@pytest.mark.usefixtures("functions")
 def test_functions_of_catalogs_are_used_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
     store = FileCatalogStore(tmp_path / "catalogs")
     lake = f"CREATE CATALOG lake WITH ('type' = 'filesystem', 'path' = '{tmp_path / 'lake'}')"
