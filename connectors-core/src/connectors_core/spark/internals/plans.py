@@ -160,6 +160,15 @@ def analyzed_plan(df: DataFrame) -> PlanNode:
     return PlanNode(cast(Any, df)._jdf.queryExecution().analyzed())
 
 
+def inlined_plan(df: DataFrame) -> PlanNode:
+    """Return the root of a DataFrame's analyzed plan, with the queries of WITH in their places."""
+    jvm = cast(Any, df.sparkSession)._jvm
+    rule = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE
+    (constructor,) = jvm.java.lang.Class.forName(rule._fqn).getConstructors()
+    further = [False] * (constructor.getParameterCount() - 1)  # Spark 4 has one more
+    return PlanNode(rule(True, *further).apply(analyzed_plan(df).java))
+
+
 def elements(sequence: Any) -> list[Any]:
     """Return the elements of a sequence of Scala."""
     return [sequence.apply(index) for index in range(sequence.size())]

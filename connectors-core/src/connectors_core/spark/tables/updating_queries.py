@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import RowKind
-from connectors_core.spark.internals.plans import Expression, PlanNode, analyzed_plan
+from connectors_core.spark.internals.plans import Expression, PlanNode, inlined_plan
 from connectors_core.table import DynamicTableSink
 
 __all__ = ["check_takes_updates", "is_updating"]
@@ -24,7 +24,7 @@ _KEEP_ROWS: Final = frozenset(
 
 def is_updating(rows: DataFrame) -> bool:
     """Return whether a stream has an aggregate whose groups never end, and so are updated."""
-    return any(_never_ends(node) for node in _streaming(analyzed_plan(rows)))
+    return any(_never_ends(node) for node in _streaming(inlined_plan(rows)))
 
 
 def check_takes_updates(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
@@ -38,7 +38,7 @@ def check_takes_updates(sink: DynamicTableSink, name: str, rows: DataFrame) -> N
     Raises:
         UnsupportedError: The table adds each row, or an update could not reach it.
     """
-    plan, mode = analyzed_plan(rows), sink.changelog_mode
+    plan, mode = inlined_plan(rows), sink.changelog_mode
     found = [node.name for node in _above_groups(plan)]
     lost = [each for each in found if each not in _KEEP_ROWS | _GROUPING]
     if lost:
