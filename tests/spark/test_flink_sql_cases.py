@@ -162,7 +162,7 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
         **{"value.format": "avro", "value.fields-include": "ALL"},
         **{"sink.delivery-guarantee": "exactly-once", "scan.isolation-level": "read-committed"},
         **{"scan.bounded.mode": "specific-offsets"},
-        **{"scan.bounded.specific-offsets": "partition:0,offset:2"},
+        **{"scan.bounded.specific-offsets": "partition:0,offset:2", "sink.parallelism": "1"},
     )
     topics.table(
         "prices",

@@ -133,13 +133,13 @@ def _overwriting(
     """
     connector = table.options.get(CONNECTOR, "")
     keys = sink.sink.partition_columns() if isinstance(sink.sink, SupportsPartitioning) else ()
-    if insert.partition:
+    if insert.partition or table.partition_keys:
         require(
             TableAbility.PARTITIONING,
             sink.abilities,
             table=name,
             connector=connector,
-            hint="remove PARTITION, and select the values as columns",
+            hint="remove PARTITION and PARTITIONED BY, and select the values as columns",
         )
         _check_partition(insert, name, keys)
     if not insert.overwrite:
