@@ -872,11 +872,12 @@ def test_logs_are_read_line_by_line(spark: SparkSession, tmp_path: Path) -> None
     assert log.resume(sources) == {"a": Resume(-1, 0), "b": Resume(3, 3), "c": Resume(7, 8)}
     (tmp_path / "commits" / "10").touch()
     assert log.resume(sources) == {"a": Resume(0, 0), "b": Resume(3, 3), "c": Resume(8, 8)}
+    log = write(10, "v1\n{}\n1\n1\n2\n1")
+    assert log.offsets(10, sources) == {"a": 1, "b": 1, "c": 1}
     for wrong in (
         "",
         "v3\n{}\n1\n1\n1\n1",
         "v1\n{}\n1\n1\n1",
-        "v1\n{}\n1\n1\n2\n1",
         "v1\n{}\n1\n1\n1\nx",
         'v1\n{}\n1\n1\n1\n{"topic":1}',
         'v1\n{}\n1\n1\n1\n{"uid": "a", "plan": 8}',

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark import SparkContext, worker
 from pyspark.sql.pandas import types
+from pyspark.sql.types import LongType
+from pyspark.sql.udf import UserDefinedFunction
 
 from connectors_core.spark import internals
 from connectors_core.spark.internals.hadoop_folder import HadoopFolder
@@ -26,12 +28,13 @@ PRIVATE = {
     "DataFrame": {"_jdf"},
     "JavaClass": {"_fqn"},
     "JVMView": {"_gateway_client"},
+    "UserDefinedFunction": {"_judf"},
     "sys": {"_getframe"},
 }
 """Private attributes by their owner."""
 
 METHODS = {
-    "session": {"sessionState", "internalCreateDataFrame", "sqlContext"},
+    "session": {"sessionState", "internalCreateDataFrame", "sqlContext", "udf"},
     "session state": {"newHadoopConf"},
     "dataset": {"queryExecution", "schema"},
     "query execution": {"analyzed", "logical", "toRdd"},
@@ -152,6 +155,7 @@ def test_pyspark_has_the_private_attributes(spark: SparkSession) -> None:
         "SparkContext": spark.sparkContext,
         "DataFrame": spark.range(1),
         "JVMView": spark._jvm,
+        "UserDefinedFunction": UserDefinedFunction(str, LongType()),
     }
     for name, owner in owners.items():
         for attribute in PRIVATE[name]:
