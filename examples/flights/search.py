@@ -10,7 +10,7 @@ from typing import Any, Final
 from connector_elasticsearch.testing import ElasticsearchServer
 from examples.flights.data import FLIGHTS_INDEX, PLANES_INDEX, TOTALS_INDEX, Places, tables
 
-_PAGE: Final = 10_000
+_PAGE: Final = 2_000
 _TEXTS_ARE_KEYWORDS: Final = {
     "dynamic_templates": [
         {"texts": {"match_mapping_type": "string", "mapping": {"type": "keyword"}}}
