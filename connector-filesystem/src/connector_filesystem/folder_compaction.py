@@ -30,6 +30,7 @@ from connector_filesystem.formats import (
     ParquetOptions,
     detect_format,
 )
+from connector_filesystem.new_files import create_file
 from connector_filesystem.sink.compactors import (
     InputFile,
     Merging,
@@ -336,26 +337,7 @@ class FolderCompaction:
 
     def _create(self, path: str, data: bytes) -> bool:
         """Create a small file as a whole; return False if it exists."""
-        full = self.location.join(path)
-        if not self.location.is_local:
-            try:
-                self.location.fs.pipe_file(full, data, mode="create")
-            except FileExistsError:
-                return False
-            return True
-        new = f"{full}.{uuid.uuid4().hex}"
-        with open(new, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(new, full)
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(new)
-        sync_folders(self.location, [posixpath.dirname(path)])
-        return True
+        return create_file(self.location, path, data, link=os.link)
 
     def _names(self, folder: str) -> list[str]:
         fs = self.location.fs

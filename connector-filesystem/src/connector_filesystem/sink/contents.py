@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of what the folders of a table hold, below `<path>/_contents`.
+"""The records of the files in the folders of a table, below `<path>/_contents`.
 
 Each commit of a folder creates its next version. A writer reads the files of the newest one, so
 files of unknown origin never become rows. Readers ignore the records.
@@ -8,17 +8,16 @@ files of unknown origin never become rows. Readers ignore the records.
 from __future__ import annotations
 
 import contextlib
-import os
 import posixpath
 import re
-import uuid
 from dataclasses import dataclass
 from typing import Final
 
 from fsspec.spec import AbstractFileSystem
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.sink.part_file import link_exclusively, make_folders, sync_folders
+from connector_filesystem.new_files import create_file
+from connector_filesystem.sink.part_file import link_exclusively, make_folders
 from connectors_core.errors import InvalidOptionError, StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
 
@@ -39,7 +38,7 @@ _NAME: Final = re.compile(r"(\d{10})\.json")
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a folder of a table holds.
+    """The files of a folder of a table.
 
     Attributes:
         folder: The folder, relative to the target of the sink.
@@ -106,13 +105,8 @@ def record(location: FileLocation, contents: Contents) -> Contents:
     """
     if newest_contents(location, contents.folder).version < contents.version:
         make_folders(location, _folder(contents.folder))
-        path = location.join(_path(contents.folder, contents.version))
-        data = _SERIALIZER.serialize(contents)
-        if location.is_local:
-            _create_local(path, data)
-            sync_folders(location, [_folder(contents.folder)])
-        else:
-            _create_elsewhere(location, path, data)
+        path = _path(contents.folder, contents.version)
+        create_file(location, path, _SERIALIZER.serialize(contents), link=link_exclusively)
     return newest_contents(location, contents.folder)
 
 
@@ -122,30 +116,6 @@ def remove_former(location: FileLocation, contents: Contents) -> None:
         if version < contents.version:
             with contextlib.suppress(FileNotFoundError):
                 location.fs.rm_file(location.join(_path(contents.folder, version)))
-
-
-def _create_local(path: str, data: bytes) -> None:
-    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            link_exclusively(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-
-
-def _create_elsewhere(location: FileLocation, path: str, data: bytes) -> None:
-    try:
-        location.fs.pipe_file(path, data, mode="create")
-    except Exception:
-        # Not every client says that the object exists.
-        location.fs.invalidate_cache()
-        if not location.fs.exists(path):
-            raise
 
 
 def _versions(location: FileLocation, folder: str) -> list[int]:
