@@ -16,7 +16,7 @@ import orjson
 
 from connectors_core.catalog.errors import CatalogAlreadyExistError, CatalogNotExistError
 from connectors_core.catalog.function_store import FunctionStore, MemoryFunctionStore
-from connectors_core.catalog.stored_documents import FileDocuments, SqliteDocuments
+from connectors_core.catalog.stored_documents import FileDocuments, SqliteDocuments, check_layout
 from connectors_core.catalog.stored_functions import StoredFunctions
 from connectors_core.catalog.stored_tables import StoredTables
 from connectors_core.catalog.table_store import MemoryTableStore, TableStore
@@ -27,7 +27,6 @@ from connectors_core.engine.state import (
     is_shortened,
     shortened,
 )
-from connectors_core.errors import StateVersionError
 
 __all__ = ["CatalogDescriptor", "CatalogStore", "FileCatalogStore", "SqliteCatalogStore"]
 
@@ -234,12 +233,7 @@ def _payload(descriptor: CatalogDescriptor) -> dict[str, Any]:
 
 
 def _descriptor(payload: Mapping[str, Any]) -> CatalogDescriptor:
-    if payload.get("layout") != _LAYOUT:
-        raise StateVersionError(
-            "the catalog is stored in another layout",
-            expected=f"layout {_LAYOUT}",
-            found=payload.get("layout"),
-        )
+    check_layout(payload, _LAYOUT, "catalog")
     return CatalogDescriptor(payload["name"], payload["options"], payload["comment"])
 
 

@@ -14,8 +14,9 @@ import orjson
 
 from connectors_core.catalog.catalog import ObjectPath
 from connectors_core.engine.state import StateStore, decode_document, encode_document, shortened
+from connectors_core.errors import StateVersionError
 
-__all__ = ["Documents", "FileDocuments", "SqliteDocuments"]
+__all__ = ["Documents", "FileDocuments", "SqliteDocuments", "check_layout"]
 
 _IS_KEY: Final = "catalog = ? AND database = ? AND name = ?"
 
@@ -53,7 +54,7 @@ class FileDocuments(Documents):
 
     Args:
         files: The folder.
-        kind: What the documents are about.
+        kind: The kind of the objects, such as a table, for the checks of a document.
     """
 
     def __init__(self, files: StateStore, kind: str) -> None:
@@ -140,6 +141,25 @@ class SqliteDocuments(Documents):
 
     def _key(self, path: ObjectPath) -> tuple[str, str, str]:
         return self._catalog, path.database, path.name
+
+
+def check_layout(document: Mapping[str, Any], layout: int, name: str) -> None:
+    """Check that a document has the layout that this version reads.
+
+    Args:
+        document: The document.
+        layout: The layout.
+        name: The kind of its object, such as "table".
+
+    Raises:
+        StateVersionError: It has another one.
+    """
+    if document.get("layout") != layout:
+        raise StateVersionError(
+            f"the {name} is stored in another layout",
+            expected=f"layout {layout}",
+            found=document.get("layout"),
+        )
 
 
 def _file(path: ObjectPath) -> str:

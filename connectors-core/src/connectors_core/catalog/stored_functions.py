@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from connectors_core.catalog.catalog import ObjectPath
 from connectors_core.catalog.function_store import CatalogFunction, FunctionStore
-from connectors_core.catalog.stored_documents import Documents
-from connectors_core.errors import StateVersionError
+from connectors_core.catalog.stored_documents import Documents, check_layout
 
 __all__ = ["StoredFunctions"]
 
@@ -31,7 +30,8 @@ class StoredFunctions(FunctionStore):
         document = self._documents.get(path)
         if document is None:
             return None
-        return CatalogFunction(identifier=_checked(document)["identifier"])
+        check_layout(document, _LAYOUT, "function")
+        return CatalogFunction(identifier=document["identifier"])
 
     def add(self, path: ObjectPath, function: CatalogFunction) -> bool:
         """See `FunctionStore`."""
@@ -60,15 +60,5 @@ def _document(path: ObjectPath, function: CatalogFunction) -> dict[str, Any]:
 
 
 def _place(document: Mapping[str, Any]) -> ObjectPath:
-    found = _checked(document)
-    return ObjectPath(found["database"], found["name"])
-
-
-def _checked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if document.get("layout") != _LAYOUT:
-        raise StateVersionError(
-            "the function is stored in another layout",
-            expected=f"layout {_LAYOUT}",
-            found=document.get("layout"),
-        )
-    return document
+    check_layout(document, _LAYOUT, "function")
+    return ObjectPath(document["database"], document["name"])

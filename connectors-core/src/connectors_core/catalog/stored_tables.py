@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from connectors_core.catalog.catalog import ObjectPath
 from connectors_core.catalog.secret_options import refuse_clear_secrets
-from connectors_core.catalog.stored_documents import Documents
+from connectors_core.catalog.stored_documents import Documents, check_layout
 from connectors_core.catalog.table_store import TableStore
-from connectors_core.errors import StateVersionError
 from connectors_core.table.catalog_table import CatalogTable
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql import parse_statement
@@ -65,12 +64,7 @@ def _document(path: ObjectPath, table: CatalogTable) -> dict[str, Any]:
 
 
 def _statement(document: Mapping[str, Any]) -> CreateTable:
-    if document.get("layout") != _LAYOUT:
-        raise StateVersionError(
-            "the table is stored in another layout",
-            expected=f"layout {_LAYOUT}",
-            found=document.get("layout"),
-        )
+    check_layout(document, _LAYOUT, "table")
     statement = parse_statement(document["statement"])
     assert isinstance(statement, CreateTable)
     return statement
