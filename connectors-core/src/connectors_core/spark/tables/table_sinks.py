@@ -15,6 +15,7 @@ from connectors_core.schema import ROW_KIND_COLUMN, RowKind, type_text
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
 from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
+from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import (
     CatalogTable,
     ComputedColumn,
@@ -25,7 +26,7 @@ from connectors_core.table import (
 from connectors_core.table.factory import factory_named
 from connectors_core.table.sql.statements import Insert
 
-__all__ = ["check_changes", "declared_columns", "rows_for", "shared", "sink_of"]
+__all__ = ["declared_columns", "output_mode_of", "rows_for", "shared", "sink_of"]
 
 _DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 # The types that hold all values of another one, besides decimals.
@@ -42,8 +43,8 @@ def sink_of(name: str, table: CatalogTable) -> DynamicTableSink:
     return factory_named(table, name).create_sink(DynamicTableContext.of(name, table))
 
 
-def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
-    """Refuse a changelog for a sink that only adds rows.
+def output_mode_of(sink: DynamicTableSink, name: str, rows: DataFrame) -> OutputMode:
+    """Return the output mode of rows for the sink of a table.
 
     Raises:
         UnsupportedError: The rows are a changelog or updated, and the sink only adds rows.
@@ -55,8 +56,10 @@ def check_changes(sink: DynamicTableSink, name: str, rows: DataFrame) -> None:
             found=f"changes {sink.changelog_mode}",
             hint="declare a PRIMARY KEY, or an upserting sink such as 'sink.upsert' of Kafka",
         )
-    if is_updating(rows):
-        check_takes_updates(sink, name, rows)
+    if not is_updating(rows):
+        return "append"
+    check_takes_updates(sink, name, rows)
+    return "update"
 
 
 def shared(rows: DataFrame, others: Iterable[DataFrame]) -> DataFrame:

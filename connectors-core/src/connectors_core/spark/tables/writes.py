@@ -21,14 +21,12 @@ from connectors_core.spark.tables.query_planner import QueryPlanner
 from connectors_core.spark.tables.row_changes import changed_rows, sink_of_changes
 from connectors_core.spark.tables.spark_inserts import refuse_target
 from connectors_core.spark.tables.table_sinks import (
-    check_changes,
     declared_columns,
+    output_mode_of,
     rows_for,
     shared,
     sink_of,
 )
-from connectors_core.spark.tables.updating_queries import is_updating
-from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableSink, TableAbility
 from connectors_core.table.abilities import require
 from connectors_core.table.catalog_table import CONNECTOR
@@ -69,10 +67,9 @@ def plan_writes(planner: QueryPlanner, writes: Sequence[Insert | ChangeRows]) ->
             )
         if sink.is_exclusive:
             exclusive.add(name)
-        check_changes(sink, name, rows)
+        mode = output_mode_of(sink, name, rows)
         rows = shared(rows, planned)
         planned.append(rows)
-        mode: OutputMode = "update" if is_updating(rows) else "append"
         planner.pipeline.sink_to(
             rows, sink.sink, uid=planner.unique_uid(f"into.{name}"), output_mode=mode
         )
@@ -86,7 +83,7 @@ def refuse_streams(
     Args:
         writes: The statements, of which one is a stream.
         catalog: The tables.
-        reason: What makes it a stream.
+        reason: The cause, such as a table without an end.
 
     Raises:
         UnsupportedError: A statement does not only add rows.
