@@ -28,7 +28,7 @@ class FileReplacement:
     Attributes:
         files: The complete files.
         replaced: The paths of the files to remove, relative to the target of the sink.
-        contents: What the folder of the files holds after the commit, if the sink records it.
+        contents: The files of the folder after the commit, if the sink records them.
     """
 
     files: tuple[FileCommittable, ...] = ()

@@ -156,7 +156,7 @@ class WriterView:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldView:
-    """What a sink holds for compaction.
+    """The committables that a sink holds for compaction.
 
     Attributes:
         sink: The sink.

@@ -338,7 +338,7 @@ class EpochCommitter:
         retries: Retries of commits that request one.
         trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
         progress: Called with epoch and uid after each commit of a sink.
-        held: What the sinks hold for compaction. Sweeps spare it.
+        held: The held sets of the sinks. Sweeps spare their committables.
     """
 
     def __init__(

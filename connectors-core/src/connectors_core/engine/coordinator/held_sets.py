@@ -70,7 +70,7 @@ class HeldSet:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a decision has merged; it can be removed once the decision is committed.
+    """The requests that a decision has merged. They can be removed once the decision is committed.
 
     Attributes:
         requests: The requests.

@@ -64,7 +64,7 @@ class SinkCompaction:
         """Return a decision that holds its committables, requests merges, and takes results.
 
         Args:
-            held: What the sink holds before the decision.
+            held: The held set of the sink before the decision.
             epoch: The epoch of the decision.
             decision: The decision without compaction.
             everything: Whether all waiting committables must be in a request.
@@ -188,7 +188,7 @@ class Compactions:
 
     Args:
         sinks: All sinks by uid.
-        held: What they hold.
+        held: Their held sets.
         run: Runs the requests of a job and returns their results.
         cancel: Cancels the jobs.
         pipeline_id: The pipeline.
