@@ -200,6 +200,20 @@ class FileLocation:
         fs.invalidate_cache(posixpath.dirname(path))
         return status_of(fs.info(path))
 
+    def names(self, relative: str) -> list[str]:
+        """Return the names in a folder, in order, without the listing cache; none if it is missing.
+
+        Args:
+            relative: The folder, relative to the root.
+        """
+        self.fs.invalidate_cache()
+        try:
+            listed = self.fs.ls(self.join(relative), detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        names = (posixpath.basename(str(each).rstrip("/")) for each in listed)
+        return sorted(name for name in names if name)
+
     def check_reachable(self, *, writable: bool = False) -> None:
         """Check that the filesystem responds. A missing path counts as a response.
 

@@ -37,7 +37,12 @@ from connector_filesystem.sink.compactors import (
     RecordWiseFileCompactor,
 )
 from connector_filesystem.sink.contents import CONTENTS_FOLDER
-from connector_filesystem.sink.part_file import EncoderConfig, make_folders, sync_folders
+from connector_filesystem.sink.part_file import (
+    STAGING_FOLDER,
+    EncoderConfig,
+    make_folders,
+    sync_folders,
+)
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.paths import PathColumns
 from connectors_core.errors import ConfigurationError, DataLossError
@@ -170,7 +175,7 @@ class FolderCompaction:
         """
         with mapped_errors("merging files of", self.location.url), self._locked():
             self._refuse_staged_files()
-            for name in self._names(_JOURNALS):
+            for name in self.location.names(_JOURNALS):
                 self._complete(f"{_JOURNALS}/{name}")
             self._remove_tree(_STAGED)
             groups = self.groups()
@@ -280,10 +285,10 @@ class FolderCompaction:
         """Refuse folders whose files a log lists: its readers would look for the originals."""
         folders = {parent for file in files for parent in _parents(file)}
         for folder in sorted(folders):
-            names = self._names(folder)
+            names = self.location.names(folder)
             logs = sorted(_TABLE_LOGS & set(names))
             if not logs and "metadata" in names:
-                found = self._names(posixpath.join(folder, "metadata"))
+                found = self.location.names(posixpath.join(folder, "metadata"))
                 logs = [name for name in found if name.endswith(_ICEBERG_SUFFIX)][:1]
             if logs:
                 raise ConfigurationError(
@@ -294,7 +299,8 @@ class FolderCompaction:
                 )
 
     def _refuse_staged_files(self) -> None:
-        staged = [name for name in self._names("_staging") if self._names(f"_staging/{name}")]
+        names = self.location.names
+        staged = [name for name in names(STAGING_FOLDER) if names(f"{STAGING_FOLDER}/{name}")]
         if staged:
             raise ConfigurationError(
                 f"sinks have staged files in {mask_url(self.location.url)}, so a pipeline is "
@@ -339,15 +345,6 @@ class FolderCompaction:
         """Create a small file as a whole; return False if it exists."""
         return create_file(self.location, path, data, link=os.link)
 
-    def _names(self, folder: str) -> list[str]:
-        fs = self.location.fs
-        fs.invalidate_cache()
-        try:
-            listed = fs.ls(self.location.join(folder), detail=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(posixpath.basename(str(each).rstrip("/")) for each in listed)
-
     def _size(self, path: str) -> int | None:
         try:
             return self.location.status(self.location.join(path)).size
@@ -355,18 +352,18 @@ class FolderCompaction:
             return None
 
     def _remove_tree(self, folder: str) -> None:
-        if self._names(folder):
+        if self.location.names(folder):
             self.location.fs.rm(self.location.join(folder), recursive=True)
 
     def _remove_if_empty(self, *folders: str) -> None:
         self._remove_empty_below(_STAGED)
         for folder in folders:
-            if not self._names(folder):
+            if not self.location.names(folder):
                 with contextlib.suppress(OSError, NotImplementedError):
                     self.location.fs.rmdir(self.location.join(folder))
 
     def _remove_empty_below(self, folder: str) -> None:
-        for name in self._names(folder):
+        for name in self.location.names(folder):
             with contextlib.suppress(OSError, NotImplementedError):
                 self.location.fs.rmdir(self.location.join(f"{folder}/{name}"))
 

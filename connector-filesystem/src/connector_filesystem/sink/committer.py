@@ -227,16 +227,8 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
         return error
 
     def _children(self, folder: str) -> list[str]:
-        path = self._location.join(folder)
-        fs = self._location.fs
         with mapped_errors("listing", self._location.url):
-            fs.invalidate_cache()
-            try:
-                listed = fs.ls(path, detail=False)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-        names = (posixpath.basename(str(each).rstrip("/")) for each in listed)
-        return sorted(name for name in names if name)
+            return self._location.names(folder)
 
     def _remove(self, folder: str) -> None:
         path = self._location.join(folder)

@@ -119,12 +119,7 @@ def remove_former(location: FileLocation, contents: Contents) -> None:
 
 
 def _versions(location: FileLocation, folder: str) -> list[int]:
-    location.fs.invalidate_cache()
-    try:
-        listed = location.fs.ls(location.join(_folder(folder)), detail=False)
-    except FileNotFoundError:
-        return []
-    names = (_NAME.fullmatch(posixpath.basename(str(each))) for each in listed)
+    names = map(_NAME.fullmatch, location.names(_folder(folder)))
     return sorted(int(name[1]) for name in names if name is not None)
 
 
