@@ -354,8 +354,8 @@ def test_files_that_arrive_late_while_the_driver_is_down_are_reported(tmp_path, 
     enumerator = started(source, context)
     assert len(take_all(enumerator, context)) == 200
     (tmp_path / "m007.csv").unlink()
-    write(tmp_path / "a.csv", 9_000)
-    write(tmp_path / "b.csv", 9_000)
+    for number in range(20):
+        write(tmp_path / f"a{number:02d}.csv", 9_000)
     told = []
     for _ in range(2):  # the first listing of a driver reports it, and the next driver does not
         later = Context()
@@ -366,10 +366,10 @@ def test_files_that_arrive_late_while_the_driver_is_down_are_reported(tmp_path, 
         assert take_all(enumerator, later) == []
         told.append((later.metric_group.counters.get("lateFiles", 0), caplog.text))
         caplog.clear()
-    assert [count for count, _ in told] == [2, 0]
-    assert str(tmp_path / "a.csv") in told[0][1]
-    assert str(tmp_path / "b.csv") in told[0][1]
-    assert told[1][1] == ""
+    # The filter mistakes about one of a thousand files for a listed one.
+    assert 18 <= told[0][0] <= 20
+    assert str(tmp_path / "a") in told[0][1]
+    assert told[1] == (0, "")
 
 
 @given(
