@@ -22,6 +22,7 @@ __all__ = [
     "deprecated",
     "experimental",
     "public",
+    "removed_names",
     "stability_of",
 ]
 
@@ -132,6 +133,25 @@ def former_names(module: str, paths: Mapping[str, str]) -> Callable[[str], Any]:
         _warn_of_former(f"{module}.{name}", paths[name])
         home, _, found = paths[name].rpartition(".")
         return getattr(importlib.import_module(home), found)
+
+    return get
+
+
+def removed_names(module: str, instead: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module: importing a removed name fails with its replacement.
+
+    The error is an `ImportError`, because Python hides the text of an `AttributeError` in
+    `from module import name`.
+
+    Args:
+        module: The module.
+        instead: What replaces each removed name.
+    """
+
+    def get(name: str) -> Any:
+        if name not in instead:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise ImportError(f"{name} is removed from {module}; use {instead[name]}", name=module)
 
     return get
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from connectors_core.options.bounds import Bound, at_least, between, not_empty, positive
 from connectors_core.options.configuration import Configured, Part, part
 from connectors_core.options.declaration import Option, option, option_like
+from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
@@ -49,4 +50,5 @@ __all__ = [
     "parse_memory_size",
     "part",
     "positive",
+    "suggesting_keywords",
 ]

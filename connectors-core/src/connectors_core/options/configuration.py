@@ -174,17 +174,20 @@ class Configured:
     assembles, as in a dataclass. Errors name a setting by its keyword or its key, as the caller
     does.
 
-    The class keywords are `scope` and `elsewhere` (see `OptionSet`), and `since`, the version that
+    The class keywords are `scope` and `elsewhere` (see `OptionSet`), `former`, the replacements of
+    removed keywords, and `since`, the version that
     introduced the options of the body unless an option has its own. It is also the version of
     options that another package declares, in a base class or in the class of a part.
 
     Attributes:
         OPTIONS: The options by key.
         SETTINGS: The declarations, in order.
+        FORMER: The replacements of removed keywords.
     """
 
     OPTIONS: ClassVar[OptionSet] = OptionSet()
     SETTINGS: ClassVar[tuple[Setting[Any, Any], ...]] = ()
+    FORMER: ClassVar[Mapping[str, str]] = {}
     __signature__: ClassVar[Any] = _Signature()
     _made_of_options: bool
 
@@ -194,6 +197,7 @@ class Configured:
         scope: str | None = None,
         since: str | None = None,
         elsewhere: Mapping[str, str] | None = None,
+        former: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         super().__init_subclass__(**more)
@@ -213,6 +217,7 @@ class Configured:
             keywords=cls.keywords_by_key(),
             elsewhere={**foreign, **(elsewhere or {})},
         )
+        cls.FORMER = {**cls.FORMER, **(former or {})}
         cls.__doc__ = _documented(cls)
 
     def __init__(self, *positional: Any, **keywords: Any) -> None:
@@ -292,7 +297,9 @@ class Configured:
         if stranger is not None:
             meant = (cls.keyword_of(key) for key in cls.OPTIONS.suggest(stranger))
             suggestions = dict.fromkeys(each for each in meant if each)
-            raise unexpected_keyword(cls.__name__, stranger, suggestions)
+            raise unexpected_keyword(
+                cls.__name__, stranger, suggestions, instead=cls.FORMER.get(stranger)
+            )
         try:
             return dict(cls.__signature__.bind(*positional, **keywords).arguments)
         except TypeError as exc:

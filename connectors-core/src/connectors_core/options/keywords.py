@@ -16,18 +16,21 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def unexpected_keyword(call: str, keyword: str, suggestions: Iterable[str]) -> TypeError:
-    """Return Python's error about an unknown keyword, with suggestions.
+def unexpected_keyword(
+    call: str, keyword: str, suggestions: Iterable[str], *, instead: str | None = None
+) -> TypeError:
+    """Return Python's error about an unknown keyword, with its replacement or suggestions.
 
     Args:
         call: The name of the class or function.
         keyword: The keyword from the caller.
         suggestions: Keywords that may have been meant, best first.
+        instead: What replaces the keyword, if this is known.
     """
     meant = " or ".join(map(repr, suggestions))
+    hint = instead or (f"did you mean {meant}?" if meant else "")
     return TypeError(
-        f"{call}() got an unexpected keyword argument {keyword!r}"
-        + (f"; did you mean {meant}?" if meant else "")
+        f"{call}() got an unexpected keyword argument {keyword!r}" + (f"; {hint}" if hint else "")
     )
 
 
