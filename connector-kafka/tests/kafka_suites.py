@@ -18,7 +18,6 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from connector_kafka import (
-    FetchOptions,
     KafkaRecordDeserializationSchema,
     KafkaSource,
     OffsetsInitializer,
@@ -223,7 +222,8 @@ class SourceTopic(SourceExternalContext):
             bounded=OffsetsInitializer.latest() if bounded else None,
             discovery_interval=timedelta(milliseconds=50),
             # The batches are small, so that the reader needs many of them for a split.
-            fetch=FetchOptions(poll_interval=timedelta(milliseconds=50), batch_rows=7),
+            poll_interval=timedelta(milliseconds=50),
+            batch_rows=7,
             **settings,
         )
 

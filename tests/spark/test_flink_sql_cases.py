@@ -160,7 +160,10 @@ def test_keys_values_and_types_of_records_are_read_as_they_were_written(
         topic="full",
         **{"key.format": "json", "key.fields": "event; user"},
         **{"value.format": "avro", "value.fields-include": "ALL"},
-        **{"sink.delivery-guarantee": "exactly-once", "scan.isolation-level": "read-committed"},
+        **{
+            "sink.delivery-guarantee": "exactly-once",
+            "properties.isolation.level": "read_committed",
+        },
         **{"scan.bounded.mode": "specific-offsets"},
         **{"scan.bounded.specific-offsets": "partition:0,offset:2", "sink.parallelism": "1"},
     )

@@ -20,7 +20,6 @@ from connector_kafka.sink import (
 from connector_kafka.source import (
     KAFKA_SOURCE_OPTIONS,
     DataLossPolicy,
-    FetchOptions,
     IsolationLevel,
     KafkaPartitionSplit,
     KafkaRecordDeserializationSchema,
@@ -35,7 +34,6 @@ __all__ = [
     "KAFKA_SOURCE_OPTIONS",
     "CorruptRecordsError",
     "DataLossPolicy",
-    "FetchOptions",
     "IsolationLevel",
     "KafkaAuthenticationError",
     "KafkaAuthorizationError",

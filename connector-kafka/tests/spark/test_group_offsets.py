@@ -11,7 +11,6 @@ import pytest
 from numbered_records import NumberedRecords, wait
 
 from connector_kafka import (
-    FetchOptions,
     KafkaSource,
 )
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
@@ -51,7 +50,7 @@ def test_the_group_offsets_follow_the_epochs(
         topics=topic,
         group_id=group,
         commit_offsets_on_checkpoint=commits,
-        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20)),
+        poll_interval=timedelta(milliseconds=20),
     )
     records.write(100)
     with records.pipeline(source) as pipeline:
@@ -75,7 +74,7 @@ def test_an_idle_topic_has_no_lag_on_spark(
         broker.bootstrap_servers,
         topics=topic,
         group_id=group,
-        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20)),
+        poll_interval=timedelta(milliseconds=20),
     )
     location = str(tmp_path / "checkpoint")
     with Pipeline(spark, "quiet", checkpoint_location=location) as pipeline:

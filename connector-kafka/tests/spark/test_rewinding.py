@@ -13,7 +13,6 @@ from numbered_records import NumberedRecords
 from typer.testing import CliRunner
 
 from connector_kafka import (
-    FetchOptions,
     KafkaSource,
 )
 from connector_kafka.testing import KafkaBroker
@@ -28,7 +27,7 @@ def test_a_pipeline_can_be_rewound_to_offsets_and_to_a_point_in_time(
     source = KafkaSource(
         broker.bootstrap_servers,
         topics=topic,
-        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20)),
+        poll_interval=timedelta(milliseconds=20),
     )
 
     def run() -> Counter[int]:

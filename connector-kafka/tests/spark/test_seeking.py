@@ -79,7 +79,7 @@ def test_a_read_seeks_and_a_restart_with_another_query_gets_its_own_rows(
         {
             "properties.bootstrap.servers": broker.bootstrap_servers,
             "topic": topic,
-            "scan.isolation-level": "read_committed",
+            "properties.isolation.level": "read_committed",
             "scan.bounded.mode": "latest-offset",
         }
     )

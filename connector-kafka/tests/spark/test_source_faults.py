@@ -19,7 +19,6 @@ import pytest
 from numbered_records import NumberedRecords, wait
 
 from connector_kafka import (
-    FetchOptions,
     KafkaSource,
     OffsetsInitializer,
 )
@@ -53,7 +52,7 @@ def source(servers: str, topic: str, **more: Any) -> KafkaSource:
     """Return an unbounded source that checks for new records and partitions often."""
     settings = {
         "discovery_interval": timedelta(milliseconds=100),
-        "fetch": FetchOptions(poll_interval=timedelta(milliseconds=20)),
+        "poll_interval": timedelta(milliseconds=20),
         "properties": IMPATIENT,
     }
     return KafkaSource(servers, topics=[topic], **settings | more)
@@ -324,7 +323,8 @@ def test_a_plan_with_limits_starts_after_all_lost_records(
         topic,
         on_data_loss="earliest",
         starting_offsets=OffsetsInitializer.offsets({(topic, 0): 7}),
-        fetch=FetchOptions(poll_interval=timedelta(milliseconds=20), api=api),
+        poll_interval=timedelta(milliseconds=20),
+        fetch_api=api,
     )
     with records.pipeline(reading, limits=ReadLimits(rows=10)) as pipeline:
         pipeline.start()
@@ -463,7 +463,7 @@ def test_a_damaged_segment_is_an_error_even_if_the_record_policy_skips_bad_recor
             folder = tmp_path / api.value
             folder.mkdir()
             reader = NumberedRecords(broker, topic, folder)
-            reading = source(broker.bootstrap_servers, topic, fetch=FetchOptions(api=api))
+            reading = source(broker.bootstrap_servers, topic, fetch_api=api)
             with (
                 reader.pipeline(reading, record_policy=RecordPolicy.skip()) as pipeline,
                 pytest.raises(CorruptRecordsError) as caught,

@@ -235,6 +235,13 @@ AUTO_OFFSET_RESET: Final = _property(
     default="earliest",
     choices=("earliest", "latest", "none"),
 )
+ISOLATION_LEVEL: Final = _property(
+    "isolation.level",
+    str,
+    "With `read_committed`, the source skips records of open and aborted transactions.",
+    default="read_uncommitted",
+    choices=("read_uncommitted", "read_committed"),
+)
 FETCH_MIN_BYTES: Final = _bytes(
     "fetch.min.bytes", 1, "Minimum number of bytes before the broker answers a fetch."
 )
@@ -253,6 +260,7 @@ CHECK_CRCS: Final = _property(
 READING_PROPERTIES: Final = OptionSet(
     GROUP_ID,
     AUTO_OFFSET_RESET,
+    ISOLATION_LEVEL,
     CLIENT_RACK,
     FETCH_MIN_BYTES,
     FETCH_MAX_BYTES,
@@ -341,7 +349,6 @@ _REFUSED: Final[Mapping[str, str]] = {
     "max.poll.interval.ms": _GROUPS,
     "enable.auto.commit": f"{_OURS}: the checkpoint stores the positions",
     "auto.commit.interval.ms": f"{_OURS}: the checkpoint stores the positions",
-    "isolation.level": f"{_OURS}: choose the isolation level in the source's options",
     "max.poll.records": f"{_OURS}: choose the number of rows in a batch in the source's options",
     "exclude.internal.topics": f"{_OURS}: a pattern never matches internal topics",
     "allow.auto.create.topics": f"{_OURS}: the client never creates topics",

@@ -18,7 +18,6 @@ class ClientOptions(
     Configured,
     since="2.0.0",
     elsewhere={
-        "kafka.isolation.level": "use 'scan.isolation-level'",
         "kafka.*": _OF_PROPERTIES,
     },
 ):

@@ -6,13 +6,12 @@ from connector_kafka.source.deserialization import KafkaRecordDeserializationSch
 from connector_kafka.source.enumerator import KafkaEnumeratorState
 from connector_kafka.source.kafka_source import KAFKA_SOURCE_OPTIONS, KafkaSource
 from connector_kafka.source.offsets import OffsetsInitializer
-from connector_kafka.source.options import DataLossPolicy, FetchOptions
+from connector_kafka.source.options import DataLossPolicy
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
 
 __all__ = [
     "KAFKA_SOURCE_OPTIONS",
     "DataLossPolicy",
-    "FetchOptions",
     "IsolationLevel",
     "KafkaEnumeratorState",
     "KafkaPartitionSplit",

@@ -15,9 +15,11 @@ from connector_kafka.client.config import (
     AUTO_OFFSET_RESET,
     CONSUMER_PROPERTIES,
     GROUP_ID,
+    ISOLATION_LEVEL,
     ClientConfig,
 )
 from connector_kafka.client.fetcher import FetchSettings
+from connector_kafka.client.metadata import IsolationLevel
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.enumerator import (
     EnumerationSettings,
@@ -98,8 +100,10 @@ class KafkaSource(
         given = {**self.properties, "bootstrap.servers": self.bootstrap_servers}
         if self.group_id is not None:
             given[GROUP_ID.key] = self.group_id
+        if self.isolation_level is not None:
+            given[ISOLATION_LEVEL.key] = self.isolation_level.value
         config = ClientConfig.of(given, CONSUMER_PROPERTIES)
-        fetch, policy = self.fetch, self.on_data_loss.value
+        isolation, policy = IsolationLevel(config[ISOLATION_LEVEL]), self.on_data_loss.value
         self._layout = self.deserialization.layout
         self._bounds = Bounds()
         self._enumeration = EnumerationSettings(
@@ -110,19 +114,19 @@ class KafkaSource(
             start=self._start(config),
             stop=self.bounded,
             bounded=self.bounded is not None and not self.as_stream,
-            isolation=self.isolation_level,
+            isolation=isolation,
             on_data_loss=policy,
             discovery_interval=self.discovery_interval if self.bounded is None else None,
-            poll_interval=fetch.poll_interval,
+            poll_interval=self.poll_interval,
             commit_offsets=self.commit_offsets_on_checkpoint,
         )
         self._fetching = FetchSettings(
-            isolation=self.isolation_level,
+            isolation=isolation,
             on_data_loss=policy,
             columns=self._layout.fetched_columns,
-            batch_rows=fetch.batch_rows,
+            batch_rows=self.batch_rows,
             batch_bytes=_BATCH_BYTES,
-            max_record_bytes=fetch.max_record_size,
+            max_record_bytes=self.max_record_size,
         )
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
@@ -184,7 +188,7 @@ class KafkaSource(
             self._enumeration.config,
             self._fetching,
             self._layout,
-            self.fetch.api,
+            self.fetch_api,
             self._bounds,
         )
 

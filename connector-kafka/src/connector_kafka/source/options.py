@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
+from connector_kafka.client.config import ISOLATION_LEVEL
 from connector_kafka.client.fetch_api import FetchApi
 from connector_kafka.client.metadata import IsolationLevel, TopicPartition
 from connector_kafka.client.options import ClientOptions
@@ -19,7 +20,6 @@ from connectors_core.formats import FORMAT_OPTIONS
 from connectors_core.options import (
     DURATION,
     MEMORY_SIZE,
-    Configured,
     Option,
     Setting,
     at_least,
@@ -32,7 +32,7 @@ from connectors_core.options import (
 )
 from connectors_core.source import SOURCE_BATCH_ROWS
 
-__all__ = ["TOPICS", "DataLossPolicy", "FetchOptions", "KafkaSourceOptions"]
+__all__ = ["TOPICS", "DataLossPolicy", "KafkaSourceOptions"]
 
 _SINCE: Final = "2.0.0"
 TOPICS: Final = list_of(str, separator=",;")
@@ -48,38 +48,6 @@ class DataLossPolicy(enum.Enum):
     """Reading continues at the oldest available record."""
     LATEST = "latest"
     """Reading continues after the newest available record."""
-
-
-class FetchOptions(Configured, since=_SINCE):
-    """The settings for fetching records."""
-
-    batch_rows: Setting[int] = option_like(
-        SOURCE_BATCH_ROWS, aliases=("max.poll.records", "batch-size")
-    )
-    max_record_size: Setting[int, int | str] = option(
-        "source.max-record-size",
-        MEMORY_SIZE,
-        default=MAX_RECORD_BYTES,
-        validator=positive,
-        since="3.0.0",
-        doc="Maximum size of a decompressed record. A larger record is an error, because it can "
-        "take more memory than a task has.",
-    )
-    poll_interval: Setting[timedelta, timedelta | str] = option(
-        "scan.poll-interval",
-        DURATION,
-        default=timedelta(milliseconds=50),
-        validator=positive,
-        aliases=("poll.interval",),
-        doc="Interval at which the source checks for new records.",
-    )
-    api: Setting[FetchApi, FetchApi | Literal["auto", "public"]] = option(
-        "source.fetch-api",
-        FetchApi,
-        default=FetchApi.AUTO,
-        doc="Client API for reading. `public` is far slower, and `auto` uses it only if the "
-        "client's internals are not as expected.",
-    )
 
 
 _STARTUP_MODE: Final = Option(
@@ -138,6 +106,30 @@ _PER_PARTITION: Final = (
 )
 
 
+def _isolation_level(value: IsolationLevel | str) -> IsolationLevel:
+    text = value.value if isinstance(value, IsolationLevel) else value
+    return IsolationLevel(ISOLATION_LEVEL.accept(text))
+
+
+_OF_SCHEMA: Final = "use deserialization=KafkaRecordDeserializationSchema({}=...)"
+#: Keywords of 2.x.
+_FORMER: Final = {
+    "unbounded": "use bounded=..., as_stream=True",
+    **{
+        name: _OF_SCHEMA.format(name)
+        for name in (
+            "key_fields",
+            "key_fields_prefix",
+            "key_format",
+            "metadata_columns",
+            "schema",
+            "value_fields",
+            "value_format",
+        )
+    },
+}
+
+
 class KafkaSourceOptions(
     ClientOptions,
     scope="Kafka source",
@@ -165,8 +157,11 @@ class KafkaSourceOptions(
         "groupidprefix": "use 'properties.group.id'; without it, there is no group",
         "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`"
         "; in SQL, 'parallelism.default' of the session",
+        "scan.isolation-level": "use 'properties.isolation.level'",
+        "scan.poll-interval": "use 'source.poll-interval'",
         **FORMAT_OPTIONS.elsewhere,
     },
+    former=_FORMER,
 ):
     """What to read and how: the settings of `KafkaSource`."""
 
@@ -246,15 +241,14 @@ class KafkaSourceOptions(
         "an end, the source discovers partitions only once, at the start.",
     )
     isolation_level: Setting[
+        IsolationLevel | None,
+        IsolationLevel | Literal["read_committed", "read_uncommitted"] | None,
+    ] = part(
         IsolationLevel,
-        IsolationLevel
-        | Literal["read-committed", "read-uncommitted", "read_committed", "read_uncommitted"],
-    ] = option(
-        "scan.isolation-level",
-        IsolationLevel,
-        default=IsolationLevel.READ_UNCOMMITTED,
-        aliases=("isolation.level",),
-        doc="With `read-committed`, the source skips records of open and aborted transactions.",
+        accept=_isolation_level,
+        default=None,
+        doc="With `read_committed`, the source skips records of open and aborted transactions. It "
+        "sets the property `isolation.level`.",
     )
     on_data_loss: Setting[
         DataLossPolicy, DataLossPolicy | Literal["fail", "earliest", "latest"]
@@ -274,6 +268,31 @@ class KafkaSourceOptions(
         doc="Columns for keys, values, and metadata of a record. By default, keys and values are "
         "not decoded.",
     )
-    fetch: Setting[FetchOptions, FetchOptions | None] = part(
-        FetchOptions, default=FetchOptions, doc="Settings for fetching records."
+    batch_rows: Setting[int] = option_like(
+        SOURCE_BATCH_ROWS, aliases=("max.poll.records", "batch-size")
+    )
+    max_record_size: Setting[int, int | str] = option(
+        "source.max-record-size",
+        MEMORY_SIZE,
+        default=MAX_RECORD_BYTES,
+        validator=positive,
+        since="3.0.0",
+        doc="Maximum size of a decompressed record. A larger record is an error, because it can "
+        "take more memory than a task has.",
+    )
+    poll_interval: Setting[timedelta, timedelta | str] = option(
+        "source.poll-interval",
+        DURATION,
+        default=timedelta(milliseconds=50),
+        validator=positive,
+        since="3.0.0",
+        aliases=("poll.interval",),
+        doc="Interval at which the source checks for new records.",
+    )
+    fetch_api: Setting[FetchApi, FetchApi | Literal["auto", "public"]] = option(
+        "source.fetch-api",
+        FetchApi,
+        default=FetchApi.AUTO,
+        doc="Client API for reading. `public` is far slower, and `auto` uses it only if the "
+        "client's internals are not as expected.",
     )
