@@ -19,12 +19,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from connector_filesystem import FileSink, FileSource, Format
+from connector_filesystem import FileFormat, FileSink, FileSource
 from connectors_core import Pipeline
 from connectors_core.spark.carriers import spark_schema
 from connectors_core.spark.pushdown import push_down
 
-FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LINES}
+FORMATS = {"parquet": FileFormat.PARQUET, "csv": FileFormat.CSV, "json": FileFormat.JSON}
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from connector_elasticsearch import ElasticsearchSink, ElasticsearchTable
 from connector_filesystem import (
     BucketAssigner,
     CsvOptions,
+    FileFormat,
     FileSink,
     FileSource,
     FileTable,
-    Format,
     PathTime,
 )
 from connector_kafka import (
@@ -153,7 +153,7 @@ def build(spark: SparkSession, places: Places, servers: Servers) -> Pipeline:
     # A function instead of a sink. It receives the rows of an epoch and the epoch's number.
     pipeline.for_each_batch(enriched, AddToTotals(places.database), uid="totals")
     pipeline.sink_to(
-        hourly_delays(flights), FileSink(str(places.delays), format=Format.JSON_LINES), uid="delays"
+        hourly_delays(flights), FileSink(str(places.delays), format=FileFormat.JSON), uid="delays"
     )
     return pipeline
 

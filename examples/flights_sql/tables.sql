@@ -101,7 +101,7 @@ CREATE TABLE delays (
 ) WITH (
   'connector' = 'filesystem',
   'path' = '${env:FLIGHTS_FOLDER}/delays',
-  'format' = 'json-lines'
+  'format' = 'json'
 );
 
 CREATE TABLE totals (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from connector_elasticsearch import ElasticsearchSource, ElasticsearchTable
-from connector_filesystem import CsvOptions, FileSource, Format
+from connector_filesystem import CsvOptions, FileFormat, FileSource
 from connector_kafka import KafkaRecordDeserializationSchema, KafkaSource
 from connectors_core.formats import (
     ConfluentAvroFormat,
@@ -41,7 +41,7 @@ Generator = Callable[[pa.Int64Array], pa.RecordBatch]
 def right(generator: Generator, arrow: pa.Schema, spark: StructType) -> None:
     FileSource("/data")
     FileSource(Path("/data"), format="csv", schema="id BIGINT", csv=CsvOptions(delimiter=";"))
-    FileSource(["/a", "/b"], format=Format.PARQUET, schema=spark, batch_rows=10)
+    FileSource(["/a", "/b"], format=FileFormat.PARQUET, schema=spark, batch_rows=10)
     FileSource("/data", schema=arrow, monitor_interval="10 s", split_size="128mb")
     FileSource("/data", monitor_interval=timedelta(seconds=10), split_size=1 << 20)
     KafkaSource("localhost:9092", topics="flights", discovery_interval=None)

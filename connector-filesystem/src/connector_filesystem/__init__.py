@@ -4,7 +4,7 @@
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
-    Format,
+    FileFormat,
     JsonOptions,
     ParquetOptions,
 )
@@ -29,15 +29,16 @@ from connector_filesystem.sink import (
 )
 from connector_filesystem.source import (
     FILE_SOURCE_OPTIONS,
+    FileMetadata,
     FileOrder,
     FileSource,
     FileSplit,
-    MetadataColumn,
     PathTime,
     SchemaChange,
     SchemaChangedError,
 )
 from connector_filesystem.table import FILE_TABLE_OPTIONS, FileTable
+from connectors_core.annotations import removed_names
 from connectors_core.compatibility import check_spark
 
 __all__ = [
@@ -52,19 +53,19 @@ __all__ = [
     "FileCompactStrategy",
     "FileCompaction",
     "FileCompactor",
+    "FileFormat",
+    "FileMetadata",
     "FileOrder",
     "FileSink",
     "FileSource",
     "FileSplit",
     "FileTable",
-    "Format",
     "IdenticalFileCompactor",
     "InputFile",
     "JsonOptions",
     "KeyedFileSink",
     "MergedFile",
     "Merging",
-    "MetadataColumn",
     "OpenFile",
     "OutputFileConfig",
     "ParquetOptions",
@@ -74,5 +75,10 @@ __all__ = [
     "SchemaChange",
     "SchemaChangedError",
 ]
+
+__getattr__ = removed_names(
+    __name__,
+    {"Format": "FileFormat, with JSON for JSON_LINES", "MetadataColumn": "FileMetadata"},
+)
 
 check_spark("connector-filesystem")

@@ -25,7 +25,7 @@ from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_err
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
-    Format,
+    FileFormat,
     JsonOptions,
     ParquetOptions,
     detect_format,
@@ -71,7 +71,7 @@ class FileGroup:
     """
 
     files: tuple[FileStatus, ...]
-    format: Format
+    format: FileFormat
     compression: Compression
     suffix: str
 
@@ -228,7 +228,7 @@ class FolderCompaction:
             csv=self.csv,
             json=JsonOptions(),
             parquet=ParquetOptions(compression=self._codec(group.files[0]))
-            if group.format is Format.PARQUET
+            if group.format is FileFormat.PARQUET
             else ParquetOptions(),
             schema=pa.schema([]),
         )

@@ -14,7 +14,7 @@ from connectors_core.options import Configured, Setting, option, option_like, po
 __all__ = [
     "Compression",
     "CsvOptions",
-    "Format",
+    "FileFormat",
     "JsonOptions",
     "ParquetOptions",
     "detect_format",
@@ -23,12 +23,12 @@ __all__ = [
 _SINCE: Final = "2.0.0"
 
 
-class Format(StrEnum):
+class FileFormat(StrEnum):
     """The layout of the records in a file."""
 
     CSV = "csv"
     """Text with one record per line and a separator between the fields."""
-    JSON_LINES = "json-lines"
+    JSON = "json"
     """One JSON object per line."""
     PARQUET = "parquet"
     """Columns in row groups, compressed inside the file."""
@@ -41,7 +41,7 @@ class Format(StrEnum):
     @property
     def is_text(self) -> bool:
         """Whether a file is a sequence of lines, which can be compressed as a whole."""
-        return self is not Format.PARQUET
+        return self is not FileFormat.PARQUET
 
 
 class Compression(StrEnum):
@@ -57,23 +57,23 @@ class Compression(StrEnum):
         return _SUFFIX_OF_COMPRESSION[self]
 
 
-_SUFFIX_OF: Final[Mapping[Format, str]] = {
-    Format.CSV: ".csv",
-    Format.JSON_LINES: ".jsonl",
-    Format.PARQUET: ".parquet",
+_SUFFIX_OF: Final[Mapping[FileFormat, str]] = {
+    FileFormat.CSV: ".csv",
+    FileFormat.JSON: ".jsonl",
+    FileFormat.PARQUET: ".parquet",
 }
 _SUFFIX_OF_COMPRESSION: Final[Mapping[Compression, str]] = {
     Compression.NONE: "",
     Compression.GZIP: ".gz",
     Compression.ZSTD: ".zst",
 }
-_FORMAT_SUFFIXES: Final[Mapping[str, Format]] = {
-    ".csv": Format.CSV,
-    ".jsonl": Format.JSON_LINES,
-    ".ndjson": Format.JSON_LINES,
-    ".json": Format.JSON_LINES,
-    ".parquet": Format.PARQUET,
-    ".pq": Format.PARQUET,
+_FORMAT_SUFFIXES: Final[Mapping[str, FileFormat]] = {
+    ".csv": FileFormat.CSV,
+    ".jsonl": FileFormat.JSON,
+    ".ndjson": FileFormat.JSON,
+    ".json": FileFormat.JSON,
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
 }
 _COMPRESSION_SUFFIXES: Final[Mapping[str, Compression]] = {
     ".gz": Compression.GZIP,
@@ -83,7 +83,7 @@ _COMPRESSION_SUFFIXES: Final[Mapping[str, Compression]] = {
 }
 
 
-def detect_format(path: str) -> tuple[Format | None, Compression]:
+def detect_format(path: str) -> tuple[FileFormat | None, Compression]:
     """Return the format and compression of a suffix, e.g. CSV and gzip for `2013/01.csv.gz`.
 
     Args:
@@ -100,7 +100,15 @@ def detect_format(path: str) -> tuple[Format | None, Compression]:
     return _FORMAT_SUFFIXES.get(dot + last), compression
 
 
-class CsvOptions(CsvDialect, since=_SINCE):
+class CsvOptions(
+    CsvDialect,
+    since=_SINCE,
+    elsewhere={
+        former: f"use {each.key!r}"
+        for each in CsvDialect.OPTIONS
+        for former in each.deprecated_keys
+    },
+):
     """The dialect of CSV files.
 
     Lines end in LF or CRLF. A file in which all lines end in CR also works.
@@ -109,12 +117,14 @@ class CsvOptions(CsvDialect, since=_SINCE):
         InvalidOptionError: If files in this dialect could not be read.
     """
 
-    # Since 3.0.0, these have Flink's keys.
-    delimiter: Setting[str] = option_like(CsvDialect.delimiter, since="3.0.0")
-    quote_char: Setting[str] = option_like(CsvDialect.quote_char, since="3.0.0")
-    escape_char: Setting[str | None] = option_like(CsvDialect.escape_char, since="3.0.0")
+    # Since 3.0.0, these have Flink's keys, and no others.
+    delimiter: Setting[str] = option_like(CsvDialect.delimiter, since="3.0.0", deprecated_keys=())
+    quote_char: Setting[str] = option_like(CsvDialect.quote_char, since="3.0.0", deprecated_keys=())
+    escape_char: Setting[str | None] = option_like(
+        CsvDialect.escape_char, since="3.0.0", deprecated_keys=()
+    )
     null_values: Setting[tuple[str, ...], str | Sequence[str]] = option_like(
-        CsvDialect.null_values, since="3.0.0"
+        CsvDialect.null_values, since="3.0.0", deprecated_keys=()
     )
     header: Setting[bool] = option(
         "csv.header",

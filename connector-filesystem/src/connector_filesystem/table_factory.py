@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
-
-from connector_filesystem.formats import Format
+from connector_filesystem.formats import FileFormat
 from connector_filesystem.sink import FileSink, KeyedFileSink
 from connector_filesystem.source import FileSource
 from connector_filesystem.table import FileTable
@@ -26,16 +23,10 @@ from connectors_core.table import (
 __all__ = ["FileTableFactory"]
 
 
-# Flink's names of the format and of metadata.
-_JSON: Final = "json"
-_NAMES: Final = {"file.modification-time": "file.modification_time"}
-
-
 class FileTableFactory(ConfiguredTableFactory):
     """Tables of files. `PARTITIONED BY` names the columns whose values are folders.
 
-    The sink of Parquet files applies changes by the primary key. As in Flink, JSON lines are also
-    the format `json`.
+    The sink of Parquet files applies changes by the primary key.
     """
 
     identifier = "filesystem"
@@ -43,13 +34,8 @@ class FileTableFactory(ConfiguredTableFactory):
     from_columns = ConfiguredTableFactory.from_columns | {"partition.columns"}
 
     def format_of(self, context: DynamicTableContext) -> str:
-        """See `ConfiguredTableFactory`. The options of JSON lines begin with `json`."""
-        name = _format(context)
-        return _JSON if name == Format.JSON_LINES else name
-
-    def validate(self, context: DynamicTableContext) -> None:
-        """See `DynamicTableFactory`."""
-        super().validate(_with_format(context))
+        """See `ConfiguredTableFactory`."""
+        return context.options.get("format", "").lower()
 
     def create_scan_source(self, context: DynamicTableContext) -> ScanTableSource:
         """See `DynamicTableFactory`."""
@@ -65,9 +51,9 @@ class FileTableFactory(ConfiguredTableFactory):
         refuse_metadata(context, context.table.schema.written_metadata)
         keys = context.table.partition_keys
         columns = {"partition.columns": ",".join(keys) or None}
-        files = FileSink.from_options(given_options(FileSink, _with_format(context), columns))
+        files = FileSink.from_options(given_options(FileSink, context, columns))
         key = context.table.schema.primary_key
-        if not key or files.format is not Format.PARQUET:
+        if not key or files.format is not FileFormat.PARQUET:
             return DynamicTableSink(sink=files)
         return DynamicTableSink(
             sink=KeyedFileSink(files, key),
@@ -85,17 +71,7 @@ class FileTableFactory(ConfiguredTableFactory):
             partitions = keys if schema is None else {key: schema.field(key).type for key in keys}
         columns = {
             "schema": schema,
-            "metadata.columns": metadata_option(context, _NAMES),
+            "metadata.columns": metadata_option(context),
             "partition.columns": partitions,
         }
-        return given_options(made, _with_format(context), columns)
-
-
-def _format(context: DynamicTableContext) -> str:
-    return context.options.get("format", "").lower().replace("_", "-")
-
-
-def _with_format(context: DynamicTableContext) -> DynamicTableContext:
-    if _format(context) != _JSON:
-        return context
-    return replace(context, options={**context.options, "format": Format.JSON_LINES.value})
+        return given_options(made, context, columns)

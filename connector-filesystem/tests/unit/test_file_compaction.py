@@ -41,9 +41,9 @@ from connector_filesystem import (
     FileCommittable,
     FileCompactor,
     FileCompactStrategy,
+    FileFormat,
     FileSink,
     FileSource,
-    Format,
     IdenticalFileCompactor,
     ParquetOptions,
     RecordWiseFileCompactor,
@@ -100,9 +100,9 @@ LAYOUTS = [
     {"format": "csv"},
     {"format": "csv", "compression": "gzip"},
     {"format": "csv", "csv": CsvOptions(header=False)},
-    {"format": "json-lines"},
-    {"format": "json-lines", "compression": "gzip"},
-    {"format": "json-lines", "compression": "zstd"},
+    {"format": "json"},
+    {"format": "json", "compression": "gzip"},
+    {"format": "json", "compression": "zstd"},
 ]
 
 
@@ -187,7 +187,7 @@ class TestCompactors:
             FileSink(str(tmp_path), **layout).enable_compact(compactor=ConcatFileCompactor())
         assert "RecordWiseFileCompactor" in str(raised.value)
 
-    @pytest.mark.parametrize("layout", [{"format": "parquet"}, {"format": "json-lines"}], ids=str)
+    @pytest.mark.parametrize("layout", [{"format": "parquet"}, {"format": "json"}], ids=str)
     def test_a_missing_or_cut_original_is_data_loss(
         self, tmp_path: Path, layout: dict[str, Any]
     ) -> None:
@@ -320,7 +320,7 @@ class Setup:
         self.out = root / "out"
         self.plain = FileSink(
             str(self.out),
-            format="json-lines",
+            format="json",
             bucket_assigner=BucketAssigner.of(
                 lambda batch: pa.array([f"b={n % 2}" for n in batch["value"].to_pylist()])
             ),
@@ -517,7 +517,7 @@ def test_files_are_merged_once_on_an_object_store(server: S3Server, tmp_path: Pa
 
 def test_compressed_files_that_were_joined_are_read_by_other_tools(tmp_path: Path) -> None:
     sink = FileSink(
-        str(tmp_path), format=Format.JSON_LINES, compression=Compression.GZIP
+        str(tmp_path), format=FileFormat.JSON, compression=Compression.GZIP
     ).enable_compact()
     [merged] = merge(sink, three_files(sink))
     lines = gzip.decompress((tmp_path / merged.staged_path).read_bytes()).splitlines()

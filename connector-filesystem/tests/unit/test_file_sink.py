@@ -34,8 +34,8 @@ from staged_files import (
 from connector_filesystem import (
     BucketAssigner,
     Compression,
+    FileFormat,
     FileSink,
-    Format,
     JsonOptions,
     OutputFileConfig,
     ParquetOptions,
@@ -51,16 +51,16 @@ from connectors_core.sink import (
 )
 
 FORMATS = [
-    (Format.CSV, Compression.NONE, ParquetOptions()),
-    (Format.CSV, Compression.GZIP, ParquetOptions()),
-    (Format.CSV, Compression.ZSTD, ParquetOptions()),
-    (Format.JSON_LINES, Compression.NONE, ParquetOptions()),
-    (Format.JSON_LINES, Compression.GZIP, ParquetOptions()),
-    (Format.JSON_LINES, Compression.ZSTD, ParquetOptions()),
-    (Format.PARQUET, Compression.NONE, ParquetOptions()),
-    (Format.PARQUET, Compression.NONE, ParquetOptions(compression="snappy", row_group_rows=50)),
-    (Format.PARQUET, Compression.NONE, ParquetOptions(compression="gzip")),
-    (Format.PARQUET, Compression.NONE, ParquetOptions(compression="none")),
+    (FileFormat.CSV, Compression.NONE, ParquetOptions()),
+    (FileFormat.CSV, Compression.GZIP, ParquetOptions()),
+    (FileFormat.CSV, Compression.ZSTD, ParquetOptions()),
+    (FileFormat.JSON, Compression.NONE, ParquetOptions()),
+    (FileFormat.JSON, Compression.GZIP, ParquetOptions()),
+    (FileFormat.JSON, Compression.ZSTD, ParquetOptions()),
+    (FileFormat.PARQUET, Compression.NONE, ParquetOptions()),
+    (FileFormat.PARQUET, Compression.NONE, ParquetOptions(compression="snappy", row_group_rows=50)),
+    (FileFormat.PARQUET, Compression.NONE, ParquetOptions(compression="gzip")),
+    (FileFormat.PARQUET, Compression.NONE, ParquetOptions(compression="none")),
 ]
 ASSIGNERS = {
     "none": BucketAssigner.none(),
@@ -75,7 +75,7 @@ class TestWriting:
     def test_rows_read_back_equal_the_rows_written(
         self,
         tmp_path: Path,
-        file_format: Format,
+        file_format: FileFormat,
         compression: Compression,
         parquet: ParquetOptions,
         assigner: str,
@@ -137,7 +137,7 @@ class TestWriting:
     def test_file_names_contain_epoch_attempt_and_number(self, tmp_path: Path) -> None:
         sink = FileSink(
             str(tmp_path),
-            format=Format.CSV,
+            format=FileFormat.CSV,
             compression=Compression.GZIP,
             output_file=OutputFileConfig(prefix="flights"),
             rolling_policy=RollingPolicy(max_rows=5),
@@ -154,7 +154,7 @@ class TestWriting:
         assert epoch_folder("..", "../../x", 1) == "_staging/%2E%2E/..%2F..%2Fx/0000000001"
 
     def test_json_contains_nulls_if_write_nulls_is_set(self, tmp_path: Path) -> None:
-        sink = FileSink(str(tmp_path), format=Format.JSON_LINES, json=JsonOptions(write_nulls=True))
+        sink = FileSink(str(tmp_path), format=FileFormat.JSON, json=JsonOptions(write_nulls=True))
         commit(sink, stage(sink, [rows(0, 1)]))
         [path] = visible(tmp_path)
         assert '"delay":null' in path.read_text()
@@ -166,7 +166,7 @@ class TestWriting:
 
     def test_bad_rows_go_to_the_record_policy(self, tmp_path: Path) -> None:
         assigner = BucketAssigner.of(lambda batch: batch.column("origin"))
-        sink = FileSink(str(tmp_path), format=Format.CSV, bucket_assigner=assigner)
+        sink = FileSink(str(tmp_path), format=FileFormat.CSV, bucket_assigner=assigner)
         batch = pa.RecordBatch.from_pydict(
             {
                 "id": [0, 1, 2, 3, 4, 5],
@@ -227,7 +227,7 @@ class TestRolling:
     ) -> None:
         sink = FileSink(
             str(tmp_path),
-            format=Format.JSON_LINES,
+            format=FileFormat.JSON,
             compression=compression,
             rolling_policy=RollingPolicy(max_size=100_000),
             buffer_size=10_000,
@@ -253,8 +253,10 @@ class TestRolling:
         assert [each.rows for each in writer.prepare_commit()] == [11]
         writer.close()
 
-    @pytest.mark.parametrize("file_format", list(Format))
-    def test_each_of_many_folders_has_one_file(self, tmp_path: Path, file_format: Format) -> None:
+    @pytest.mark.parametrize("file_format", list(FileFormat))
+    def test_each_of_many_folders_has_one_file(
+        self, tmp_path: Path, file_format: FileFormat
+    ) -> None:
         folders = 90
         assigner = BucketAssigner.of(
             lambda batch: pa.array([f"b{n % folders}" for n in batch.column("id").to_pylist()])
@@ -267,9 +269,9 @@ class TestRolling:
         commit(sink, committables)
         assert sorted(ids(tmp_path)) == list(range(900))
 
-    @pytest.mark.parametrize("file_format", list(Format))
+    @pytest.mark.parametrize("file_format", list(FileFormat))
     def test_open_handles_are_bounded_without_completing_files_early(
-        self, tmp_path: Path, file_format: Format
+        self, tmp_path: Path, file_format: FileFormat
     ) -> None:
         assigner = BucketAssigner.of(
             lambda batch: pa.array([f"b{n % 10}" for n in batch.column("id").to_pylist()])
@@ -302,7 +304,7 @@ class TestRolling:
             monkeypatch.setattr("connector_filesystem.sink.writer._STAGED_FILES", 1)
         sink = FileSink(
             f"memory://{tmp_path}" if where == "elsewhere" else str(tmp_path),
-            format=Format.JSON_LINES,
+            format=FileFormat.JSON,
             compression=Compression.GZIP if where == "compressed" else Compression.NONE,
             bucket_assigner=BucketAssigner.of(lambda batch: batch.column("origin")),
             max_open_buckets=2,
@@ -333,10 +335,10 @@ class TestRolling:
         writer.close()
         assert staged(tmp_path) == []
 
-    @pytest.mark.parametrize("file_format", list(Format))
+    @pytest.mark.parametrize("file_format", list(FileFormat))
     @pytest.mark.parametrize(("folders", "count"), [(10, 20_000), (80, 1_000)])
     def test_buffered_rows_are_bounded(
-        self, tmp_path: Path, file_format: Format, folders: int, count: int
+        self, tmp_path: Path, file_format: FileFormat, folders: int, count: int
     ) -> None:
         assigner = BucketAssigner.of(
             lambda batch: pa.array([f"b{n % folders}" for n in batch.column("id").to_pylist()])
@@ -356,9 +358,9 @@ class TestRolling:
 
 
 class TestMemoryFilesystem:
-    @pytest.mark.parametrize("file_format", list(Format))
+    @pytest.mark.parametrize("file_format", list(FileFormat))
     def test_the_memory_filesystem_supports_every_format(
-        self, file_format: Format, tmp_path: Path
+        self, file_format: FileFormat, tmp_path: Path
     ) -> None:
         url = f"memory://{uuid.uuid4().hex}/target"
         fs, root = fsspec.core.url_to_fs(url)

@@ -93,7 +93,7 @@ def test_date_patterns_use_the_local_time_of_their_zone() -> None:
         "year=1969/month=12/hour=23",
         "/".join(f"{part}={DEFAULT_PARTITION}" for part in ("year", "month", "hour")),
     ]
-    there = BucketAssigner.date_pattern("ts", "%Y-%m-%d", timezone="America/New_York")
+    there = BucketAssigner.date_pattern("ts", "%Y-%m-%d", time_zone="America/New_York")
     assert folders(there, ts=ts)[:2] == ["2012-12-31", "1969-12-31"]
     days = pa.array([date(2013, 5, 6), date(1960, 1, 2)])
     weeks = BucketAssigner.date_pattern("ts", "%G/W%V/%u-%j")
@@ -144,7 +144,7 @@ def test_invalid_bucket_columns_and_zones_are_rejected() -> None:
         with pytest.raises(ConfigurationError):
             BucketAssigner.columns(*names)
     with pytest.raises(ConfigurationError):
-        BucketAssigner.date_pattern("ts", "%Y", timezone="Nowhere/At_All")
+        BucketAssigner.date_pattern("ts", "%Y", time_zone="Nowhere/At_All")
 
 
 @pytest.mark.parametrize(

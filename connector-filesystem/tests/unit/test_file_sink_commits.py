@@ -28,8 +28,8 @@ from staged_files import (
 from connector_filesystem import (
     BucketAssigner,
     FileCommittable,
+    FileFormat,
     FileSink,
-    Format,
     RollingPolicy,
 )
 from connector_filesystem.sink import committer as committer_module
@@ -235,7 +235,7 @@ def run_epochs(target: str, state: str, stop_in: str) -> None:
     """
     sink = FileSink(
         target,
-        format=Format.JSON_LINES,
+        format=FileFormat.JSON,
         bucket_assigner=BucketAssigner.columns("month"),
         rolling_policy=RollingPolicy(max_rows=100),
     )

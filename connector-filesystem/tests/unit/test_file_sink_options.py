@@ -15,8 +15,8 @@ from connector_filesystem import (
     Compression,
     CsvOptions,
     FileCommittable,
+    FileFormat,
     FileSink,
-    Format,
     OutputFileConfig,
     ParquetOptions,
     RollingPolicy,
@@ -49,7 +49,7 @@ class TestConfiguration:
         )
         assert made == FileSink(
             str(tmp_path),
-            format=Format.CSV,
+            format=FileFormat.CSV,
             compression=Compression.GZIP,
             bucket_assigner=BucketAssigner.columns("month", "origin", keep_columns=True),
             rolling_policy=RollingPolicy(
@@ -83,7 +83,9 @@ class TestConfiguration:
             ),
             (lambda: RollingPolicy(max_rows=0), "sink.rolling-policy.row-count"),
             (
-                lambda: FileSink("/data", format=Format.CSV, csv=CsvOptions(null_values=(",",))),
+                lambda: FileSink(
+                    "/data", format=FileFormat.CSV, csv=CsvOptions(null_values=(",",))
+                ),
                 "csv.null-literal",
             ),
             (
@@ -118,13 +120,13 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("file_format", "kind"),
         [
-            (Format.CSV, pa.list_(pa.int64())),
-            (Format.JSON_LINES, pa.duration("s")),
-            (Format.PARQUET, pa.month_day_nano_interval()),
+            (FileFormat.CSV, pa.list_(pa.int64())),
+            (FileFormat.JSON, pa.duration("s")),
+            (FileFormat.PARQUET, pa.month_day_nano_interval()),
         ],
     )
     def test_types_that_the_format_lacks_are_rejected(
-        self, file_format: Format, kind: pa.DataType
+        self, file_format: FileFormat, kind: pa.DataType
     ) -> None:
         sink = FileSink("/data", format=file_format)
         with pytest.raises(ConfigurationError, match="'wrong'") as caught:

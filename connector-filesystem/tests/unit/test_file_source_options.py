@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import pickle
-import re
 from datetime import timedelta
 
 import pyarrow as pa
 import pytest
 
-from connector_filesystem import CsvOptions, FileSource, Format, PathTime
+from connector_filesystem import CsvOptions, FileFormat, FileSource, PathTime
 from connector_filesystem.formats import Compression, detect_format
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS
-from connectors_core.annotations import ConnectorDeprecationWarning
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -95,29 +93,6 @@ def test_an_option_of_another_source_is_rejected_with_its_replacement(key, inste
     assert instead in str(refused.value)
 
 
-FORMER_CSV = {
-    "csv.delimiter": ";",
-    "csv.quote-char": "'",
-    "csv.escape-char": "\\",
-    "csv.null-values": '["", "NA"]',
-}
-
-
-def test_the_former_keys_of_csv_still_work_and_warn():
-    with pytest.warns(ConnectorDeprecationWarning) as warned:
-        source = FileSource.from_options({"path": "/x", **FORMER_CSV})
-    assert source.csv == CsvOptions(
-        delimiter=";", quote_char="'", escape_char="\\", null_values=["", "NA"]
-    )
-    instead = [re.search(r"use '([a-z.-]+)'", str(each.message))[1] for each in warned]
-    assert instead == [
-        "csv.field-delimiter",
-        "csv.quote-character",
-        "csv.escape-character",
-        "csv.null-literal",
-    ]
-
-
 def test_files_and_messages_of_csv_have_the_same_keys():
     assert set(CsvFormat.OPTIONS.keys) - {"format.empty-messages"} <= set(CsvOptions.OPTIONS.keys)
 
@@ -150,7 +125,7 @@ def test_a_single_path_is_not_split_at_commas():
         {"path": "/a", "schema": "x INT", "partition_columns": ["x"]},
         {"path": "/a", "schema": "x INT y"},
         {"path": "/a", "schema": "x ARRAY<INT>", "format": "csv"},
-        {"path": "/a", "schema": "x MAP<INT, INT>", "format": "json-lines"},
+        {"path": "/a", "schema": "x MAP<INT, INT>", "format": "json"},
     ],
 )
 def test_invalid_settings_are_rejected(options):
@@ -171,8 +146,8 @@ def test_invalid_settings_are_rejected(options):
     ids=str,
 )
 def test_the_constructor_rejects_a_type_that_json_cannot_be_read_into(kind):
-    with pytest.raises(ConfigurationError, match="'x' cannot be read from json-lines"):
-        FileSource("/a", schema=pa.schema([("x", kind)]), format="json-lines")
+    with pytest.raises(ConfigurationError, match="'x' cannot be read from json"):
+        FileSource("/a", schema=pa.schema([("x", kind)]), format="json")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +170,9 @@ def test_the_options_are_documented():
 
 
 def test_suffixes():
-    assert detect_format("a/b.CSV.gz") == (Format.CSV, Compression.GZIP)
-    assert detect_format("b.ndjson.zst") == (Format.JSON_LINES, Compression.ZSTD)
-    assert detect_format("b.parquet") == (Format.PARQUET, Compression.NONE)
+    assert detect_format("a/b.CSV.gz") == (FileFormat.CSV, Compression.GZIP)
+    assert detect_format("b.ndjson.zst") == (FileFormat.JSON, Compression.ZSTD)
+    assert detect_format("b.parquet") == (FileFormat.PARQUET, Compression.NONE)
     assert detect_format("x.csv/b") == (None, Compression.NONE)
 
 

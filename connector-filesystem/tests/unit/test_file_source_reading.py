@@ -91,7 +91,7 @@ def squeeze(data: bytes, compression: str) -> bytes:
     return data
 
 
-SUFFIX = {"csv": ".csv", "json-lines": ".jsonl", "parquet": ".parquet"}
+SUFFIX = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}
 SQUEEZED = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 LAYOUTS = [
     (format, compression)
@@ -125,7 +125,7 @@ def test_every_format_and_compression_is_read_in_full(tmp_path, format, compress
         assert rows_of(source) == data.to_pylist()
 
 
-@pytest.mark.parametrize("format", ["csv", "json-lines", "parquet"])
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
 def test_the_reader_returns_all_rows_and_then_ends(tmp_path, format):
     data = table(500)
     for part in range(3):
@@ -326,7 +326,7 @@ def test_partition_and_metadata_columns(tmp_path):
         schema="x INT",
         path_regex=r"month=(?P<m>\d+)/.*",
         partition_columns=["m"],
-        metadata_columns=["file.modification_time"],
+        metadata_columns=["file.modification-time"],
     )
     assert named.schema().names == ["x", "m", "_file_modification_time"]
     assert rows_of(named)[0]["m"] == "3"
@@ -336,7 +336,7 @@ def test_partition_and_metadata_columns(tmp_path):
 
 BAD = {
     "csv": ("a.csv", b"n,s\n", [b"1,x\n", b"oops,y\n", b"2,z\n", b'3,"q\n', b"4\n", b"5,ok\n"]),
-    "json-lines": (
+    "json": (
         "a.jsonl",
         b"",
         [b'{"n":1}\n', b"{bad\n", b'{"n":2}\n', b'{"n":"x"}\n', b'{"s":"\xff"}\n', b'{"n":5}'],
@@ -344,7 +344,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("format", ["csv", "json-lines"])
+@pytest.mark.parametrize("format", ["csv", "json"])
 @pytest.mark.parametrize("block_size", [10, 1 << 20])
 def test_bad_records_are_reported_and_the_other_rows_are_read(tmp_path, format, block_size):
     name, header, records = BAD[format]
@@ -427,7 +427,7 @@ class Spool:
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead-letter"])
-@pytest.mark.parametrize("format", ["csv", "json-lines"])
+@pytest.mark.parametrize("format", ["csv", "json"])
 def test_bad_records_are_reported_once_wherever_the_reader_stops(tmp_path, format, policy):
     name, header, records = BAD[format]
     lines = [record.rstrip(b"\n") + b"\n" for record in records]
@@ -518,7 +518,7 @@ def test_a_missing_changed_or_truncated_file_is_an_error(tmp_path, format):
 
 
 def test_the_reader_returns_the_rows_before_an_error_first(tmp_path):
-    content = gzip.compress(encode(table(3000), "json-lines"))
+    content = gzip.compress(encode(table(3000), "json"))
     (tmp_path / "a.jsonl.gz").write_bytes(content[:-2000])
     source = FileSource(tmp_path, schema=SCHEMA, block_size=10_000)
     rows, rest = poll_all(source, Context(), None, 2)
@@ -539,7 +539,7 @@ def test_a_line_without_end_is_rejected(tmp_path):
 # --- Changed schemas -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet", "json-lines"])
+@pytest.mark.parametrize("format", ["csv", "parquet", "json"])
 def test_files_with_different_columns_are_reported(tmp_path, format, caplog):
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     (tmp_path / ("1" + SUFFIX[format])).write_bytes(
@@ -553,7 +553,7 @@ def test_files_with_different_columns_are_reported(tmp_path, format, caplog):
     assert f"2{SUFFIX[format]}" in str(caught.value)
     assert caught.value.new == ("c",)
     assert pickle.loads(pickle.dumps(caught.value)).new == ("c",)
-    if format != "json-lines":
+    if format != "json":
         assert caught.value.missing == ("b",)
         for mode in ("null-missing", "ignore-new"):
             with pytest.raises(SchemaChangedError):
@@ -563,7 +563,7 @@ def test_files_with_different_columns_are_reported(tmp_path, format, caplog):
     with caplog.at_level(logging.WARNING):
         rows, _ = poll_all(source, context)
     assert rows == [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
-    if format != "json-lines":
+    if format != "json":
         assert context.metric_group.counters["schemaChangedFiles"] == 1
         assert "missing ['b'], new ['c']" in caplog.text
 

@@ -22,8 +22,8 @@ from staged_files import committer_of, context, visible
 from connector_filesystem import (
     BucketAssigner,
     FileCompaction,
+    FileFormat,
     FileSink,
-    Format,
     KeyedFileSink,
     RollingPolicy,
 )
@@ -358,7 +358,7 @@ def test_an_object_store_has_the_same_table() -> None:
 @pytest.mark.parametrize(
     ("files", "key", "shown"),
     [
-        ({"format": Format.CSV}, ("id",), "read again"),
+        ({"format": FileFormat.CSV}, ("id",), "read again"),
         ({"bucket_assigner": BucketAssigner.columns("carrier")}, ("id",), "PRIMARY KEY"),
         ({"bucket_assigner": BucketAssigner.of(lambda rows: rows.column(0))}, ("id",), "share"),
         ({"bucket_assigner": BucketAssigner.date_pattern("day", "%Y")}, ("day",), "share"),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from reading_files import rows_of, table_of
 
 from connector_filesystem import CsvOptions, FileSource
-from connector_filesystem.formats import Compression, Format, JsonOptions, ParquetOptions
+from connector_filesystem.formats import Compression, FileFormat, JsonOptions, ParquetOptions
 from connector_filesystem.sink.part_file import EncoderConfig
 from connectors_core.schema import nullable_type
 from connectors_core.testing import nested_array, nested_batches
@@ -35,7 +35,7 @@ def written(path, batch, format):
         encoder.finish()
 
 
-@pytest.mark.parametrize(("format", "maps"), [(Format.PARQUET, True), (Format.JSON_LINES, False)])
+@pytest.mark.parametrize(("format", "maps"), [(FileFormat.PARQUET, True), (FileFormat.JSON, False)])
 def test_the_source_reads_the_files_of_the_sink(tmp_path, format, maps):
     @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(nested_batches(maps=maps))
@@ -67,7 +67,7 @@ def test_files_have_optional_nested_fields_and_keep_the_nullability_of_columns(t
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.list_(kind))])
     columns = [pa.array([1]), nested_array([[None, {"a": 2}]], schema.field("s").type)]
     path = tmp_path / "a.parquet"
-    written(path, pa.RecordBatch.from_arrays(columns, schema=schema), Format.PARQUET)
+    written(path, pa.RecordBatch.from_arrays(columns, schema=schema), FileFormat.PARQUET)
     found = pq.read_schema(path)
     assert not found.field("id").nullable
     assert found.field("s").type == nullable_type(pa.list_(kind))

@@ -11,7 +11,7 @@ import pytest
 from reading_files import rows_of
 
 from connector_filesystem import FileSink, FileSource
-from connector_filesystem.formats import Format
+from connector_filesystem.formats import FileFormat
 from connector_filesystem.table_factory import FileTableFactory
 from connectors_core.errors import InvalidOptionError, MissingOptionError, UnknownOptionError
 from connectors_core.lookup import PeriodicCacheReloadTrigger
@@ -58,13 +58,13 @@ def written(context: DynamicTableContext) -> FileSink:
 
 def test_a_definition_makes_a_source_and_a_sink() -> None:
     context = table({**OPTIONS, "sink.parallelism": "5"})
-    assert read(context).format is Format.CSV
-    assert (written(context).format, written(context).writer_parallelism()) == (Format.CSV, 5)
+    assert read(context).format is FileFormat.CSV
+    assert (written(context).format, written(context).writer_parallelism()) == (FileFormat.CSV, 5)
 
 
 def test_a_table_needs_a_path_and_no_format() -> None:
     assert read(table({"path": "/data"})).format is None
-    assert written(table({"path": "/data"})).format is Format.PARQUET
+    assert written(table({"path": "/data"})).format is FileFormat.PARQUET
     for make in (read, written):
         with pytest.raises(MissingOptionError) as refused:
             make(table({"format": "csv"}))
@@ -98,23 +98,13 @@ def test_the_error_of_an_option_of_flink_names_its_replacement(option: str, reme
         FileTableFactory().validate(table({**OPTIONS, option: "1"}))
 
 
-def test_json_lines_have_the_name_and_the_options_of_flink() -> None:
-    short, long = (table({**OPTIONS, "format": name}) for name in ("json", "json-lines"))
-    assert read(short) == read(long)
-    assert written(short) == written(long)
-
-
-@pytest.mark.parametrize(
-    ("kind", "prefix"), [("csv", "csv"), ("json", "json"), ("json-lines", "json")]
-)
-def test_records_that_cannot_be_read_are_skipped_if_the_format_ignores_them(
-    kind: str, prefix: str
-) -> None:
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_records_that_cannot_be_read_are_skipped_if_the_format_ignores_them(kind: str) -> None:
     options = {**OPTIONS, "format": kind}
     assert scan(table(options)).record_policy is None
-    skipping = scan(table({**options, f"{prefix}.ignore-parse-errors": "true"}))
+    skipping = scan(table({**options, f"{kind}.ignore-parse-errors": "true"}))
     assert skipping.record_policy == RecordPolicy.skip()
-    other = {"csv": "json", "json": "csv"}[prefix]
+    other = {"csv": "json", "json": "csv"}[kind]
     with pytest.raises(UnknownOptionError):
         FileTableFactory().validate(table({**options, f"{other}.ignore-parse-errors": "true"}))
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from connector_filesystem.time_zones import check_time_zone
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import concat_texts, is_binary, is_string
+from connectors_core.options import suggesting_keywords
 
 __all__ = [
     "DEFAULT_PARTITION",
@@ -53,7 +54,7 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 COLUMNS_OPTION: Final = "partition.columns"
 PATTERN_OPTION: Final = "partition.date-pattern"
 DATE_COLUMN_OPTION: Final = "partition.date-column"
-TIME_ZONE_OPTION: Final = "partition.date-timezone"
+TIME_ZONE_OPTION: Final = "partition.date-time-zone"
 
 
 def escape_path_name(text: str | None) -> str:
@@ -160,19 +161,20 @@ class BucketAssigner(ABC):
         return _ColumnBuckets(names=names, keep_columns=keep_columns)
 
     @staticmethod
-    def date_pattern(column: str, pattern: str, *, timezone: str = "UTC") -> BucketAssigner:
+    @suggesting_keywords
+    def date_pattern(column: str, pattern: str, *, time_zone: str = "UTC") -> BucketAssigner:
         """Name folders after a date or timestamp: `date_pattern("ts", "year=%Y/month=%m")`.
 
         Args:
             column: The column. Null becomes the folder `__HIVE_DEFAULT_PARTITION__`.
             pattern: The folder, with `%Y %m %d %H %M %S %j %G %V %u`, which are all numbers.
-            timezone: The time zone to which timestamps with a zone are converted. Dates and
+            time_zone: The time zone to which timestamps with a zone are converted. Dates and
                 timestamps without a zone are not converted.
 
         Raises:
             ConfigurationError: The pattern or the time zone is not valid.
         """
-        return _DateBuckets(column=column, pattern=pattern, timezone=timezone)
+        return _DateBuckets(column=column, pattern=pattern, time_zone=time_zone)
 
     @staticmethod
     def of(assign: Callable[[pa.RecordBatch], pa.Array]) -> BucketAssigner:
@@ -273,7 +275,7 @@ class _ColumnBuckets(BucketAssigner):
 class _DateBuckets(BucketAssigner):
     column: str
     pattern: str
-    timezone: str
+    time_zone: str
 
     def __post_init__(self) -> None:
         used = _DIRECTIVE.findall(self.pattern)
@@ -286,12 +288,12 @@ class _DateBuckets(BucketAssigner):
                 found=self.pattern,
                 option=PATTERN_OPTION,
             )
-        check_time_zone(self.timezone, TIME_ZONE_OPTION)
+        check_time_zone(self.time_zone, TIME_ZONE_OPTION)
 
     def assign(self, batch: pa.RecordBatch) -> pa.Array | None:
         column = batch.column(self.column)
         zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
-        zone = ZoneInfo(self.timezone) if zoned and self.timezone != "UTC" else None
+        zone = ZoneInfo(self.time_zone) if zoned and self.time_zone != "UTC" else None
         # Rows of the same folder share a code, so few timestamps are formatted.
         unit = 1 if zone else min(_DIRECTIVES[each] for each in _DIRECTIVE.findall(self.pattern))
         seconds = pc.cast(_plain_timestamps(column), pa.int64())

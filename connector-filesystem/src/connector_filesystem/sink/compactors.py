@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.formats import Compression, CsvOptions, Format
+from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.sink.part_file import EncoderConfig, PartFile, StagedOutput, Unclosed
 from connectors_core.errors import DataLossError, InvalidOptionError
 
@@ -175,9 +175,9 @@ class ConcatFileCompactor(FileCompactor):
 
     def refusal(self, config: EncoderConfig) -> str | None:
         """Return why the bytes of files cannot be joined."""
-        if config.format is Format.PARQUET:
+        if config.format is FileFormat.PARQUET:
             return "a Parquet file ends with a footer, which describes only its own rows"
-        if config.format is Format.CSV and config.csv.header:
+        if config.format is FileFormat.CSV and config.csv.header:
             return "each CSV file begins with a header"
         return None
 
@@ -261,7 +261,7 @@ class _Output(ABC):
 
 
 def _records_of(file: InputFile, source: BinaryIO, config: EncoderConfig) -> _Records:
-    if config.format is Format.PARQUET:
+    if config.format is FileFormat.PARQUET:
         return _ParquetRecords(file, source)
     return _TextRecords(source, config)
 
@@ -398,7 +398,7 @@ class _TextOutput(_Output):
 
 
 def _has_header(config: EncoderConfig) -> bool:
-    return config.format is Format.CSV and config.csv.header
+    return config.format is FileFormat.CSV and config.csv.header
 
 
 class _Reader:

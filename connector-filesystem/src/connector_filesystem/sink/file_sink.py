@@ -13,7 +13,7 @@ from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
-    Format,
+    FileFormat,
     detect_format,
 )
 from connector_filesystem.sink.committer import FileCommitter
@@ -109,7 +109,7 @@ class FileSink(
         return (file_dataset(self._location.url),)
 
     def _check_csv(self) -> None:
-        if self.format is not Format.CSV:
+        if self.format is not FileFormat.CSV:
             return
         for option, value in (
             ("csv.timestamp-formats", self.csv.timestamp_formats),
@@ -181,10 +181,12 @@ class FileSink(
             )
         self.bucket_assigner.validate(schema)
         written = self._written_schema(schema)
-        if self.format is Format.PARQUET:
+        if self.format is FileFormat.PARQUET:
             _check_parquet(written)
             return
-        unsupported = unsupported_csv_type if self.format is Format.CSV else unsupported_json_type
+        unsupported = (
+            unsupported_csv_type if self.format is FileFormat.CSV else unsupported_json_type
+        )
         for each in written:
             found = unsupported(each.type)
             if found is not None:
@@ -303,14 +305,14 @@ def _check_parquet(schema: pa.Schema) -> None:
             with pq.ParquetWriter(pa.BufferOutputStream(), one) as writer:
                 writer.write_table(one.empty_table())
         except (pa.ArrowException, NotImplementedError) as exc:
-            raise _type_error(Format.PARQUET, each.name, each.type) from exc
+            raise _type_error(FileFormat.PARQUET, each.name, each.type) from exc
 
 
-def _type_error(file_format: Format, column: str, found: pa.DataType) -> ConfigurationError:
+def _type_error(file_format: FileFormat, column: str, found: pa.DataType) -> ConfigurationError:
     return ConfigurationError(
         f"the column {column!r} has a type that {file_format.value} files cannot hold",
         expected="text, numbers, booleans, dates, and times"
-        if file_format is Format.CSV
+        if file_format is FileFormat.CSV
         else "a type that the format supports",
         found=found,
         option="format",

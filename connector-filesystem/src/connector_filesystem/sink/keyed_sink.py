@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connector_filesystem.formats import Format
+from connector_filesystem.formats import FileFormat
 from connector_filesystem.sink.contents import check_storage, has_records
 from connector_filesystem.sink.file_sink import FileSink
 from connector_filesystem.sink.keyed_writer import KeyedFileWriter
@@ -80,10 +80,10 @@ class KeyedFileSink(
         object.__setattr__(self, "key_columns", tuple(self.key_columns))
         if not self.key_columns:
             raise ConfigurationError("there are no key columns", expected="at least one column")
-        if self.files.format is not Format.PARQUET:
+        if self.files.format is not FileFormat.PARQUET:
             raise InvalidOptionError(
                 "the rows of a table with a key are read again, with their types",
-                expected=Format.PARQUET,
+                expected=FileFormat.PARQUET,
                 found=self.files.format,
                 option="format",
             )

@@ -11,7 +11,7 @@ from connector_filesystem.filesystem import STORAGE_OPTIONS
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
-    Format,
+    FileFormat,
     JsonOptions,
     ParquetOptions,
 )
@@ -75,7 +75,7 @@ _TIME_ZONE: Final = Option(
     str,
     default="UTC",
     doc="Time zone of `partition.date-pattern`, for timestamps that have a zone.",
-    since=_SINCE,
+    since="3.0.0",
 )
 
 
@@ -98,7 +98,7 @@ def _bucket_assigner(options: Options) -> BucketAssigner | None:
                 option=COLUMNS_OPTION,
             )
         zone = options[_TIME_ZONE]
-        return BucketAssigner.date_pattern(date_column, date_pattern, timezone=zone)
+        return BucketAssigner.date_pattern(date_column, date_pattern, time_zone=zone)
     if columns:
         return BucketAssigner.columns(*columns, keep_columns=options[_KEEP_COLUMNS])
     return None
@@ -111,6 +111,8 @@ class FileSinkOptions(
     elsewhere={
         "checkpointlocation": "the pipeline keeps its state in its own checkpoint location; "
         "remove it",
+        "partition.date-timezone": f"use {TIME_ZONE_OPTION!r}",
+        **CsvOptions.OPTIONS.elsewhere,
         "mode": "an epoch only adds files; remove it",
         "maxrecordsperfile": "use 'sink.rolling-policy.row-count'",
         "sink.partition-commit.*": "a file is visible when its epoch is committed; remove it",
@@ -126,8 +128,8 @@ class FileSinkOptions(
         validator=not_empty,
         doc="Target folder, as a path or a URL of any fsspec filesystem.",
     )
-    format: Setting[Format, Format | Literal["csv", "json-lines", "parquet"]] = option(
-        "format", Format, default=Format.PARQUET, doc="File format."
+    format: Setting[FileFormat, FileFormat | Literal["csv", "json", "parquet"]] = option(
+        "format", FileFormat, default=FileFormat.PARQUET, doc="File format."
     )
     compression: Setting[Compression, Compression | Literal["none", "gzip", "zstd"]] = option(
         "compression",

@@ -20,7 +20,7 @@ from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
-    Format,
+    FileFormat,
     JsonOptions,
     ParquetOptions,
 )
@@ -163,7 +163,7 @@ class EncoderConfig:
         schema: The schema of the written rows.
     """
 
-    format: Format
+    format: FileFormat
     compression: Compression
     _: KW_ONLY
     csv: CsvOptions
@@ -173,7 +173,7 @@ class EncoderConfig:
 
     def encoder(self, output: StagedOutput) -> _Encoder:
         """Start a file on an open output."""
-        if self.format is Format.PARQUET:
+        if self.format is FileFormat.PARQUET:
             return _ParquetEncoder(self, output)
         return _TextEncoder(self, output)
 
@@ -204,11 +204,11 @@ class _TextEncoder(_Encoder):
                 pa.PythonFile(self._unclosed, mode="w"), config.compression.value
             )
             self._output = self._compressed
-        if config.format is Format.CSV and config.csv.header:
+        if config.format is FileFormat.CSV and config.csv.header:
             self._output.write(csv_header(config.schema, config.csv))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._config.format is Format.CSV:
+        if self._config.format is FileFormat.CSV:
             buffers = encode_csv_lines(batch, self._config.csv)
         else:
             buffers = encode_json_lines(batch, write_nulls=self._config.json.write_nulls)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
-from connector_filesystem.formats import Format
+from connector_filesystem.formats import FileFormat
 from connector_filesystem.sink.buckets import BucketAssigner, bucket_problem
 from connector_filesystem.sink.csv_lines import bad_csv_rows
 from connector_filesystem.sink.json_lines import encode_json_lines
@@ -162,7 +162,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
     def _split(self, batch: pa.RecordBatch, first_row: int) -> Iterator[tuple[str, pa.RecordBatch]]:
         good = np.ones(batch.num_rows, np.bool_)
         content = batch.select(self._kept) if self._drops else batch
-        if self._config.format is Format.CSV:
+        if self._config.format is FileFormat.CSV:
             damages = bad_csv_rows(content, self._config.csv)
             for reason, option, refused in damages:
                 self.refuse(batch, refused & good, first_row, f"{reason} (option {option})")
@@ -269,7 +269,7 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             self._roll(bucket)
             return
         full = file.held_bytes >= self._buffer_size
-        if self._config.format is Format.PARQUET:
+        if self._config.format is FileFormat.PARQUET:
             full = full or file.buffered_rows >= self._config.parquet.row_group_rows
         if full:
             self._drain(file)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file source."""
 
-from connector_filesystem.source.columns import MetadataColumn, SchemaChange
+from connector_filesystem.source.columns import FileMetadata, SchemaChange
 from connector_filesystem.source.enumerator import FileEnumeratorState
 from connector_filesystem.source.errors import SchemaChangedError
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS, FileSource
@@ -12,10 +12,10 @@ from connector_filesystem.source.split import FileSplit
 __all__ = [
     "FILE_SOURCE_OPTIONS",
     "FileEnumeratorState",
+    "FileMetadata",
     "FileOrder",
     "FileSource",
     "FileSplit",
-    "MetadataColumn",
     "PathTime",
     "SchemaChange",
     "SchemaChangedError",

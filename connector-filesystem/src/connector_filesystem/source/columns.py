@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from connector_filesystem.formats import Format
+from connector_filesystem.formats import FileFormat
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import unreadable_csv_type, unreadable_json_type
 
 __all__ = [
     "ConstantColumns",
-    "MetadataColumn",
+    "FileMetadata",
     "SchemaChange",
     "check_readable",
 ]
@@ -33,25 +33,25 @@ class SchemaChange(StrEnum):
     """Ignore a column that is not in the schema."""
 
 
-class MetadataColumn(StrEnum):
+class FileMetadata(StrEnum):
     """The metadata of a row's file that the source can provide."""
 
     PATH = "file.path"
     NAME = "file.name"
     SIZE = "file.size"
-    MODIFICATION_TIME = "file.modification_time"
+    MODIFICATION_TIME = "file.modification-time"
 
     @property
     def default_name(self) -> str:
         """The name of the column unless the user sets one."""
-        return "_" + self.value.replace(".", "_")
+        return "_" + self.value.replace(".", "_").replace("-", "_")
 
     @property
     def type(self) -> pa.DataType:
         """The type of the column."""
-        if self is MetadataColumn.SIZE:
+        if self is FileMetadata.SIZE:
             return pa.int64()
-        if self is MetadataColumn.MODIFICATION_TIME:
+        if self is FileMetadata.MODIFICATION_TIME:
             return pa.timestamp("us", tz="UTC")
         return pa.string()
 
@@ -81,7 +81,7 @@ class ConstantColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def check_readable(field: pa.Field, format: Format) -> None:
+def check_readable(field: pa.Field, format: FileFormat) -> None:
     """Check on the driver that a format can hold a declared column.
 
     Raises:
@@ -89,9 +89,9 @@ def check_readable(field: pa.Field, format: Format) -> None:
     """
     kind = field.type
     refused = False
-    if format is Format.CSV:
+    if format is FileFormat.CSV:
         refused = unreadable_csv_type(kind) is not None
-    elif format is Format.JSON_LINES:
+    elif format is FileFormat.JSON:
         refused = unreadable_json_type(kind) is not None
     if refused:
         raise ConfigurationError(

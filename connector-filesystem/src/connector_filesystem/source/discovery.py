@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
-from connector_filesystem.formats import Compression, Format
+from connector_filesystem.formats import Compression, FileFormat
 from connector_filesystem.listing import (
     LeftOut,
     Listing,
@@ -62,7 +62,7 @@ class FileSelection:
     path_columns: PathColumns
     path_regex: str | None
     ignored_suffixes: tuple[str, ...]
-    format: Format | None
+    format: FileFormat | None
     compression: Compression | None
     split_size: int
     whole_files: bool
@@ -127,8 +127,8 @@ class FileSelection:
         """Cut a file into splits. The same version always gives the same splits."""
         format, compression = layout_of(file.path, self.format, self.compression)
         self.rooted_columns.values_of(file.path)  # raises the errors of a path
-        can_be_cut = format is Format.PARQUET or (
-            compression is Compression.NONE and not (format is Format.CSV and self.whole_files)
+        can_be_cut = format is FileFormat.PARQUET or (
+            compression is Compression.NONE and not (format is FileFormat.CSV and self.whole_files)
         )
         size = file.size
         parts = max(1, -(-size // self.split_size)) if can_be_cut else 1

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.formats import Compression, Format, detect_format
+from connector_filesystem.formats import Compression, FileFormat, detect_format
 from connector_filesystem.source.columns import SchemaChange, check_readable
 from connector_filesystem.source.discovery import FileSelection
 from connector_filesystem.source.enumerator import (
@@ -98,7 +98,7 @@ class FileSource(
         if self.declared_schema is not None:
             self._data_schema = self._without_path_columns(self.declared_schema)
             self._check_schema(self._data_schema)
-        if self.format is Format.PARQUET and self.compression not in (None, Compression.NONE):
+        if self.format is FileFormat.PARQUET and self.compression not in (None, Compression.NONE):
             raise InvalidOptionError(
                 "a Parquet file is not compressed as a whole",
                 expected="none",
@@ -229,7 +229,7 @@ class FileSource(
         used = [
             each
             for each in filters
-            if formats == {Format.PARQUET} or {path[0] for path in each.fields()} & constant
+            if formats == {FileFormat.PARQUET} or {path[0] for path in each.fields()} & constant
         ]
         return source, used
 

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
-from connector_filesystem.formats import Compression, CsvOptions, Format
+from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.source.parquet import parquet_schema
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.text import BOM, ByteStream, csv_header
@@ -26,7 +26,7 @@ def found_schema(
     location: FileLocation,
     files: Sequence[FileStatus],
     *,
-    format: Format | None,
+    format: FileFormat | None,
     compression: Compression | None,
     csv: CsvOptions,
     max_record_size: int,
@@ -52,7 +52,7 @@ def found_schema(
         layout, squeezed = layout_of(file.path, format, compression)
         try:
             with mapped_errors("reading the first lines of", location.url_of(file.path)):
-                if layout is Format.PARQUET:
+                if layout is FileFormat.PARQUET:
                     found = parquet_schema(location, file.path, file.size)
                     if found.names:
                         return nearest_spark_schema(found)
@@ -91,7 +91,7 @@ def found_schema(
 
 
 def _of_text(
-    stream: ByteStream, layout: Format, csv: CsvOptions, max_record_size: int
+    stream: ByteStream, layout: FileFormat, csv: CsvOptions, max_record_size: int
 ) -> pa.Schema:
     data = b""
     ended = False
@@ -101,7 +101,7 @@ def _of_text(
         data += more
     if not ended:
         data = data[: data.rfind(b"\n") + 1]
-    if layout is Format.JSON_LINES:
+    if layout is FileFormat.JSON:
         data = data.removeprefix(BOM)
         return infer_json(data) if data.strip() else pa.schema([])
     if not csv.header:

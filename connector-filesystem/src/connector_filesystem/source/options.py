@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from connector_filesystem.filesystem import STORAGE_OPTIONS
-from connector_filesystem.formats import Compression, CsvOptions, Format
-from connector_filesystem.source.columns import MetadataColumn, SchemaChange
+from connector_filesystem.formats import Compression, CsvOptions, FileFormat
+from connector_filesystem.source.columns import FileMetadata, SchemaChange
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES
 from connector_filesystem.source.memory import FileOrder
 from connector_filesystem.source.paths import PathTime
@@ -61,13 +61,13 @@ def _partition_columns(value: Any) -> tuple[tuple[str, pa.DataType | None], ...]
     return tuple((each.name, each.type) for each in SCHEMA.parse(value))
 
 
-def _metadata_columns(value: Any) -> tuple[tuple[MetadataColumn, str], ...]:
+def _metadata_columns(value: Any) -> tuple[tuple[FileMetadata, str], ...]:
     is_map = isinstance(value, Mapping | str)
     try:
         names = JSON_MAP.parse(value) if is_map else dict.fromkeys(value, "")
-        columns = {MetadataColumn(key): name for key, name in names.items()}
+        columns = {FileMetadata(key): name for key, name in names.items()}
     except (TypeError, ValueError):
-        raise ValueError("a map from " + ", ".join(MetadataColumn) + " to names") from None
+        raise ValueError("a map from " + ", ".join(FileMetadata) + " to names") from None
     return tuple((column, name or column.default_name) for column, name in columns.items())
 
 
@@ -140,6 +140,7 @@ class FileSourceOptions(
         "mode": "the record policy of the pipeline handles bad records; remove it",
         "columnnameofcorruptrecord": "bad records go to the dead letters of the record policy; "
         "remove it",
+        **CsvOptions.OPTIONS.elsewhere,
         **FORMAT_OPTIONS.elsewhere,
     },
 ):
@@ -154,10 +155,10 @@ class FileSourceOptions(
         doc="Files, folders (recursively), or patterns (`*`, `?`, `[...]`, `**`) on one "
         "filesystem, as paths or URLs.",
     )
-    format: Setting[Format | None, Format | Literal["csv", "json-lines", "parquet"] | None] = (
+    format: Setting[FileFormat | None, FileFormat | Literal["csv", "json", "parquet"] | None] = (
         option(
             "format",
-            Format,
+            FileFormat,
             default=None,
             aliases=("file.format",),
             doc="Format of all files. By default, the suffix of each file determines it.",
@@ -250,14 +251,14 @@ class FileSourceOptions(
         "of the path's pattern, e.g. `month INT`. They follow the columns of the files.",
     )
     metadata_columns: Setting[
-        tuple[tuple[MetadataColumn, str], ...], Mapping[str, str] | Sequence[str] | None
+        tuple[tuple[FileMetadata, str], ...], Mapping[str, str] | Sequence[str] | None
     ] = option(
         "metadata.columns",
         OptionType("map", _metadata_columns),
         default=(),
         aliases=("metadata-columns",),
         doc="Metadata columns: a map from `file.path`, `file.name`, `file.size`, or "
-        "`file.modification_time` to a column name. They come last.",
+        "`file.modification-time` to a column name. They come last.",
     )
     event_time_lower_bound: Setting[Callable[[str], datetime | None] | None] = part(
         None,

@@ -13,10 +13,10 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.formats import Compression, CsvOptions, Format, detect_format
+from connector_filesystem.formats import Compression, CsvOptions, FileFormat, detect_format
 from connector_filesystem.source.columns import (
     ConstantColumns,
-    MetadataColumn,
+    FileMetadata,
     SchemaChange,
     check_readable,
 )
@@ -83,12 +83,12 @@ class ReadSettings:
     """
 
     location: FileLocation
-    format: Format | None
+    format: FileFormat | None
     compression: Compression | None
     data_schema: pa.Schema
     schema: pa.Schema
     path_columns: PathColumns
-    metadata_columns: tuple[tuple[MetadataColumn, str], ...] = ()
+    metadata_columns: tuple[tuple[FileMetadata, str], ...] = ()
     fields: tuple[FieldPath, ...] | None = None
     filters: tuple[Predicate, ...] = ()
     on_schema_change: frozenset[SchemaChange] = frozenset()
@@ -97,7 +97,7 @@ class ReadSettings:
     block_size: int = 4 << 20
     max_record_size: int = 64 << 20
 
-    def layout_of(self, path: str) -> tuple[Format, Compression]:
+    def layout_of(self, path: str) -> tuple[FileFormat, Compression]:
         """Return the format and compression of a file."""
         return layout_of(path, self.format, self.compression)
 
@@ -112,10 +112,10 @@ class ReadSettings:
     def constants_of(self, split: FileSplit) -> dict[str, Any]:
         """Return the values of the columns that are constant in a file."""
         of_status = {
-            MetadataColumn.PATH: self.location.url_of(split.path),
-            MetadataColumn.NAME: posixpath.basename(split.path),
-            MetadataColumn.SIZE: split.size,
-            MetadataColumn.MODIFICATION_TIME: split.modification_time,
+            FileMetadata.PATH: self.location.url_of(split.path),
+            FileMetadata.NAME: posixpath.basename(split.path),
+            FileMetadata.SIZE: split.size,
+            FileMetadata.MODIFICATION_TIME: split.modification_time,
         }
         found = dict(
             zip(self.path_columns.names, self.path_columns.values_of(split.path), strict=True)
@@ -124,8 +124,8 @@ class ReadSettings:
 
 
 def layout_of(
-    path: str, format: Format | None, compression: Compression | None
-) -> tuple[Format, Compression]:
+    path: str, format: FileFormat | None, compression: Compression | None
+) -> tuple[FileFormat, Compression]:
     """Return the format and compression of a file, from the settings or else from its suffixes.
 
     Raises:
@@ -141,7 +141,7 @@ def layout_of(
             option="format",
             hint="set format, or exclude such files with source.path.regex-pattern",
         )
-    if found is Format.PARQUET:
+    if found is FileFormat.PARQUET:
         return found, Compression.NONE
     return found, squeezed if compression is None else compression
 
@@ -187,13 +187,13 @@ class _SplitReading:
     @property
     def where(self) -> str:
         position = self._position
-        unit = "row group" if self._format is Format.PARQUET else "byte"
+        unit = "row group" if self._format is FileFormat.PARQUET else "byte"
         return f"{unit} {position.offset}, row {position.rows} after it"
 
     def chunks(self) -> Iterator[FileChunk]:
         if self._split.size == 0:
             return
-        if self._format is Format.PARQUET:
+        if self._format is FileFormat.PARQUET:
             yield from self._parquet()
         else:
             yield from self._text()
@@ -244,7 +244,7 @@ class _SplitReading:
         if parser is None:
             return
         quote = None
-        if self._format is Format.CSV and settings.csv.newlines_in_values:
+        if self._format is FileFormat.CSV and settings.csv.newlines_in_values:
             quote = settings.csv.quote_char.encode()
         stream = self._open()
         try:
@@ -338,7 +338,7 @@ class _SplitReading:
         settings = self._settings
         for each in settings.data_schema:
             check_readable(each, self._format)
-        if self._format is Format.JSON_LINES:
+        if self._format is FileFormat.JSON:
             may_ignore = SchemaChange.IGNORE_NEW in settings.on_schema_change
             may_ignore |= settings.fields is not None  # fields that are not read are unknown too
             return JsonParser(settings.read_schema, may_ignore), 0
