@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Elasticsearch source and sink."""
 
-import warnings
-from typing import Any
-
 from connector_elasticsearch.client import ElasticsearchConnection
-from connector_elasticsearch.documents import MetadataColumn
+from connector_elasticsearch.documents import DocumentMetadata
 from connector_elasticsearch.errors import (
     ElasticsearchAuthenticationError,
     ElasticsearchAuthorizationError,
@@ -29,13 +26,14 @@ from connector_elasticsearch.source import (
     PointInTimeLostError,
     SliceSplit,
 )
-from connectors_core.annotations import ConnectorDeprecationWarning
+from connectors_core.annotations import removed_names
 from connectors_core.compatibility import check_spark
 
 __all__ = [
     "ELASTICSEARCH_SINK_OPTIONS",
     "ELASTICSEARCH_SOURCE_OPTIONS",
     "ELASTICSEARCH_TABLE_OPTIONS",
+    "DocumentMetadata",
     "ElasticsearchAuthenticationError",
     "ElasticsearchAuthorizationError",
     "ElasticsearchConnection",
@@ -47,7 +45,6 @@ __all__ = [
     "ElasticsearchTable",
     "ElasticsearchTooLargeError",
     "ElasticsearchVersionError",
-    "MetadataColumn",
     "PointInTimeLostError",
     "Refresh",
     "SliceSplit",
@@ -55,15 +52,14 @@ __all__ = [
     "WriteOperation",
 ]
 
+__getattr__ = removed_names(
+    __name__,
+    {
+        "MetadataColumn": "DocumentMetadata",
+        "SINK_OPTIONS": "ELASTICSEARCH_SINK_OPTIONS",
+        "SOURCE_OPTIONS": "ELASTICSEARCH_SOURCE_OPTIONS",
+        "TABLE_OPTIONS": "ELASTICSEARCH_TABLE_OPTIONS",
+    },
+)
+
 check_spark("connector-elasticsearch")
-
-
-def __getattr__(name: str) -> Any:
-    """The names of option sets before 3.0."""
-    if name not in {"SINK_OPTIONS", "SOURCE_OPTIONS", "TABLE_OPTIONS"}:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    current = f"ELASTICSEARCH_{name}"
-    warnings.warn(
-        ConnectorDeprecationWarning(f"{name} is deprecated; use {current} instead"), stacklevel=2
-    )
-    return globals()[current]

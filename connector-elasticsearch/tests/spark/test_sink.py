@@ -366,7 +366,7 @@ def test_rows_for_a_closed_index_wait_and_are_not_bad_records(
     [
         ("Bad Name", {}, "index"),
         ("two-indices", {}, "index"),
-        ("plain", {"pipeline": "no-such-pipeline"}, "pipeline"),
+        ("plain", {"ingest_pipeline": "no-such-pipeline"}, "ingest-pipeline"),
     ],
 )
 def test_wrong_settings_are_configuration_errors_and_not_bad_records(

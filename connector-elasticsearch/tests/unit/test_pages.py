@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector_elasticsearch import ElasticsearchRetryableError
-from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
+from connector_elasticsearch.documents import DocumentDecoder, DocumentMetadata
 from connector_elasticsearch.source.pages import Page, PageDecoder
 from connectors_core.errors import ConfigurationError, UnsupportedError
 
@@ -333,7 +333,7 @@ def test_a_lone_surrogate_is_a_bad_record_and_the_rest_of_the_page_is_read() -> 
 def test_a_lone_surrogate_is_a_bad_record_in_any_text() -> None:
     of = decoder(
         pa.field("json", pa.string(), metadata={"elasticsearch.type": "flattened"}),
-        metadata_columns=[(MetadataColumn.ROUTING, "routing")],
+        metadata_columns=[(DocumentMetadata.ROUTING, "routing")],
     )
     body = page({"json": {"here": 1}}, {"json": {"a": ["here"]}}, {}, _routing=["a", "b", "here"])
     found = of.decode(body.replace(b'"here"', b'"\\udfff"'))
@@ -379,7 +379,7 @@ def test_a_column_name_with_dots_also_matches_fields_in_objects() -> None:
 
 
 def test_metadata_columns_come_last() -> None:
-    columns = [(MetadataColumn.ID, "id"), (MetadataColumn.VERSION, "version")]
+    columns = [(DocumentMetadata.ID, "id"), (DocumentMetadata.VERSION, "version")]
     of = decoder(("field", pa.int64()), metadata_columns=columns)
     body = page({"field": 1}, {"field": "2"}, _version=[3, 4])
     expected = [

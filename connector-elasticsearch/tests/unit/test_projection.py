@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector_elasticsearch.documents import DocumentDecoder, MetadataColumn
+from connector_elasticsearch.documents import DocumentDecoder, DocumentMetadata
 from connector_elasticsearch.source.pages import PageDecoder
 from connector_elasticsearch.source.projection import Projection
 from connectors_core.source import FieldPath
@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
         ("price", pa.decimal128(20, 0)),
     ]
 )
-METADATA = ((MetadataColumn.ID, "id"), (MetadataColumn.VERSION, "version"))
+METADATA = ((DocumentMetadata.ID, "id"), (DocumentMetadata.VERSION, "version"))
 PATHS: list[FieldPath] = [
     ("number",),
     ("object", "half"),
@@ -49,7 +49,7 @@ def test_only_the_needed_fields_are_requested_and_decoded() -> None:
     assert found.schema == pa.schema([SCHEMA.field("number"), SCHEMA.field("object")])
     inner = pa.struct([("text", pa.string())])
     assert found.read.field("object").type == pa.struct([("inner", inner)])
-    assert found.metadata_columns == ((MetadataColumn.VERSION, "version"),)
+    assert found.metadata_columns == ((DocumentMetadata.VERSION, "version"),)
 
 
 @pytest.mark.parametrize("column", ["several", "strict"])

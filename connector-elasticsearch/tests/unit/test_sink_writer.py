@@ -133,7 +133,7 @@ def test_a_request_uses_the_protocol_of_servers_8_and_9(fake: FakeElasticsearch)
         headers={"x-tenant": "7"},
         path_prefix="search",
     )
-    write(fake, rows(1), connection=connection, pipeline="clean", refresh="wait_for")
+    write(fake, rows(1), connection=connection, ingest_pipeline="clean", refresh="wait_for")
     (headers,) = fake.headers
     assert headers["accept"] == "application/vnd.elasticsearch+json; compatible-with=8"
     assert headers["content-type"] == "application/vnd.elasticsearch+x-ndjson; compatible-with=8"
@@ -399,7 +399,7 @@ def test_the_error_of_an_index_that_stays_closed_names_it(fake: FakeElasticsearc
     [
         ("index_not_found_exception", "no such index [rows]", "index"),
         ("invalid_index_name_exception", "Invalid index name [Rows]", "index"),
-        ("illegal_argument_exception", "pipeline with id [a] does not exist", "pipeline"),
+        ("illegal_argument_exception", "pipeline with id [a] does not exist", "ingest-pipeline"),
         ("illegal_argument_exception", "no write index is defined for alias [rows].", "index"),
         (
             "illegal_argument_exception",

@@ -5,7 +5,7 @@ from connector_elasticsearch.documents.answers import WHOLE, check_whole
 from connector_elasticsearch.documents.decoder import (
     Damaged,
     DocumentDecoder,
-    MetadataColumn,
+    DocumentMetadata,
     moments_of,
 )
 from connector_elasticsearch.documents.layout import Layout
@@ -18,10 +18,10 @@ __all__ = [
     "ConnectedOptions",
     "Damaged",
     "DocumentDecoder",
+    "DocumentMetadata",
     "DocumentOptions",
     "DocumentSelection",
     "Layout",
-    "MetadataColumn",
     "check_whole",
     "loaded",
     "moments_of",

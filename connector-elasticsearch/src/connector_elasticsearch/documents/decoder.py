@@ -31,13 +31,13 @@ from connector_elasticsearch.documents.values import (
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import parse_json
 
-__all__ = ["Damaged", "DocumentDecoder", "MetadataColumn", "moments_of"]
+__all__ = ["Damaged", "DocumentDecoder", "DocumentMetadata", "moments_of"]
 
 # Timestamps that Arrow's parser reads identically, to the last digit that a column has.
 _FORMAT: Final = "uuuu-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
-class MetadataColumn(StrEnum):
+class DocumentMetadata(StrEnum):
     """Metadata that the source can provide for each document."""
 
     ID = "_id"
@@ -50,7 +50,7 @@ class MetadataColumn(StrEnum):
     @property
     def type(self) -> pa.DataType:
         """The type of the column."""
-        text = {MetadataColumn.ID, MetadataColumn.INDEX, MetadataColumn.ROUTING}
+        text = {DocumentMetadata.ID, DocumentMetadata.INDEX, DocumentMetadata.ROUTING}
         return pa.string() if self in text else pa.int64()
 
 
@@ -85,7 +85,7 @@ class DocumentDecoder:
         self,
         schema: pa.Schema,
         *,
-        metadata_columns: Sequence[tuple[MetadataColumn, str]] = (),
+        metadata_columns: Sequence[tuple[DocumentMetadata, str]] = (),
         formatted: Sequence[str] = (),
     ) -> None:
         self._source = schema
@@ -138,9 +138,9 @@ class DocumentDecoder:
         if self._formatted:
             body["fields"] = [{"field": path, "format": _FORMAT} for path in self._formatted]
         columns = {column for column, _ in self._metadata}
-        if MetadataColumn.VERSION in columns:
+        if DocumentMetadata.VERSION in columns:
             body["version"] = True
-        if columns & {MetadataColumn.SEQ_NO, MetadataColumn.PRIMARY_TERM}:
+        if columns & {DocumentMetadata.SEQ_NO, DocumentMetadata.PRIMARY_TERM}:
             body["seq_no_primary_term"] = True
         return body
 
@@ -236,7 +236,7 @@ class DocumentDecoder:
 
 def _hit_type(
     schema: pa.Schema,
-    metadata: Sequence[tuple[MetadataColumn, str]],
+    metadata: Sequence[tuple[DocumentMetadata, str]],
     formatted: Sequence[str],
 ) -> pa.DataType:
     source = pa.struct(list(_parsed_fields(schema, frozenset(formatted), "")))

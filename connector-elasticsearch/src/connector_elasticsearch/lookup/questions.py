@@ -19,7 +19,7 @@ from connector_elasticsearch.documents import (
     WHOLE,
     Damaged,
     DocumentDecoder,
-    MetadataColumn,
+    DocumentMetadata,
     check_whole,
     loaded,
 )
@@ -89,11 +89,11 @@ class Questions:
         return pa.schema([each for each in self.schema if each.name != self.id_column])
 
     @property
-    def metadata_columns(self) -> tuple[tuple[MetadataColumn, str], ...]:
+    def metadata_columns(self) -> tuple[tuple[DocumentMetadata, str], ...]:
         """The ID, if it is a column."""
         if self.id_column not in self.schema.names:
             return ()
-        return ((MetadataColumn.ID, str(self.id_column)),)
+        return ((DocumentMetadata.ID, str(self.id_column)),)
 
     @property
     def doing(self) -> str:

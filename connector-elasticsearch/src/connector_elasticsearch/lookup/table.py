@@ -54,6 +54,7 @@ class ElasticsearchTable(
     LineageVertexProvider,
     scope="Elasticsearch table",
     since=SINCE,
+    former={"lookup": "use cache, requests, asynchronous, and reload_trigger"},
 ):
     """Documents for `Pipeline.lookup_join`, requested by key or cached as a whole.
 

@@ -113,7 +113,7 @@ class ElasticsearchSink(
         target = BulkTarget(
             connection=self.connection,
             index=IndexName(self.index).static,
-            pipeline=self.pipeline,
+            pipeline=self.ingest_pipeline,
             refresh=self.refresh,
         )
         return ElasticsearchWriter(target, self._converter, context, self.bulk_flush)

@@ -91,7 +91,7 @@ _INTERVAL: Final = _limit(
     doc="How long a document waits for its request to fill.",
 )
 _MAX_IN_FLIGHT: Final = _limit(
-    _Limits.max_in_flight_requests, "sink.bulk-flush.max-in-flight-actions"
+    _Limits.max_in_flight_requests, "sink.bulk-flush.max-in-flight-requests", since="3.0.0"
 )
 _MAX_BUFFERED: Final = _limit(
     _Limits.max_buffered_requests,
@@ -169,6 +169,8 @@ class ElasticsearchSinkOptions(
     elsewhere={
         "es.mapping.id.field": "use 'document-id.columns'",
         "es.batch.write.retry.count": _RETRIES,
+        "pipeline": "use 'ingest-pipeline'",
+        "sink.bulk-flush.max-in-flight-actions": "use 'sink.bulk-flush.max-in-flight-requests'",
         "sink.bulk-flush.backoff.max-retries": _RETRIES,
         "failure-handler": "the record policy of the pipeline handles bad documents; pass a "
         "record_policy to sink_to",
@@ -177,6 +179,7 @@ class ElasticsearchSinkOptions(
         "document-type": "Elasticsearch has had no types since version 8; remove it",
         "format": "documents are always JSON; remove it",
     },
+    former={"pipeline": "use ingest_pipeline"},
 ):
     """What to write and how: the settings of `ElasticsearchSink`."""
 
@@ -250,12 +253,13 @@ class ElasticsearchSinkOptions(
         aliases=("es.spark.dataframe.write.null",),
         doc="Omit null fields. An update then leaves them unchanged.",
     )
-    pipeline: Setting[str | None] = option(
-        "pipeline",
+    ingest_pipeline: Setting[str | None] = option(
+        "ingest-pipeline",
         str,
         validator=not_empty,
+        since="3.0.0",
         aliases=("es.ingest.pipeline",),
-        doc="Ingest pipeline for the documents.",
+        doc="Ingest pipeline of the server for the documents.",
         default=None,
     )
     refresh: Setting[Refresh, Refresh | Literal["false", "wait-for"]] = option(

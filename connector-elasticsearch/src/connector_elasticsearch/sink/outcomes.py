@@ -20,7 +20,7 @@ _WRONG_INDEX: Final = frozenset({"index_not_found_exception", "invalid_index_nam
 _ILLEGAL: Final = "illegal_argument_exception"
 # The server uses this name for many rejections. These messages mean that a setting is wrong.
 _WRONG_SETTINGS: Final = (
-    ("pipeline with id [", "pipeline"),
+    ("pipeline with id [", "ingest-pipeline"),
     ("no write index is defined for alias [", "index"),
     ("only write ops with an op_type of create are allowed in data streams", "sink.operation"),
 )
@@ -80,4 +80,4 @@ def wrong_option(error: Mapping[str, Any], *, one_index: bool) -> str | None:
     elif error["type"] == _ILLEGAL:
         reason = str(error.get("reason"))
         found = next((name for text, name in _WRONG_SETTINGS if reason.startswith(text)), None)
-    return found if one_index or found == "pipeline" else None
+    return found if one_index or found == "ingest-pipeline" else None

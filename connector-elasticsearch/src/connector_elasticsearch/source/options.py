@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from connector_elasticsearch.client.options import SINCE
-from connector_elasticsearch.documents import DocumentOptions, MetadataColumn
+from connector_elasticsearch.documents import DocumentMetadata, DocumentOptions
 from connectors_core.options import (
     DURATION,
     JSON_MAP,
@@ -23,13 +23,13 @@ from connectors_core.options import (
 __all__ = ["ElasticsearchSourceOptions"]
 
 
-def _metadata_columns(value: Any) -> tuple[tuple[MetadataColumn, str], ...]:
+def _metadata_columns(value: Any) -> tuple[tuple[DocumentMetadata, str], ...]:
     is_map = isinstance(value, Mapping | str)
     names = JSON_MAP.parse(value) if is_map else {name: name for name in value}
     try:
-        return tuple((MetadataColumn(column), name) for column, name in names.items())
+        return tuple((DocumentMetadata(column), name) for column, name in names.items())
     except ValueError:
-        known = ", ".join(each.value for each in MetadataColumn)
+        known = ", ".join(each.value for each in DocumentMetadata)
         raise ValueError(f"a map from {known} to names") from None
 
 
@@ -42,7 +42,7 @@ class ElasticsearchSourceOptions(
     """What to read and how: the settings of `ElasticsearchSource`."""
 
     metadata_columns: Setting[
-        tuple[tuple[MetadataColumn, str], ...], Mapping[str, str] | Sequence[str] | None
+        tuple[tuple[DocumentMetadata, str], ...], Mapping[str, str] | Sequence[str] | None
     ] = option(
         "metadata.columns",
         OptionType("map", _metadata_columns),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connector_elasticsearch.documents import MetadataColumn
+from connector_elasticsearch.documents import DocumentMetadata
 from connectors_core.schema import narrowed_schema, widened_column
 from connectors_core.source import FieldPath
 
@@ -29,13 +29,13 @@ class Projection:
     schema: pa.Schema
     read: pa.Schema
     paths: tuple[str, ...]
-    metadata_columns: tuple[tuple[MetadataColumn, str], ...]
+    metadata_columns: tuple[tuple[DocumentMetadata, str], ...]
 
     @classmethod
     def of(
         cls,
         schema: pa.Schema,
-        metadata_columns: Sequence[tuple[MetadataColumn, str]],
+        metadata_columns: Sequence[tuple[DocumentMetadata, str]],
         fields: Sequence[FieldPath],
     ) -> Projection:
         """Choose columns.

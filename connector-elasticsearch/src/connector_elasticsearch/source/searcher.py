@@ -23,7 +23,7 @@ from connector_elasticsearch.client.retries import retrying
 from connector_elasticsearch.documents import (
     WHOLE,
     DocumentDecoder,
-    MetadataColumn,
+    DocumentMetadata,
     check_whole,
     moments_of,
 )
@@ -66,7 +66,7 @@ class SearchSettings:
     connection: ElasticsearchConnection
     index: str
     schema: pa.Schema
-    metadata_columns: tuple[tuple[MetadataColumn, str], ...] = ()
+    metadata_columns: tuple[tuple[DocumentMetadata, str], ...] = ()
     formatted: tuple[str, ...] = ()
     query: Mapping[str, Any] | None = field(default=None, hash=False)
     selects: bool = False
