@@ -48,6 +48,7 @@ _GUIDES: Final = (
     "docs/troubleshooting",
 )
 _MIGRATION: Final = (
+    "docs/migrate/connectors-3",
     "docs/migrate/spark-kafka",
     "docs/migrate/elasticsearch-hadoop",
     "docs/migrate/flink",
@@ -69,6 +70,7 @@ _PROJECT: Final = (
     "benchmarks/README",
     "CONTRIBUTING",
     "docs/dev/style",
+    "docs/dev/connectors-3",
     "docs/dev/nexmark",
     "SECURITY",
 )
