@@ -343,6 +343,18 @@ def test_hints_about_foreign_options_are_those_of_all_bases() -> None:
     assert Both.OPTIONS.elsewhere == {**Pump.OPTIONS.elsewhere, "minoffsets": "remove it"}
 
 
+def test_a_removed_keyword_is_refused_with_its_replacement_also_in_a_subclass() -> None:
+    class Turbine(Pump, former={"servers_list": "use servers"}):
+        """Has replaced a keyword."""
+
+    class Wheel(Turbine, former={"speed": "remove it"}):
+        """Has removed another one."""
+
+    for keyword, instead in {"servers_list": "use servers", "speed": "remove it"}.items():
+        with pytest.raises(TypeError, match=rf"keyword argument '{keyword}'; {instead}$"):
+            Wheel("a", **{keyword: 1})
+
+
 @pytest.mark.parametrize("made", [Canal, WideCanal])
 def test_an_option_has_the_version_of_the_package_that_offers_it(made: type[Canal]) -> None:
     assert {each.key: each.since for each in made.OPTIONS} == {

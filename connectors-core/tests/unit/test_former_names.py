@@ -6,10 +6,11 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import types
 
 import pytest
 
-from connectors_core.annotations import ConnectorDeprecationWarning
+from connectors_core.annotations import ConnectorDeprecationWarning, removed_names
 
 FORMER = [
     ("connectors_core.ddl.SCHEMA", "connectors_core.schema.SCHEMA"),
@@ -58,6 +59,15 @@ def test_only_a_released_connector_uses_former_names_without_a_warning() -> None
     assert "connector_pulsar" not in other
     for name in ("ddl.SCHEMA", "source.PlanLimits", "annotations.public"):
         assert f"ConnectorDeprecationWarning: connectors_core.{name} is deprecated" in other
+
+
+def test_importing_a_removed_name_says_what_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("pump")
+    module.__getattr__ = removed_names("pump", {"Valve": "Gate"})  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "pump", module)
+    with pytest.raises(ImportError, match=r"^Valve is removed from pump; use Gate$"):
+        exec("from pump import Valve")
+    assert not hasattr(module, "Gate")
 
 
 def warnings_in(module: str) -> str:
