@@ -116,6 +116,8 @@ class CommitterMetric(StrEnum):
     """Decided and neither committed nor failed."""
     LOST_COMMITTABLES = "lostCommittables"
     """Lost after the decision; their rows are rewritten (not in Flink)."""
+    COMMIT_TASKS = "commitTasks"
+    """Spark tasks that committed large epochs (not in Flink)."""
 
 
 class LookupMetric(StrEnum):

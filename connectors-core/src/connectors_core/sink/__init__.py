@@ -16,6 +16,7 @@ from connectors_core.sink.async_sink import (
     ElementConverter,
 )
 from connectors_core.sink.changelog import is_replaced, is_update_before
+from connectors_core.sink.commit_tasks import CommitTasks, SupportsCommitTasks
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -40,7 +41,7 @@ from connectors_core.sink.messages import (
     CommittableWithLineage,
     messages_in_order,
 )
-from connectors_core.sink.options import SINK_PARALLELISM
+from connectors_core.sink.options import SINK_COMMIT_TASKS_THRESHOLD, SINK_PARALLELISM
 from connectors_core.sink.print_sink import PrintSink
 from connectors_core.sink.rate_limits import (
     AIMDScalingStrategy,
@@ -69,6 +70,7 @@ from connectors_core.sink.topology import (
 
 __all__ = [
     "ROW_KIND_COLUMN",
+    "SINK_COMMIT_TASKS_THRESHOLD",
     "SINK_PARALLELISM",
     "AIMDScalingStrategy",
     "AsyncSink",
@@ -76,6 +78,7 @@ __all__ = [
     "AsyncSinkWriterConfiguration",
     "CommitOutcome",
     "CommitRequest",
+    "CommitTasks",
     "CommittableMessage",
     "CommittableSummary",
     "CommittableWithLineage",
@@ -104,6 +107,7 @@ __all__ = [
     "SinkWriter",
     "StatefulSink",
     "StatefulSinkWriter",
+    "SupportsCommitTasks",
     "SupportsCompaction",
     "SupportsConnectionCheck",
     "SupportsHeldCommittables",

@@ -172,6 +172,9 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
     CommitterMetric.LOST_COMMITTABLES: _committables(
         "lost", "committables lost after the decision; their rows are rewritten"
     ),
+    CommitterMetric.COMMIT_TASKS: ExportedMetric(
+        "connectors.sink.commit.tasks", "{task}", "Spark tasks that committed large epochs"
+    ),
 }
 LOOKUP_METRICS: Final[Mapping[str, ExportedMetric]] = {
     LookupMetric.HIT_COUNT: ExportedMetric(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
+from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
@@ -25,7 +26,8 @@ def check_topologies(sink: Sink, uid: str) -> None:
         SupportsPreCommitTopology
         | SupportsPostCommitTopology
         | SupportsRewriting
-        | SupportsCompaction,
+        | SupportsCompaction
+        | SupportsCommitTasks,
     )
     if committing and not isinstance(sink, TwoPhaseCommittingSink):
         raise ConfigurationError(
