@@ -29,12 +29,11 @@ from connectors_core.sink.compaction import (
     Compaction,
     Compactor,
     CompactRequest,
-    HeldCommittable,
     SupportsCompaction,
-    SupportsHeldCommittables,
 )
 from connectors_core.sink.discarding_sink import DiscardingSink
 from connectors_core.sink.entry_columns import EntryColumns
+from connectors_core.sink.held import HeldCommittable, SupportsHeldCommittables
 from connectors_core.sink.messages import (
     CommittableMessage,
     CommittableSummary,
@@ -63,8 +62,10 @@ from connectors_core.sink.sink import (
 )
 from connectors_core.sink.stateful_sink import StatefulSink, StatefulSinkWriter
 from connectors_core.sink.topology import (
+    CombinedCommittables,
     SupportsPostCommitTopology,
     SupportsPreCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
     SupportsPreWriteTopology,
 )
 
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncSink",
     "AsyncSinkWriter",
     "AsyncSinkWriterConfiguration",
+    "CombinedCommittables",
     "CommitOutcome",
     "CommitRequest",
     "CommitTasks",
@@ -116,6 +118,7 @@ __all__ = [
     "SupportsPartitioning",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",
+    "SupportsPreCommitTopologyOverEpochs",
     "SupportsPreWriteTopology",
     "SupportsRewriting",
     "TwoPhaseCommittingSink",

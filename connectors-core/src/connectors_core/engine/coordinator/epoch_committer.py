@@ -45,10 +45,14 @@ from connectors_core.sink.committer import (
     Committer,
     CommitterInitContext,
 )
-from connectors_core.sink.compaction import SupportsCompaction, SupportsHeldCommittables
+from connectors_core.sink.compaction import SupportsCompaction
+from connectors_core.sink.held import SupportsHeldCommittables
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
-from connectors_core.sink.topology import SupportsPostCommitTopology
+from connectors_core.sink.topology import (
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
+)
 
 _LOGGER: Final = logging.getLogger(__name__)
 GIVE_UP_HINT: Final = (
@@ -196,10 +200,13 @@ class SinkCommitter:
             self._in_tasks = CommitterInTasks(sink, context, run_tasks)
 
     def _check_abilities(self) -> None:
-        compacts = isinstance(self._sink, SupportsCompaction) and self._sink.create_compaction()
-        if compacts and not isinstance(self._committers[0], SupportsHeldCommittables):
+        sink = self._sink
+        holds = isinstance(sink, SupportsPreCommitTopologyOverEpochs) or (
+            isinstance(sink, SupportsCompaction) and sink.create_compaction() is not None
+        )
+        if holds and not isinstance(self._committers[0], SupportsHeldCommittables):
             raise UnsupportedError(
-                f"sink {self._uid!r} compacts, but its committer cannot keep what is held",
+                f"sink {self._uid!r} holds committables, but its committer cannot keep them",
                 expected="a committer with the ability SupportsHeldCommittables",
                 found=type(self._committers[0]).__name__,
                 hint="report this to the author of the sink",

@@ -8,7 +8,11 @@ from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
-from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
+from connectors_core.sink.topology import (
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
+)
 
 
 def check_topologies(sink: Sink, uid: str) -> None:
@@ -24,6 +28,7 @@ def check_topologies(sink: Sink, uid: str) -> None:
     committing = isinstance(
         sink,
         SupportsPreCommitTopology
+        | SupportsPreCommitTopologyOverEpochs
         | SupportsPostCommitTopology
         | SupportsRewriting
         | SupportsCompaction
@@ -35,6 +40,14 @@ def check_topologies(sink: Sink, uid: str) -> None:
             expected="a TwoPhaseCommittingSink",
             found=type(sink).__name__,
         )
+    if isinstance(sink, SupportsPreCommitTopologyOverEpochs) and isinstance(
+        sink, SupportsCompaction
+    ):
+        raise ConfigurationError(
+            f"a topology and a compaction of sink {uid!r} would hold the same committables",
+            expected="SupportsPreCommitTopologyOverEpochs or SupportsCompaction",
+            found=type(sink).__name__,
+        )
     if isinstance(sink, SupportsCompaction) and isinstance(sink, SupportsRewriting):
         raise ConfigurationError(
             f"sink {uid!r} compacts committables that may be lost: the rows to rewrite would be "
@@ -42,10 +55,11 @@ def check_topologies(sink: Sink, uid: str) -> None:
             expected="SupportsCompaction or SupportsRewriting",
             found=type(sink).__name__,
         )
-    if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):
+    topology = isinstance(sink, SupportsPreCommitTopology | SupportsPreCommitTopologyOverEpochs)
+    if topology and isinstance(sink, SupportsRewriting):
         raise ConfigurationError(
             f"sink {uid!r} has a pre-commit topology and committables that may be lost: the rows "
             "to rewrite would be unknown",
-            expected="SupportsPreCommitTopology or SupportsRewriting",
+            expected="a pre-commit topology or SupportsRewriting",
             found=type(sink).__name__,
         )
