@@ -42,6 +42,7 @@ class TestConfiguration:
                 "sink.max-open-buckets": "7",
                 "sink.buffer-size": "2mb",
                 "sink.parallelism": "3",
+                "sink.commit-tasks.threshold": "50",
                 "csv.field-delimiter": ";",
                 "csv.header": "false",
                 "storage-options.auto_mkdir": "true",
@@ -61,8 +62,10 @@ class TestConfiguration:
             max_open_buckets=7,
             buffer_size=2 << 20,
             parallelism=3,
+            commit_tasks_threshold=50,
         )
         assert made.writer_parallelism() == 3
+        assert made.commit_tasks().threshold == 50
         assert FileSink.from_options({"path": str(tmp_path)}) == FileSink(str(tmp_path))
 
     @pytest.mark.parametrize(

@@ -97,11 +97,11 @@ class SinkMetric(StrEnum):
     NUM_EPOCHS_COMMITTED = "numEpochsCommitted"
     """Epochs that the sink has committed (not in FLIP-33)."""
     HELD_COMMITTABLES = "heldCommittables"
-    """Committables that wait for a compaction or for its result (not in FLIP-33)."""
+    """Committables that wait for a later epoch, such as for a compaction (not in FLIP-33)."""
     PENDING_COMPACTIONS = "pendingCompactions"
     """Compaction requests without a decided result (not in FLIP-33)."""
     NUM_COMPACTIONS = "numCompactions"
-    """Compaction requests whose result is decided (not in FLIP-33)."""
+    """Combinations of held committables, such as compactions, that are decided (not in FLIP-33)."""
 
 
 class CommitterMetric(StrEnum):
@@ -116,6 +116,8 @@ class CommitterMetric(StrEnum):
     """Decided and neither committed nor failed."""
     LOST_COMMITTABLES = "lostCommittables"
     """Lost after the decision; their rows are rewritten (not in Flink)."""
+    COMMIT_TASKS = "commitTasks"
+    """Spark tasks that committed large epochs (not in Flink)."""
 
 
 class LookupMetric(StrEnum):

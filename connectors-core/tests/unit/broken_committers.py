@@ -12,7 +12,7 @@ from toy_sink import LeasedTokenSink, TokenSink
 
 from connectors_core.errors import StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
-from connectors_core.sink import CommitOutcome
+from connectors_core.sink import CommitOutcome, SupportsCommitTasks
 from connectors_core.testing.directory_sink import DirectoryWriter as _Writer
 from connectors_core.testing.directory_sink import StagedFile, _Committer
 from connectors_core.testing.leased_sink import LeasedWriter
@@ -295,6 +295,29 @@ class ForgetsWhatItLost(_LeasedCommitter):
                 note.write_text(request.committable.name)
 
 
+class TaskRemembersItsCommits(TokenSink, SupportsCommitTasks):
+    """Lets every task find out by itself what is committed."""
+
+    def create_task_committer(self, context):
+        return KnowsOnlyItsOwnLife(self.path, context.sink_uid)
+
+
+class TaskStagesAgain(TokenSink, SupportsCommitTasks):
+    """Brings back a staged file that it does not find."""
+
+    def create_task_committer(self, context):
+        return _Restaging(self.path, context.sink_uid)
+
+
+class _Restaging(_Committer):
+    def commit(self, requests):
+        for request in requests:
+            staged = Path(request.committable.staged)
+            staged.parent.mkdir(parents=True, exist_ok=True)
+            staged.touch()
+        super().commit(requests)
+
+
 LEASED = {
     SlotOfItsNumber: "test_attempts_of_one_number_have_leases_of_their_own",
     OneGeneration: "test_an_attempt_of_the_driver_before_changes_nothing",
@@ -329,6 +352,8 @@ COMMITTERS = {
     TidiesUpAtItsEnd: "test_a_committer_that_resumes_leaves_what_its_successor_prepared",
     RecoversWhatWasDecided: "test_recovery_leaves_what_was_decided",
     RecoversWithAFolderOnly: "test_recovery_where_there_was_never_anything",
+    TaskRemembersItsCommits: "test_copies_of_a_task_that_commits_change_nothing",
+    TaskStagesAgain: "test_copies_of_a_task_that_commits_change_nothing",
     EndsOnceOnly: "test_closing_twice_does_nothing",
     TakesStagedRowsAway: "test_closing_one_committer_leaves_the_others",
 }

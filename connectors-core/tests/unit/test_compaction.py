@@ -231,7 +231,7 @@ class TestChangedSinks:
         (view,) = query.compaction
         assert (view.sink, view.committables, view.requests, view.since) == ("out", 6, 0, 0)
         shown = CliRunner().invoke(app, ["state", "show", str(held.root / "state")])
-        assert "out holds 6 committables for compaction since epoch 0" in shown.output
+        assert "out holds 6 committables for later epochs since epoch 0" in shown.output
 
     def test_held_files_that_are_lost_can_be_given_up(self, held):
         lost, *_ = sorted(path for path in held.staged() if "0000000003" not in path.name)

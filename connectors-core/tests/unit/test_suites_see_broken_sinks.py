@@ -27,6 +27,7 @@ from toy_sink import (
     STAGES_FREELY,
     STATELESS,
     Directory,
+    HoldingTokenSink,
     LeasedTokenSink,
     MergingTokenSink,
     NumberingTokenSink,
@@ -113,6 +114,15 @@ class MergingSuite(DirectorySuite):
 
 
 class TestCorrectMergingSink(MergingSuite):
+    __test__ = True
+
+
+class HoldingSuite(DirectorySuite):
+    sink = HoldingTokenSink
+    capabilities = special(PLAIN)
+
+
+class TestCorrectHoldingSink(HoldingSuite):
     __test__ = True
 
 
@@ -459,6 +469,36 @@ class LeavesWhatItMerged(MergingTokenSink):
         return merged
 
 
+class ForgetsWhatIsCombined(HoldingTokenSink):
+    """Its serializer changes the combined committables."""
+
+    def combined(self, group, checkpoint_id):
+        made = super().combined(group, checkpoint_id)
+        return Merged(made.staged, made.name, files=2)
+
+    def committable_serializer(self):
+        return ForgettingSerializer(StagedFile)
+
+
+class CombinesWhatItRemembers(HoldingTokenSink):
+    """Combines only what it has seen since its driver started."""
+
+    def add_pre_commit_topology_over_epochs(self, held, checkpoint_id, *, everything):
+        seen = self.__dict__.setdefault("seen", set())
+        seen |= {each for each in held if each.checkpoint_id == checkpoint_id}
+        known = [each for each in held if each in seen]
+        return super().add_pre_commit_topology_over_epochs(
+            known, checkpoint_id, everything=everything
+        )
+
+
+class SweepsWhatIsHeld(HoldingTokenSink):
+    def create_committer(self, context):
+        committer = super().create_committer(context)
+        committer.sweep_others = lambda checkpoint_id, held: committer.sweep(checkpoint_id)
+        return committer
+
+
 class IndexesTheFirst(MergingTokenSink):
     """Indexes the first committables only. With a merge, these are all committables of an epoch."""
 
@@ -634,6 +674,9 @@ BROKEN = {
     KeepsStateBeside: "test_the_state_of_what_is_written_again_is_never_seen",
     ForgetsWhatIsMerged: "test_what_the_pre_commit_topology_gives_is_decided_on",
     IndexesTheFirst: "test_what_is_committed_passes_the_post_commit_topology",
+    ForgetsWhatIsCombined: "test_what_a_topology_holds_over_epochs_is_decided_on_once",
+    CombinesWhatItRemembers: "test_a_driver_that_fails_at_a_topology_is_restarted",
+    SweepsWhatIsHeld: "test_all_rows_arrive_as_they_were",
     CommitsWhenItSweeps: "test_what_is_committed_passes_the_post_commit_topology",
     LeavesWhatItMerged: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesAgain: "test_a_driver_that_fails_at_a_topology_is_restarted",
@@ -661,7 +704,7 @@ class SinkOfBrokenParts(TokenSink):
 def broken_sink(name):
     """Return a sink that is broken, or that has this broken writer or committer."""
     broken, _ = BY_NAME[name]
-    if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink):
+    if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink | HoldingTokenSink):
         return broken
     if broken is TakesLostForCommitted:
         return type(
@@ -675,9 +718,9 @@ def broken_sink(name):
 
 RUN = """
 from test_suites_see_broken_sinks import (
-    DirectorySuite, LeasedSuite, MergingSuite, NumberingSuite, broken_sink
+    DirectorySuite, HoldingSuite, LeasedSuite, MergingSuite, NumberingSuite, broken_sink
 )
-from toy_sink import LeasedTokenSink, MergingTokenSink, NumberingTokenSink
+from toy_sink import HoldingTokenSink, LeasedTokenSink, MergingTokenSink, NumberingTokenSink
 
 Broken = broken_sink({name!r})
 if {name!r} != "CannotBeImported":
@@ -690,6 +733,8 @@ if issubclass(Broken, NumberingTokenSink):
     Suite = NumberingSuite
 if issubclass(Broken, MergingTokenSink):
     Suite = MergingSuite
+if issubclass(Broken, HoldingTokenSink):
+    Suite = HoldingSuite
 
 class TestBroken(Suite):
     __test__ = True

@@ -13,6 +13,7 @@ from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, _Committer
+from connectors_core.testing.holding_sink import HoldingDirectorySink
 from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.merging_sink import MergingDirectorySink
 from connectors_core.testing.stateful_sink import NumberingDirectorySink
@@ -93,6 +94,10 @@ class NumberingTokenSink(RequiresAToken, NumberingDirectorySink):
 
 class MergingTokenSink(RequiresAToken, MergingDirectorySink):
     """A sink whose files are merged before the decision."""
+
+
+class HoldingTokenSink(RequiresAToken, HoldingDirectorySink):
+    """A sink whose files are combined over epochs."""
 
 
 class Directory(SinkExternalContext):

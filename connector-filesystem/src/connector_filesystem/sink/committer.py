@@ -45,7 +45,7 @@ _Request = CommitRequest[FileCommittable]
 class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCommittable]):
     """Moves staged files to their final names.
 
-    A move never overwrites and is idempotent. Driver.
+    A move never overwrites and is idempotent. Driver, and tasks that commit large epochs.
 
     On a local filesystem, it creates a hard link, which cannot overwrite and appears as a whole. It
     then syncs the folders, and only then removes the staged name. On other filesystems, it calls
@@ -69,14 +69,19 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
         Raises:
             RetryableError: The storage failed. Files that were already moved stay moved.
         """
-        with mapped_errors("committing to", self._location.url):
-            if self._location.is_local:
-                self._commit_local(requests)
-            elif getattr(self._location.fs, "async_impl", False):
-                self._commit_side_by_side(requests)
-            else:
-                for request in requests:
-                    self._commit_elsewhere(request)
+        try:
+            with mapped_errors("committing to", self._location.url):
+                if self._location.is_local:
+                    self._commit_local(requests)
+                elif getattr(self._location.fs, "async_impl", False):
+                    self._commit_side_by_side(requests)
+                else:
+                    for request in requests:
+                        self._commit_elsewhere(request)
+        except FileNotFoundError as exc:
+            raise RetryableError(
+                "another driver or a copy of the task moves the same files", found=str(exc)
+            ) from exc
 
     def sweep(self, checkpoint_id: int) -> None:
         """Remove the staging folder of an epoch, whose decided files have already been moved."""

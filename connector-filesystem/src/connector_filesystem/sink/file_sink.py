@@ -38,8 +38,10 @@ from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
+    CommitTasks,
     CommitterInitContext,
     Compaction,
+    SupportsCommitTasks,
     SupportsCompaction,
     SupportsOverwrite,
     SupportsPartitioning,
@@ -56,6 +58,7 @@ class FileSink(
     SupportsOverwrite,
     SupportsPartitioning,
     SupportsCompaction[FileCommittable],
+    SupportsCommitTasks[FileCommittable],
     SupportsConnectionCheck,
     LineageVertexProvider,
 ):
@@ -267,6 +270,14 @@ class FileSink(
 
     def create_committer(self, context: CommitterInitContext) -> FileCommitter:
         """Create the committer. Driver."""
+        return FileCommitter(self._location, context)
+
+    def commit_tasks(self) -> CommitTasks:
+        """Return `commit_tasks_threshold`."""
+        return CommitTasks(threshold=self.commit_tasks_threshold)
+
+    def create_task_committer(self, context: CommitterInitContext) -> FileCommitter:
+        """Create the committer of a task. Executor."""
         return FileCommitter(self._location, context)
 
     def apply_overwrite(self, partition: Mapping[str, pa.Scalar]) -> FileOverwrite:

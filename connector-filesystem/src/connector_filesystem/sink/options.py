@@ -38,7 +38,7 @@ from connectors_core.options import (
     part,
     positive,
 )
-from connectors_core.sink import SINK_PARALLELISM
+from connectors_core.sink import SINK_COMMIT_TASKS_THRESHOLD, SINK_PARALLELISM
 
 __all__ = ["FileSinkOptions"]
 
@@ -189,3 +189,4 @@ class FileSinkOptions(
         "All folders together can buffer four times as much.",
     )
     parallelism: Setting[int | None] = option_like(SINK_PARALLELISM)
+    commit_tasks_threshold: Setting[int] = option_like(SINK_COMMIT_TASKS_THRESHOLD, since="3.0.0")

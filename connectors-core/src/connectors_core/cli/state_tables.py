@@ -73,8 +73,8 @@ def _query_lines(query: QueryView) -> Iterator[str]:
         yield f"epochs decided but not committed   {_ranges(query.held)}"
     for held in query.compaction:
         yield (
-            f"{held.sink} holds {count(held.committables)} committables for compaction since epoch "
-            f"{held.since}, {count(held.requests)} compactions are open"
+            f"{held.sink} holds {count(held.committables)} committables for later epochs since "
+            f"epoch {held.since}, {count(held.requests)} compactions are open"
         )
 
 

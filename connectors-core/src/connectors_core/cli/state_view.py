@@ -156,7 +156,7 @@ class WriterView:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldView:
-    """The committables that a sink holds for compaction.
+    """The committables that a sink holds for later epochs.
 
     Attributes:
         sink: The sink.
@@ -186,7 +186,7 @@ class QueryView:
         undecided: Plans after the last decision. Those without rows never get one.
         held: Decided epochs that not all sinks have committed.
         writers: The writers that keep states, as of the newest decision.
-        compaction: The sinks that hold committables for compaction.
+        compaction: The sinks that hold committables for later epochs.
         decisions: The last decisions, newest first.
     """
 

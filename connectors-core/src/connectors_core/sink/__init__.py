@@ -16,6 +16,7 @@ from connectors_core.sink.async_sink import (
     ElementConverter,
 )
 from connectors_core.sink.changelog import is_replaced, is_update_before
+from connectors_core.sink.commit_tasks import CommitTasks, SupportsCommitTasks
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -28,19 +29,18 @@ from connectors_core.sink.compaction import (
     Compaction,
     Compactor,
     CompactRequest,
-    HeldCommittable,
     SupportsCompaction,
-    SupportsHeldCommittables,
 )
 from connectors_core.sink.discarding_sink import DiscardingSink
 from connectors_core.sink.entry_columns import EntryColumns
+from connectors_core.sink.held import HeldCommittable, SupportsHeldCommittables
 from connectors_core.sink.messages import (
     CommittableMessage,
     CommittableSummary,
     CommittableWithLineage,
     messages_in_order,
 )
-from connectors_core.sink.options import SINK_PARALLELISM
+from connectors_core.sink.options import SINK_COMMIT_TASKS_THRESHOLD, SINK_PARALLELISM
 from connectors_core.sink.print_sink import PrintSink
 from connectors_core.sink.rate_limits import (
     AIMDScalingStrategy,
@@ -62,20 +62,25 @@ from connectors_core.sink.sink import (
 )
 from connectors_core.sink.stateful_sink import StatefulSink, StatefulSinkWriter
 from connectors_core.sink.topology import (
+    CombinedCommittables,
     SupportsPostCommitTopology,
     SupportsPreCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
     SupportsPreWriteTopology,
 )
 
 __all__ = [
     "ROW_KIND_COLUMN",
+    "SINK_COMMIT_TASKS_THRESHOLD",
     "SINK_PARALLELISM",
     "AIMDScalingStrategy",
     "AsyncSink",
     "AsyncSinkWriter",
     "AsyncSinkWriterConfiguration",
+    "CombinedCommittables",
     "CommitOutcome",
     "CommitRequest",
+    "CommitTasks",
     "CommittableMessage",
     "CommittableSummary",
     "CommittableWithLineage",
@@ -104,6 +109,7 @@ __all__ = [
     "SinkWriter",
     "StatefulSink",
     "StatefulSinkWriter",
+    "SupportsCommitTasks",
     "SupportsCompaction",
     "SupportsConnectionCheck",
     "SupportsHeldCommittables",
@@ -112,6 +118,7 @@ __all__ = [
     "SupportsPartitioning",
     "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",
+    "SupportsPreCommitTopologyOverEpochs",
     "SupportsPreWriteTopology",
     "SupportsRewriting",
     "TwoPhaseCommittingSink",

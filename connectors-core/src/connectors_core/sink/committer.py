@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Committers: the second phase of a two-phase sink (Flink's FLIP-191). Driver only."""
+"""Committers: the second phase of a two-phase sink (Flink's FLIP-191)."""
 
 from __future__ import annotations
 
@@ -69,17 +69,29 @@ class CommitRequest(Generic[CommT]):
 
     @property
     def error(self) -> BaseException | None:
-        """The reason for the failure."""
+        """The reason for the failure or the retry."""
         return self._error
 
-    def retry_later(self) -> None:
-        """Retry with an increasing delay."""
-        self._outcome = CommitOutcome.RETRY
+    def retry_later(self, error: BaseException | None = None) -> None:
+        """Retry with an increasing delay.
 
-    def update_and_retry_later(self, committable: CommT) -> None:
-        """Retry with this committable, for example the remaining part."""
+        Args:
+            error: The reason. The pipeline reports it if the retries are exhausted.
+        """
+        self._outcome = CommitOutcome.RETRY
+        self._error = error
+
+    def update_and_retry_later(
+        self, committable: CommT, error: BaseException | None = None
+    ) -> None:
+        """Retry with this committable, for example the remaining part.
+
+        Args:
+            committable: The committable of the next attempt.
+            error: The reason, as in :meth:`retry_later`.
+        """
         self._committable = committable
-        self.retry_later()
+        self.retry_later(error)
 
     def signal_already_committed(self) -> None:
         """An earlier driver has already committed it."""
@@ -106,6 +118,9 @@ class CommitRequest(Generic[CommT]):
 class Committer(ABC, Generic[CommT]):
     """Commits the committables of a decision; idempotent, because a restart commits them again.
 
+    It runs on the driver. Tasks commit only for a sink with the ability
+    :class:`~connectors_core.sink.SupportsCommitTasks`.
+
     The order of the calls is guaranteed:
 
     - At startup: :meth:`commit` for epochs that are decided and not done; :meth:`sweep` for
@@ -121,7 +136,7 @@ class Committer(ABC, Generic[CommT]):
       Then follow a ``lease``, the writers, and :meth:`commit` of their output for the same epoch.
 
     If a sink has several committers (``committer_parallelism``), the core asks the first one for
-    leases, sweeps, and recovery.
+    leases, sweeps, and recovery. Committers of tasks only commit.
 
     A driver that was frozen and replaced may resume at any point and run at the same time as its
     successor. The two never stage under the same epoch, but may commit the same epoch

@@ -10,22 +10,8 @@ from datetime import timedelta
 from typing import Generic
 
 from connectors_core.metrics import MetricGroup
+from connectors_core.sink.held import HeldCommittable
 from connectors_core.sink.messages import CommT
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldCommittable(Generic[CommT]):
-    """A committable that a decision holds back, so that it can be merged with later ones.
-
-    Attributes:
-        committable: The committable.
-        checkpoint_id: The epoch whose decision holds it.
-        number: Its number within that decision.
-    """
-
-    committable: CommT
-    checkpoint_id: int
-    number: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,20 +113,3 @@ class SupportsCompaction(ABC, Generic[CommT]):
     @abstractmethod
     def create_compaction(self) -> Compaction[CommT] | None:
         """Return how the sink compacts, or None if it does not. Driver and executor."""
-
-
-class SupportsHeldCommittables(ABC, Generic[CommT]):
-    """Ability of a committer: staged data of committed epochs can wait for a compaction."""
-
-    @abstractmethod
-    def sweep_others(self, checkpoint_id: int, held: Sequence[CommT]) -> None:
-        """Remove everything staged for an epoch except these committables.
-
-        The core calls it instead of :meth:`~connectors_core.sink.Committer.sweep` as long as
-        committables of the epoch are held, and again when some of them have been merged and their
-        result is committed.
-        """
-
-    @abstractmethod
-    def sweep_request(self, request_id: str) -> None:
-        """Remove everything that compactors staged for a request whose result is committed."""

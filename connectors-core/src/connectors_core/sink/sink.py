@@ -153,7 +153,11 @@ class TwoPhaseCommittingSink(Sink, Generic[CommT]):
         """Return the serializer of committables in decisions."""
 
     def committer_parallelism(self) -> int:
-        """Return the number of threads that commit an epoch, each with its own committer."""
+        """Return the number of threads that commit an epoch, each with its own committer.
+
+        Spark tasks commit large epochs of a sink with the ability
+        :class:`~connectors_core.sink.SupportsCommitTasks`.
+        """
         return 1
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Generic
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Generic
 
+from connectors_core.sink.held import HeldCommittable
 from connectors_core.sink.messages import CommittableMessage, CommT
 
 if TYPE_CHECKING:
@@ -34,6 +37,54 @@ class SupportsPreCommitTopology(ABC, Generic[CommT]):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
+class CombinedCommittables(Generic[CommT]):
+    """Held committables, and the committables to commit in their place.
+
+    Attributes:
+        held: The held committables. The staged data of those that are not committed is removed.
+        committables: Those to commit: the held ones, or new ones.
+    """
+
+    held: tuple[HeldCommittable[CommT], ...]
+    committables: tuple[CommT, ...]
+
+
+class SupportsPreCommitTopologyOverEpochs(ABC, Generic[CommT]):
+    """Ability of a two-phase sink: holds committables of an epoch for the decision of a later one.
+
+    Each decision stores what it holds, with the serializer of the committables. The topology keeps
+    no state of its own, so a restart continues with the same committables. The committer must have
+    the ability :class:`~connectors_core.sink.SupportsHeldCommittables`.
+
+    If the sink also has a pre-commit topology within the epoch, that one comes first.
+    """
+
+    @abstractmethod
+    def add_pre_commit_topology_over_epochs(
+        self, held: Sequence[HeldCommittable[CommT]], checkpoint_id: int, *, everything: bool
+    ) -> Sequence[CombinedCommittables[CommT]]:
+        """Return what to decide now; all other committables stay held. Driver.
+
+        Runs again if it failed before the decision, never after it. Stage new data for the epoch
+        ``checkpoint_id``, so that it is swept with this epoch.
+
+        Args:
+            held: The held committables, oldest first. The last ones are those of this epoch.
+            checkpoint_id: The epoch of the decision.
+            everything: Nothing may stay held: at the end of the input, if too many are held, and if
+                one has waited too long.
+        """
+
+    def max_held_committables(self) -> int:
+        """Return the number of held committables above which everything is decided."""
+        return 10_000
+
+    def max_held_time(self) -> timedelta:
+        """Return how long a committable may wait, even if no epoch follows."""
+        return timedelta(hours=1)
+
+
 class SupportsPostCommitTopology(ABC, Generic[CommT]):
     """Ability of a two-phase sink: a step after its commits."""
 
@@ -44,3 +95,12 @@ class SupportsPostCommitTopology(ABC, Generic[CommT]):
         Raises:
             RetryableError: It is not finished: the core runs it again, with the retries of commits.
         """
+
+
+TOPOLOGIES: Final[tuple[tuple[type, str], ...]] = (
+    (SupportsPreWriteTopology, "rearranges rows before its writers"),
+    (SupportsPreCommitTopology, "reworks committables before the decision"),
+    (SupportsPreCommitTopologyOverEpochs, "holds committables over epochs"),
+    (SupportsPostCommitTopology, "has a step after its commits"),
+)
+"""The topologies, and what a sink does with them."""

@@ -147,7 +147,7 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
     SinkMetric.HELD_COMMITTABLES: _gauge(
         "connectors.sink.committables.held",
         "{committable}",
-        "committables that wait for a compaction or its result",
+        "committables that wait for a later epoch, such as for a compaction",
     ),
     SinkMetric.PENDING_COMPACTIONS: _gauge(
         "connectors.sink.compactions.pending",
@@ -155,7 +155,9 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
         "compactions without a decided result",
     ),
     SinkMetric.NUM_COMPACTIONS: ExportedMetric(
-        "connectors.sink.compactions", "{compaction}", "compactions whose result is decided"
+        "connectors.sink.compactions",
+        "{compaction}",
+        "combinations of held committables, such as compactions, that are decided",
     ),
     CommitterMetric.TOTAL_COMMITTABLES: _committables("received", "committables decided"),
     CommitterMetric.SUCCESSFUL_COMMITTABLES: _committables("succeeded", "committables committed"),
@@ -171,6 +173,9 @@ SINK_METRICS: Final[Mapping[str, ExportedMetric]] = {
     ),
     CommitterMetric.LOST_COMMITTABLES: _committables(
         "lost", "committables lost after the decision; their rows are rewritten"
+    ),
+    CommitterMetric.COMMIT_TASKS: ExportedMetric(
+        "connectors.sink.commit.tasks", "{task}", "Spark tasks that committed large epochs"
     ),
 }
 LOOKUP_METRICS: Final[Mapping[str, ExportedMetric]] = {

@@ -17,6 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
+from connectors_core.engine.execution.commit_task import (
+    CommitMessage,
+    CommitTask,
+    commit_task,
+    decode_commit_message,
+    encode_commit_message,
+)
 from connectors_core.engine.execution.compactor_task import (
     CompactMessage,
     CompactTask,
@@ -46,10 +53,12 @@ from connectors_core.spark.batch_functions import BatchFunctionSink
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.internals.arrow_types import arrow_schema
 from connectors_core.spark.internals.partitions import with_fixed_partitions
+from connectors_core.spark.ownership import local_property
 from connectors_core.spark.task_failures import TaskFailures
 from connectors_core.spark.warm_workers import keep_warm
 
 _MESSAGES: Final = StructType([StructField("payload", BinaryType())])  # Spark would parse text
+_DESCRIPTION: Final = "spark.job.description"
 
 OutputMode = Literal["append", "update"]
 """Append emits a row of a windowed aggregate once, when its window ends. Update emits it after
@@ -363,6 +372,16 @@ class SparkEngine:
         rows = numbers.mapInArrow(_Compactors(task), _MESSAGES).collect()
         return [decode_compact_message(bytes(row.payload)) for row in rows]
 
+    def commit(self, task: CommitTask) -> list[CommitMessage]:
+        """Commit requests in the tasks of a job."""
+        count = task.number_of_tasks(self.spark.sparkContext.defaultParallelism)
+        numbers = self.spark.range(0, count, 1, count)
+        job = _Committers(task, count, self.root)
+        what = f"committing the output of sink {task.context.sink_uid}"
+        with self._failures.watched(), local_property(self.spark, _DESCRIPTION, what):
+            rows = numbers.mapInArrow(job, _MESSAGES).collect()
+        return [decode_commit_message(bytes(row.payload)) for row in rows]
+
     def cancel_compactions(self) -> None:
         """Cancel the jobs of compactions."""
         self.spark.sparkContext.cancelJobsWithTag(self._compaction_tag)
@@ -401,6 +420,25 @@ class _Compactors:
                 )
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([encode_compact_message(message)], pa.binary())],
+                    schema=MESSAGE_SCHEMA,
+                )
+
+
+@dataclass(frozen=True)
+class _Committers:
+    """Commits the shares whose numbers are in the input rows."""
+
+    task: CommitTask
+    number_of_tasks: int
+    root: StateStore
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        hold_retry(self.root)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                message = commit_task(self.task, number, self.number_of_tasks)
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([encode_commit_message(message)], pa.binary())],
                     schema=MESSAGE_SCHEMA,
                 )
 

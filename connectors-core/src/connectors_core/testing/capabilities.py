@@ -47,8 +47,8 @@ class Capability(StrEnum):
     TOPOLOGIES = "topologies"
     """The sink has a step around its writers or its commits.
 
-    It is a `SupportsPreWriteTopology`, `SupportsPreCommitTopology`, or
-    `SupportsPostCommitTopology`.
+    It is a `SupportsPreWriteTopology`, `SupportsPreCommitTopology`,
+    `SupportsPreCommitTopologyOverEpochs`, or `SupportsPostCommitTopology`.
     """
     # --- Lookup tables ---
     LOOKUP_BY_KEY = "lookup by key"

@@ -92,6 +92,27 @@ class CommitterCommitCases(PipelineSuite, part=True):
         assert_done(commit(committer, []))
         assert trial.context.read_back().num_rows == 0
 
+    # --- Commits in tasks -------------------------------------------------------------------------
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        since="1.4",
+        after=("test_a_second_commit_changes_nothing", "test_a_sweep_leaves_committed_rows"),
+    )
+    def test_copies_of_a_task_that_commits_change_nothing(self, trial: SinkUnitTrial) -> None:
+        """A copy commits beside the task, and a killed attempt commits after the sweep."""
+        task, copy, late = (trial.task_committer() for _ in range(3))
+        staged = trial.stage(1, writers=2)
+        assert_done(commit(task, staged[:1]))
+        assert_done(commit(copy, staged))
+        assert_done(commit(task, staged[1:]))
+        trial.committer().sweep(1)
+        trial.assert_visible(1)
+        with contextlib.suppress(ConnectorError):
+            commit(late, staged)
+        trial.assert_visible(1)
+        trial.assert_nothing_left()
+
     # --- Sweeps -----------------------------------------------------------------------------------
 
     @case(Capability.EXACTLY_ONCE, after="test_a_commit_makes_rows_visible")

@@ -64,29 +64,38 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
     def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
         """Create a committer, which keeps held files."""
         staging = self.path / "_staging" / context.sink_uid
-        return _KeepingCommitter(super().create_committer(context), staging)
+        return KeepingCommitter(super().create_committer(context), staging)
 
 
-class _KeepingCommitter(Committer[StagedFile], SupportsHeldCommittables[StagedFile]):
-    """Removes staged files, except held ones."""
+class KeepingCommitter(Committer[StagedFile], SupportsHeldCommittables[StagedFile]):
+    """Removes staged files, except held ones.
+
+    Args:
+        committer: Commits files.
+        staging: The folder of the sink's staged files.
+    """
 
     def __init__(self, committer: Committer[StagedFile], staging: Path) -> None:
         self._committer = committer
         self._staging = staging
 
     def commit(self, requests: Sequence[CommitRequest[StagedFile]]) -> None:
+        """Move files."""
         self._committer.commit(requests)
 
     def sweep(self, checkpoint_id: int) -> None:
+        """Remove the files of an epoch."""
         self._committer.sweep(checkpoint_id)
 
     def sweep_others(self, checkpoint_id: int, held: Sequence[StagedFile]) -> None:
+        """Remove the files of an epoch that are not held."""
         kept = {file.staged for file in held}
         for path in (self._staging / f"{checkpoint_id:010d}").glob("*"):
             if str(path) not in kept:
                 path.unlink()
 
     def sweep_request(self, request_id: str) -> None:
+        """Remove the merged files of a request."""
         shutil.rmtree(self._staging / f"compacted-{request_id}", ignore_errors=True)
 
 

@@ -74,7 +74,7 @@ def read_files(files: Iterable[Path]) -> pa.Table:
     for file in files:
         with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as reader:
             tables.append(reader.read_all())
-    return pa.concat_tables(tables) if tables else pa.table({})
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
 
 
 class DirectoryWriter(CommittingSinkWriter[StagedFile]):

@@ -11,6 +11,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from connectors_core.engine.execution.attempts import fails_again
+from connectors_core.engine.execution.commit_task import (
+    CommitMessage,
+    CommitTask,
+    commit_task,
+    decode_commit_message,
+    encode_commit_message,
+)
 from connectors_core.engine.execution.compactor_task import (
     CompactMessage,
     CompactTask,
@@ -29,6 +36,7 @@ from connectors_core.engine.execution.writer_task import (
 from connectors_core.engine.protocol import Entry
 
 ATTEMPTS = 4
+_COMMIT_TASKS = 2
 _T = TypeVar("_T")
 
 
@@ -101,6 +109,16 @@ class LocalEngine:
             return decode_compact_message(encode_compact_message(message))
 
         return _in_tasks(run, len(task.requests), threads=task.tasks)
+
+    def commit(self, task: CommitTask) -> list[CommitMessage]:
+        """Commit requests in threads."""
+        count = task.number_of_tasks(_COMMIT_TASKS)
+
+        def run(number: int, _attempt: int) -> CommitMessage:
+            message = commit_task(_travelled(task), number, count)
+            return decode_commit_message(encode_commit_message(message))
+
+        return _in_tasks(run, count)
 
     def cancel_compactions(self) -> None:
         """Do nothing: a request ends by itself."""

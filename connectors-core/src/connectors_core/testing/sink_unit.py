@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pytest
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.records import RecordErrorHandler, RecordPolicy
@@ -18,6 +19,7 @@ from connectors_core.sink import (
     Committer,
     CommitterInitContext,
     StatefulSinkWriter,
+    SupportsCommitTasks,
     SupportsLeases,
     TwoPhaseCommittingSink,
     WriterInitContext,
@@ -132,6 +134,14 @@ class SinkUnitTrial:
     def committer(self, *, uid: str = UID) -> Committer[Any]:
         """Create a committer, as in a new driver."""
         return self.sink.create_committer(CommitterInitContext(pipeline_id=_PIPELINE, sink_uid=uid))
+
+    def task_committer(self) -> Committer[Any]:
+        """Create a committer of a task, for a sink that has them."""
+        sink = self.sink
+        if not isinstance(sink, SupportsCommitTasks):
+            pytest.skip("only the driver commits for this sink")
+        sent: SupportsCommitTasks[Any] = pickle.loads(pickle.dumps(sink))
+        return sent.create_task_committer(CommitterInitContext(pipeline_id=_PIPELINE, sink_uid=UID))
 
     def assert_visible(self, *epochs: int) -> None:
         """Check that a reader sees the rows of these epochs, each once, and no others."""

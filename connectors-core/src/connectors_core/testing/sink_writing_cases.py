@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -129,6 +130,23 @@ class SinkWritingCases(PipelineSuite, part=True):
         for each in passes:
             assert trial.decided(each.epoch) == each.result
 
+    @case(Capability.TOPOLOGIES, since="1.4", after="test_all_rows_arrive_as_they_were")
+    @pytest.mark.slow_on_spark
+    def test_what_a_topology_holds_over_epochs_is_decided_on_once(self, trial: SinkTrial) -> None:
+        """It is given again to each later epoch, and nothing is held at the end."""
+        watch = trial.watch(Topology.OVER_EPOCHS)
+        trial.write_all(sink=watch.over(trial.context.create_sink()))
+        passes = watch.passes[Topology.OVER_EPOCHS]
+        waiting: list[Any] = []
+        for each in passes:
+            assert each.given[: len(waiting)] == waiting
+            combined = [held for result in each.result for held in result.held]
+            waiting = [held for held in each.given if held not in combined]
+            results = [made for result in each.result for made in result.committables]
+            assert trial.decided(each.epoch) == results
+        assert not waiting
+        assert any(each.given and not each.result for each in passes), "nothing is ever held"
+
     @case(Capability.TOPOLOGIES, since="1.3", after="test_all_rows_arrive_as_they_were")
     @pytest.mark.slow_on_spark
     def test_what_is_committed_passes_the_post_commit_topology(self, trial: SinkTrial) -> None:
@@ -149,6 +167,7 @@ class SinkWritingCases(PipelineSuite, part=True):
         since="1.3",
         after=(
             "test_what_the_pre_commit_topology_gives_is_decided_on",
+            "test_what_a_topology_holds_over_epochs_is_decided_on_once",
             "test_what_is_committed_passes_the_post_commit_topology",
         ),
     )

@@ -15,6 +15,7 @@ from connectors_core.sink import (
     Sink,
     SupportsPostCommitTopology,
     SupportsPreCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
     SupportsPreWriteTopology,
 )
 from connectors_core.testing.faults import FaultInjected
@@ -28,16 +29,25 @@ class Topology(StrEnum):
 
     PRE_WRITE = "pre-write"
     PRE_COMMIT = "pre-commit"
+    OVER_EPOCHS = "pre-commit-over-epochs"
     POST_COMMIT = "post-commit"
 
     def is_of(self, sink: Sink) -> bool:
         """Return whether a sink has the topology."""
         return isinstance(sink, _ABILITIES[self])
 
+    @property
+    def method(self) -> str:
+        """The method of a sink with the topology."""
+        if self is Topology.OVER_EPOCHS:
+            return "add_pre_commit_topology_over_epochs"
+        return f"add_{self.name.lower()}_topology"
+
 
 _ABILITIES: Final[dict[Topology, type]] = {
     Topology.PRE_WRITE: SupportsPreWriteTopology,
     Topology.PRE_COMMIT: SupportsPreCommitTopology,
+    Topology.OVER_EPOCHS: SupportsPreCommitTopologyOverEpochs,
     Topology.POST_COMMIT: SupportsPostCommitTopology,
 }
 
@@ -47,8 +57,9 @@ class Pass:
     """A call of a topology.
 
     Attributes:
-        given: The rows that it received, by split and number, or the committables.
-        result: The rows or committables that it returned.
+        given: The rows that it received, by split and number, or the committables. Over epochs, the
+            held committables.
+        result: The rows, committables, or combinations that it returned.
         epoch: The epoch of the committables.
         before: The result of the watch's `look` when it began.
     """
@@ -82,12 +93,14 @@ class Watch:
         copied = copy.copy(sink)
         for topology in Topology:
             if topology.is_of(sink):
-                name = f"add_{topology.name.lower()}_topology"
+                name = topology.method
                 # The original class stays unchanged, so the copy is still an instance of it.
                 object.__setattr__(copied, name, _Watched(self, topology, getattr(copied, name)))
         return copied
 
-    def call(self, topology: Topology, step: Callable[[Any], Any], argument: Any) -> Any:
+    def call(
+        self, topology: Topology, step: Callable[..., Any], argument: Any, *rest: Any, **named: Any
+    ) -> Any:
         """Call a topology and record its input and output."""
         passes = self.passes[topology]
         self._fail(topology, len(passes) == 1, before=True)
@@ -95,6 +108,9 @@ class Watch:
         if topology is Topology.PRE_WRITE:
             result = step(argument)
             passes.append(Pass(_ids(argument), _ids(result), -1, seen))
+        elif topology is Topology.OVER_EPOCHS:
+            result = step(argument, *rest, **named)
+            passes.append(Pass(list(argument), list(result), rest[0], seen))
         else:
             messages = list(argument)
             result = step(iter(messages))
@@ -111,12 +127,12 @@ class Watch:
 
 
 class _Watched:
-    def __init__(self, watch: Watch, topology: Topology, step: Callable[[Any], Any]) -> None:
+    def __init__(self, watch: Watch, topology: Topology, step: Callable[..., Any]) -> None:
         self._called = watch, topology, step
 
-    def __call__(self, argument: Any) -> Any:
+    def __call__(self, argument: Any, *rest: Any, **named: Any) -> Any:
         watch, topology, step = self._called
-        return watch.call(topology, step, argument)
+        return watch.call(topology, step, argument, *rest, **named)
 
     def __getstate__(self) -> None:
         """Executors use the sink, but call no topology."""

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import tenacity
@@ -20,27 +20,39 @@ from connectors_core.engine._faults import fault_point
 from connectors_core.engine.coordinator.document_numbers import folder_numbers
 from connectors_core.engine.coordinator.held_sets import SWEPT_EPOCHS, HeldSets
 from connectors_core.engine.coordinator.plan_log import is_done, mark_done
+from connectors_core.engine.execution.commit_task import (
+    CommitMessage,
+    CommitTask,
+    StoredRequest,
+    settle,
+)
 from connectors_core.engine.execution.writer_task import Leases
 from connectors_core.engine.protocol import (
     DecidedCommittable,
     Decision,
     SinkDecision,
+    Versioned,
     claims_path,
 )
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import CommitError, RetryableError, UnsupportedError
-from connectors_core.metrics import CommitterMetric
+from connectors_core.metrics import CommitterMetric, MetricGroup
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
+from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
     Committer,
     CommitterInitContext,
 )
-from connectors_core.sink.compaction import SupportsCompaction, SupportsHeldCommittables
+from connectors_core.sink.compaction import SupportsCompaction
+from connectors_core.sink.held import SupportsHeldCommittables
 from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
-from connectors_core.sink.topology import SupportsPostCommitTopology
+from connectors_core.sink.topology import (
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
+)
 
 _LOGGER: Final = logging.getLogger(__name__)
 GIVE_UP_HINT: Final = (
@@ -59,6 +71,9 @@ _COUNTERS = {
     CommitOutcome.FAILED: CommitterMetric.FAILED_COMMITTABLES,
     CommitOutcome.LOST: CommitterMetric.LOST_COMMITTABLES,
 }
+
+RunTasks = Callable[[CommitTask], Sequence[CommitMessage]]
+"""Runs the tasks of a commit and returns their results."""
 
 Lost = Mapping[str, frozenset[int]]
 """By sink uid, the subtasks of an epoch whose committables are lost."""
@@ -93,6 +108,57 @@ class Holder(Protocol):
         """Raise a `LeaseError` if another driver has taken over."""
 
 
+class CommitterInTasks(Committer[Any]):
+    """Commits requests in the tasks of a job. Driver.
+
+    Args:
+        sink: A sink with the ability `SupportsCommitTasks`.
+        context: The context of its committers.
+        run: Runs the tasks of a commit and returns their results.
+    """
+
+    def __init__(
+        self, sink: TwoPhaseCommittingSink[Any], context: CommitterInitContext, run: RunTasks
+    ) -> None:
+        assert isinstance(sink, SupportsCommitTasks)
+        self._sink = sink
+        self._serializer = sink.committable_serializer()
+        self._metrics = context.metric_group
+        self._context = replace(context, metric_group=MetricGroup())
+        self._settings = sink.commit_tasks()
+        self._run = run
+
+    def takes(self, committables: int) -> bool:
+        """Whether tasks commit this number of committables."""
+        return committables >= self._settings.threshold
+
+    def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        """Commit the requests and signal their results."""
+        version = self._serializer.version
+        stored = tuple(
+            StoredRequest(
+                committable=Versioned(
+                    version=version, data=self._serializer.serialize(each.committable)
+                ),
+                retries=each.number_of_retries,
+            )
+            for each in requests
+        )
+        messages = self._run(
+            CommitTask(
+                sink=self._sink,
+                context=self._context,
+                requests=stored,
+                tasks=self._settings.tasks,
+            )
+        )
+        settle(self._sink, requests, messages)
+        self._metrics.inc(CommitterMetric.COMMIT_TASKS, len(messages))
+        for message in messages:
+            for name, number in message.counters.items():
+                self._metrics.inc(name, number)
+
+
 class SinkCommitter:
     """The committers of one sink.
 
@@ -102,6 +168,7 @@ class SinkCommitter:
         retries: Retries of commits that request one.
         stopping: Set when the pipeline stops waiting for commits.
         lease: The lease of this driver.
+        run_tasks: Runs the tasks of a commit; None if only the driver commits.
     """
 
     def __init__(
@@ -111,6 +178,7 @@ class SinkCommitter:
         retries: CommitRetries,
         stopping: threading.Event,
         lease: Holder,
+        run_tasks: RunTasks | None = None,
     ) -> None:
         self.metrics = context.metric_group
         self._uid = context.sink_uid
@@ -125,15 +193,29 @@ class SinkCommitter:
             for _ in range(max(1, sink.committer_parallelism())):
                 self._committers.append(sink.create_committer(context))
                 made.callback(self._committers[-1].close)
-            self._check_compaction()
+            self._check_abilities()
             made.pop_all()
+        self._in_tasks: CommitterInTasks | None = None
+        if isinstance(sink, SupportsCommitTasks) and run_tasks is not None:
+            self._in_tasks = CommitterInTasks(sink, context, run_tasks)
 
-    def _check_compaction(self) -> None:
-        compacts = isinstance(self._sink, SupportsCompaction) and self._sink.create_compaction()
-        if compacts and not isinstance(self._committers[0], SupportsHeldCommittables):
+    def _check_abilities(self) -> None:
+        sink = self._sink
+        holds = isinstance(sink, SupportsPreCommitTopologyOverEpochs) or (
+            isinstance(sink, SupportsCompaction) and sink.create_compaction() is not None
+        )
+        if holds and not isinstance(self._committers[0], SupportsHeldCommittables):
             raise UnsupportedError(
-                f"sink {self._uid!r} compacts, but its committer cannot keep what is held",
+                f"sink {self._uid!r} holds committables, but its committer cannot keep them",
                 expected="a committer with the ability SupportsHeldCommittables",
+                found=type(self._committers[0]).__name__,
+                hint="report this to the author of the sink",
+            )
+        if self.leases and isinstance(self._sink, SupportsCommitTasks):
+            raise UnsupportedError(
+                f"tasks commit for sink {self._uid!r}, but its committer leases resources: a late "
+                "task could use what a later lease took from it",
+                expected="SupportsCommitTasks, or a committer with the ability SupportsLeases",
                 found=type(self._committers[0]).__name__,
                 hint="report this to the author of the sink",
             )
@@ -166,8 +248,7 @@ class SinkCommitter:
         ]
         wanted = [each for each in committables if subtasks is None or each.subtask_id in subtasks]
         self.metrics.inc(CommitterMetric.TOTAL_COMMITTABLES, len(wanted))
-        shares = [wanted[i :: len(self._committers)] for i in range(len(self._committers))]
-        work = [(c, share) for c, share in zip(self._committers, shares, strict=True) if share]
+        work = self._shares(wanted)
         if len(work) > 1:
             with ThreadPoolExecutor(len(work), thread_name_prefix=f"commit-{self._uid}") as pool:
                 lost = list(pool.map(lambda pair: self._commit_share(*pair), work))
@@ -189,6 +270,15 @@ class SinkCommitter:
             )
         return frozenset()
 
+    def _shares(
+        self, wanted: Sequence[CommittableWithLineage[Any]]
+    ) -> list[tuple[Committer[Any], Sequence[CommittableWithLineage[Any]]]]:
+        """Return who commits which committables."""
+        if self._in_tasks is not None and self._in_tasks.takes(len(wanted)):
+            return [(self._in_tasks, wanted)]
+        shares = [wanted[i :: len(self._committers)] for i in range(len(self._committers))]
+        return [(c, share) for c, share in zip(self._committers, shares, strict=True) if share]
+
     def _commit_share(
         self, committer: Committer[Any], share: Sequence[CommittableWithLineage[Any]]
     ) -> set[int]:
@@ -206,16 +296,14 @@ class SinkCommitter:
                 raise
             self._check([request for request, _ in pending])
             lost.update(of for request, of in pending if request.outcome is CommitOutcome.LOST)
-            pending = [
-                (request.next_try(), subtask)
-                for request, subtask in pending
-                if request.outcome is CommitOutcome.RETRY
-            ]
+            retried = [each for each in pending if each[0].outcome is CommitOutcome.RETRY]
+            reasons = [request.error for request, _ in retried if request.error is not None]
+            pending = [(request.next_try(), subtask) for request, subtask in retried]
             if pending:
                 raise RetryableError(
                     f"{len(pending)} committables of sink {self._uid!r} are not committed yet",
                     hint="see the sink's log for why it asks to retry",
-                )
+                ) from next(iter(reasons), None)
 
         self._retry(commit, lambda: f"commit {len(pending)} committables")
         return lost
@@ -339,6 +427,7 @@ class EpochCommitter:
         trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
         progress: Called with epoch and uid after each commit of a sink.
         held: The held sets of the sinks. Sweeps spare their committables.
+        run_tasks: Runs the tasks of a commit; None if only the driver commits.
     """
 
     def __init__(
@@ -352,6 +441,7 @@ class EpochCommitter:
         trigger_interval: float | None = None,
         progress: Callable[[int, str], None] = lambda _epoch, _uid: None,
         held: HeldSets | None = None,
+        run_tasks: RunTasks | None = None,
     ) -> None:
         self._held = HeldSets() if held is None else held
         self._store = store
@@ -369,7 +459,9 @@ class EpochCommitter:
                         incarnation=lease.incarnation,
                         trigger_interval=trigger_interval,
                     )
-                    committer = SinkCommitter(sink, context, self._retries, self._stopping, lease)
+                    committer = SinkCommitter(
+                        sink, context, self._retries, self._stopping, lease, run_tasks
+                    )
                     made.callback(committer.close)
                     self.committers[uid] = committer
             made.pop_all()

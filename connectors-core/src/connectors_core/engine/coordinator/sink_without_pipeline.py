@@ -37,11 +37,7 @@ from connectors_core.sink.committer import CommitterInitContext
 from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.stateful_sink import StatefulSink
-from connectors_core.sink.topology import (
-    SupportsPostCommitTopology,
-    SupportsPreCommitTopology,
-    SupportsPreWriteTopology,
-)
+from connectors_core.sink.topology import TOPOLOGIES
 
 _LOGGER: Final = logging.getLogger(__name__)
 _HINT: Final = "write with Pipeline.sink_to"
@@ -73,9 +69,7 @@ def check_abilities(sink: Sink) -> None:
     name = type(sink).__name__
     for ability, needs in (
         (StatefulSink, "keeps state between epochs"),
-        (SupportsPreWriteTopology, "rearranges rows before its writers"),
-        (SupportsPreCommitTopology, "reworks committables before the decision"),
-        (SupportsPostCommitTopology, "has a step after its commits"),
+        *TOPOLOGIES,
     ):
         if isinstance(sink, ability):
             raise UnsupportedError(

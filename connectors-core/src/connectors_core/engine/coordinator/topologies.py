@@ -5,9 +5,14 @@ from __future__ import annotations
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
+from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
-from connectors_core.sink.topology import SupportsPostCommitTopology, SupportsPreCommitTopology
+from connectors_core.sink.topology import (
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
+    SupportsPreCommitTopologyOverEpochs,
+)
 
 
 def check_topologies(sink: Sink, uid: str) -> None:
@@ -23,14 +28,24 @@ def check_topologies(sink: Sink, uid: str) -> None:
     committing = isinstance(
         sink,
         SupportsPreCommitTopology
+        | SupportsPreCommitTopologyOverEpochs
         | SupportsPostCommitTopology
         | SupportsRewriting
-        | SupportsCompaction,
+        | SupportsCompaction
+        | SupportsCommitTasks,
     )
     if committing and not isinstance(sink, TwoPhaseCommittingSink):
         raise ConfigurationError(
             f"sink {uid!r} has abilities of a committing sink but nothing to commit",
             expected="a TwoPhaseCommittingSink",
+            found=type(sink).__name__,
+        )
+    if isinstance(sink, SupportsPreCommitTopologyOverEpochs) and isinstance(
+        sink, SupportsCompaction
+    ):
+        raise ConfigurationError(
+            f"a topology and a compaction of sink {uid!r} would hold the same committables",
+            expected="SupportsPreCommitTopologyOverEpochs or SupportsCompaction",
             found=type(sink).__name__,
         )
     if isinstance(sink, SupportsCompaction) and isinstance(sink, SupportsRewriting):
@@ -40,10 +55,11 @@ def check_topologies(sink: Sink, uid: str) -> None:
             expected="SupportsCompaction or SupportsRewriting",
             found=type(sink).__name__,
         )
-    if isinstance(sink, SupportsPreCommitTopology) and isinstance(sink, SupportsRewriting):
+    topology = isinstance(sink, SupportsPreCommitTopology | SupportsPreCommitTopologyOverEpochs)
+    if topology and isinstance(sink, SupportsRewriting):
         raise ConfigurationError(
             f"sink {uid!r} has a pre-commit topology and committables that may be lost: the rows "
             "to rewrite would be unknown",
-            expected="SupportsPreCommitTopology or SupportsRewriting",
+            expected="a pre-commit topology or SupportsRewriting",
             found=type(sink).__name__,
         )

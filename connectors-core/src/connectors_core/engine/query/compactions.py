@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compacts what the sinks of a query hold, in jobs next to its epochs. Driver.
+"""Combines what the sinks of a query hold over epochs, in jobs next to its epochs. Driver.
 
 Decisions record everything: committables that are held, requests to merge them, and their results.
 A job only produces results, which a later decision takes. If the driver dies, the next one runs
-open requests again.
+open requests again. A pre-commit topology over epochs needs no job: its results are in the decision
+that requests them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from connectors_core.engine.execution.compactor_task import (
     RecordedRequest,
 )
 from connectors_core.engine.protocol import DecidedCommittable, Decision, HeldRef, SinkDecision
-from connectors_core.errors import ConfigurationError, FatalError
+from connectors_core.engine.query.pre_commit import SinkTopologyOverEpochs
+from connectors_core.engine.query.waiting import Requests, Waiting, settled
+from connectors_core.errors import ConfigurationError
 from connectors_core.metrics import MetricGroup, SinkMetric
-from connectors_core.sink.compaction import Compaction, HeldCommittable, SupportsCompaction
+from connectors_core.sink.compaction import Compaction, SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
+from connectors_core.sink.topology import SupportsPreCommitTopologyOverEpochs
 
 _DISABLE_HINT: Final = (
-    "start with the sink that wrote them and compaction enabled, or drain them with "
-    "disable_compact()"
+    "start with the sink that wrote them; a sink that compacts drains them with disable_compact()"
 )
 
 
@@ -50,13 +53,12 @@ class SinkCompaction:
         compaction: Compaction[Any],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.uid = uid
         self.sink = sink
         self.settings = compaction
+        self.tasks = compaction.compactors
+        self.max_held = compaction.max_held
         self.results: dict[HeldRef, tuple[DecidedCommittable, ...]] = {}
-        self._serializer = sink.committable_serializer()
-        self._clock = clock
-        self._seen: dict[HeldRef, tuple[float, HeldCommittable[Any]]] = {}
+        self._waiting = Waiting(uid, sink, compaction.max_wait, clock)
 
     def step(
         self, held: HeldSet, epoch: int, decision: SinkDecision, *, everything: bool
@@ -73,93 +75,44 @@ class SinkCompaction:
             return self._drained(held, epoch, decision)
         decision = replace(decision, held=decision.committables, committables=())
         waiting = held.after(epoch, decision)
-        everything = everything or len(waiting) > self.settings.max_held or self.is_overdue(held)
+        everything = everything or len(waiting) > self.max_held or self._waiting.is_overdue(held)
         decision = replace(decision, requests=self._requests(waiting, epoch, everything))
-        return self._settled(held.after(epoch, decision), decision, self._result)
+        return settled(held.after(epoch, decision), decision, self._result)
 
     def _drained(self, held: HeldSet, epoch: int, decision: SinkDecision) -> SinkDecision:
         alone = tuple((ref,) for ref in held.waiting)
-        settled = self._settled(
+        drained = settled(
             held.after(epoch, SinkDecision(requests=alone)),
             replace(decision, requests=alone, committables=()),
             lambda _request, members: tuple(members.values()),
         )
-        return replace(settled, committables=settled.committables + decision.committables)
+        return replace(drained, committables=drained.committables + decision.committables)
 
     def _result(self, request: HeldRef, members: Members) -> tuple[DecidedCommittable, ...] | None:
         if len(members) <= 1:
             return tuple(members.values())
         return self.results.get(request)
 
-    def _settled(
-        self,
-        held: HeldSet,
-        decision: SinkDecision,
-        result_of: Callable[[HeldRef, Members], tuple[DecidedCommittable, ...] | None],
-    ) -> SinkDecision:
-        """Settle requests in their order, up to the first one without a result."""
-        committables: list[DecidedCommittable] = []
-        compacted = []
-        for request, members in held.requests.items():
-            result = result_of(request, members)
-            if result is None:
-                break
-            committables += result
-            compacted.append(request)
-        return replace(decision, committables=tuple(committables), compacted=tuple(compacted))
-
-    def _requests(
-        self, held: HeldSet, epoch: int, everything: bool
-    ) -> tuple[tuple[HeldRef, ...], ...]:
-        waiting = [self._held(ref, each) for ref, each in held.waiting.items()]
+    def _requests(self, held: HeldSet, epoch: int, everything: bool) -> Requests:
+        waiting = self._waiting.of(held)
         if not waiting:
             return ()
         asked = self.settings.coordinator.requests(waiting, epoch, everything=everything)
-        found = tuple(
-            tuple(HeldRef(each.checkpoint_id, each.number) for each in request.held)
-            for request in asked
+        return self._waiting.requests(
+            [each.held for each in asked if each.held],
+            held,
+            by="compact coordinator",
+            everything=everything,
         )
-        named = [ref for refs in found for ref in refs]
-        if len(set(named)) < len(named) or not set(named) <= held.waiting.keys():
-            raise FatalError(
-                f"the compact coordinator of sink {self.uid!r} requests other committables than "
-                "the waiting ones",
-                expected="each of them at most once",
-                found=", ".join(map(str, named)),
-                hint="report this to the author of the sink",
-            )
-        if everything and len(named) < len(held.waiting):
-            raise FatalError(
-                f"the compact coordinator of sink {self.uid!r} leaves committables without a "
-                "request",
-                expected=f"requests for all {len(held.waiting)}",
-                found=str(len(named)),
-                hint="report this to the author of the sink",
-            )
-        return tuple(each for each in found if each)
-
-    def _held(self, ref: HeldRef, decided: DecidedCommittable) -> HeldCommittable[Any]:
-        if ref not in self._seen:
-            stored = decided.committable
-            held = HeldCommittable(
-                committable=self._serializer.deserialize(stored.version, stored.data),
-                checkpoint_id=ref.epoch,
-                number=ref.number,
-            )
-            self._seen[ref] = self._clock(), held
-        return self._seen[ref][1]
-
-    def is_overdue(self, held: HeldSet) -> bool:
-        """Whether a committable waits longer than it may."""
-        limit = self._clock() - self.settings.max_wait.total_seconds()
-        return any(self._seen[ref][0] <= limit for ref in held.waiting if ref in self._seen)
 
     def is_ready(self, held: HeldSet) -> bool:
         """Whether a decision could settle or request something now."""
         if not self.settings.holds:
             return not held.is_empty
         first = next(iter(held.requests.items()), None)
-        return (first is not None and self._result(*first) is not None) or self.is_overdue(held)
+        return (first is not None and self._result(*first) is not None) or (
+            self._waiting.is_overdue(held)
+        )
 
     def open_requests(self, held: HeldSet) -> tuple[RecordedRequest, ...]:
         """Return the requests that a compactor must run."""
@@ -173,16 +126,18 @@ class SinkCompaction:
             if self._result(request, members) is None
         )
 
+    def take(self, request: HeldRef, result: tuple[DecidedCommittable, ...]) -> None:
+        """Take over the result of a job."""
+        self.results[request] = result
+
     def decided(self, held: HeldSet) -> None:
         """Forget what is no longer held, and remember when the rest began to wait."""
         self.results = {ref: each for ref, each in self.results.items() if ref in held.requests}
-        self._seen = {ref: each for ref, each in self._seen.items() if ref in held.waiting}
-        for ref, each in held.waiting.items():
-            self._held(ref, each)
+        self._waiting.decided(held)
 
 
 class Compactions:
-    """The compactions of a query.
+    """The compactions and the pre-commit topologies over epochs of a query.
 
     Only the thread that runs an epoch uses it, one at a time; see `EpochRunner`.
 
@@ -210,11 +165,15 @@ class Compactions:
         self._cancel = cancel
         self._pipeline_id = pipeline_id
         self._metrics = metrics
-        self._sinks: dict[str, SinkCompaction] = {}
+        self._sinks: dict[str, SinkCompaction | SinkTopologyOverEpochs] = {}
         for uid, sink in sinks.items():
+            if not isinstance(sink, TwoPhaseCommittingSink):
+                continue
             compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
-            if compaction is not None and isinstance(sink, TwoPhaseCommittingSink):
+            if compaction is not None:
                 self._sinks[uid] = SinkCompaction(uid, sink, compaction)
+            elif isinstance(sink, SupportsPreCommitTopologyOverEpochs):
+                self._sinks[uid] = SinkTopologyOverEpochs(uid, sink)
         self._jobs: dict[str, Future[list[CompactMessage]]] = {}
         self._threads = ThreadPoolExecutor(
             max(1, len(self._sinks)), thread_name_prefix="compaction"
@@ -227,16 +186,17 @@ class Compactions:
             decisions: All decisions since the oldest one that still holds something, in order.
 
         Raises:
-            ConfigurationError: They hold committables of a sink that does not compact.
+            ConfigurationError: They hold committables of a sink that no longer holds any.
         """
         for decision in decisions:
             self.held.decided(decision)
         for uid, held in self.held.holding().items():
             if uid not in self._sinks:
                 raise ConfigurationError(
-                    f"sink {uid!r} does not compact, but earlier epochs hold {len(held)} "
-                    "committables of it for compaction",
-                    expected="a sink with compaction, enabled or disabled",
+                    f"sink {uid!r} cannot hold committables, but earlier epochs hold {len(held)} "
+                    "committables of it",
+                    expected="a sink with compaction, enabled or disabled, or with a pre-commit "
+                    "topology over epochs",
                     found="none",
                     hint=_DISABLE_HINT,
                 )
@@ -283,7 +243,7 @@ class Compactions:
                     uid=uid,
                     sink=own.sink,
                     requests=requests,
-                    tasks=min(own.settings.compactors, len(requests)),
+                    tasks=min(own.tasks, len(requests)),
                 )
                 self._jobs[uid] = self._threads.submit(self._job, task)
 
@@ -306,7 +266,7 @@ class Compactions:
     @property
     def is_full(self) -> bool:
         """Whether a sink holds more than it may, so that the next epoch must wait."""
-        return any(len(self.held[uid]) > own.settings.max_held for uid, own in self._sinks.items())
+        return any(len(self.held[uid]) > own.max_held for uid, own in self._sinks.items())
 
     @property
     def is_empty(self) -> bool:
@@ -331,10 +291,11 @@ class Compactions:
             if job.done():
                 del self._jobs[uid]
                 for message in job.result():
-                    self._sinks[uid].results[message.ref] = tuple(
+                    result = tuple(
                         DecidedCommittable(subtask=0, committable=each)
                         for each in message.committables
                     )
+                    self._sinks[uid].take(message.ref, result)
                     for name, number in message.counters.items():
                         self._metrics(uid).inc(name, number)
         self.start_jobs()

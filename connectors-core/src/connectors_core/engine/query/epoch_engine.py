@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from connectors_core.engine.execution.commit_task import CommitMessage, CommitTask
 from connectors_core.engine.execution.compactor_task import CompactMessage, CompactTask
 from connectors_core.engine.execution.writer_task import Leases, WriterMessage, WriteTask
 from connectors_core.engine.protocol import Entry
@@ -45,6 +46,10 @@ class EpochEngine(Protocol[BatchT]):
 
     def compact(self, task: CompactTask) -> list[CompactMessage]:
         """Run compaction requests, on a thread of their own, next to epochs."""
+        ...
+
+    def commit(self, task: CommitTask) -> list[CommitMessage]:
+        """Commit requests in tasks, each with a share of them."""
         ...
 
     def cancel_compactions(self) -> None:

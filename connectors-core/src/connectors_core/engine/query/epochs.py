@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.coordinator.dead_letters import DeadLetters
@@ -30,17 +30,16 @@ from connectors_core.engine.protocol import (
     Decision,
     Report,
     SinkDecision,
-    Versioned,
     decision_path,
 )
 from connectors_core.engine.query.compactions import Compactions
 from connectors_core.engine.query.epoch_engine import EpochEngine
+from connectors_core.engine.query.pre_commit import pre_commit
 from connectors_core.engine.query.rewriter import Rewriter
 from connectors_core.engine.query.status import SinkProgress, SinkStatus, sink_status
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import DataLossError, FatalError
 from connectors_core.metrics import SinkMetric
-from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
 from connectors_core.sink.topology import SupportsPreCommitTopology
 
 BatchT = TypeVar("BatchT")
@@ -103,7 +102,7 @@ class EpochRunner(Generic[BatchT]):
         engine: Runs the rows of an epoch.
         sinks: The sinks of the query with their writer settings.
         committer: Commits decided epochs.
-        compactions: Compacts what the sinks hold.
+        compactions: Combines what the sinks hold over epochs.
         store: The state location of the query.
         pipeline_id: The pipeline.
         lease: The lease of this driver.
@@ -159,7 +158,7 @@ class EpochRunner(Generic[BatchT]):
 
     @property
     def holds(self) -> bool:
-        """Whether a sink holds committables for compaction."""
+        """Whether a sink holds committables for a later epoch."""
         return not self.compactions.is_empty
 
     def oldest_needed(self, keep_epochs: int) -> int:
@@ -316,7 +315,7 @@ class EpochRunner(Generic[BatchT]):
         return True
 
     def _decide_between(self, *, everything: bool = False) -> bool:
-        """Decide on compactions without a micro-batch; return whether there was something."""
+        """Decide on held committables without a micro-batch; return whether there was something."""
         epoch = self._last_epoch + 1
         sinks = self.compactions.step(epoch, {}, everything=everything)
         if not sinks or self._last is None:
@@ -492,7 +491,7 @@ class EpochRunner(Generic[BatchT]):
             for committable in message.committables
         )
         if isinstance(task.sink, SupportsPreCommitTopology):
-            committables = _pre_commit(task.sink, committables, epoch, subtasks)
+            committables = pre_commit(task.sink, committables, epoch, subtasks)
         return SinkDecision(
             committables=committables,
             number_of_subtasks=subtasks,
@@ -547,32 +546,4 @@ def _something(sink: SinkDecision) -> bool:
         or sink.held
         or sink.requests
         or sink.compacted
-    )
-
-
-def _pre_commit(
-    sink: Any, committables: tuple[DecidedCommittable, ...], epoch: int, subtasks: int
-) -> tuple[DecidedCommittable, ...]:
-    """Pass the committables through the sink's pre-commit topology."""
-    serializer = sink.committable_serializer()
-    messages = messages_in_order(
-        [
-            CommittableWithLineage(
-                committable=serializer.deserialize(each.committable.version, each.committable.data),
-                checkpoint_id=epoch,
-                subtask_id=each.subtask,
-            )
-            for each in committables
-        ],
-        checkpoint_id=epoch,
-        number_of_subtasks=subtasks,
-    )
-    return tuple(
-        DecidedCommittable(
-            subtask=0,
-            committable=Versioned(
-                version=serializer.version, data=serializer.serialize(committable)
-            ),
-        )
-        for committable in sink.add_pre_commit_topology(messages)
     )

@@ -96,6 +96,7 @@ def wire_epochs(
         trigger_interval=trigger_interval,
         progress=progress.committed,
         held=held,
+        run_tasks=query.engine.commit,
     )
     compactions = Compactions(
         sinks,

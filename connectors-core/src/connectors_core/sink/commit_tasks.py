@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commits in Spark tasks, for epochs of many committables (the committers of Flink's FLIP-191)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Final, Generic
+
+from connectors_core.sink.committer import Committer, CommitterInitContext
+from connectors_core.sink.messages import CommT
+
+DEFAULT_COMMIT_TASKS_THRESHOLD: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitTasks:
+    """When Spark tasks commit, and how many.
+
+    Attributes:
+        threshold: The number of committables of an epoch from which tasks commit them. The driver
+            commits smaller epochs, because a Spark job costs more than a few commits.
+        tasks: Maximum number of tasks; None for Spark's default parallelism.
+    """
+
+    threshold: int = DEFAULT_COMMIT_TASKS_THRESHOLD
+    tasks: int | None = None
+
+
+class SupportsCommitTasks(ABC, Generic[CommT]):
+    """Ability of a two-phase sink: Spark tasks commit the committables of a large epoch.
+
+    The driver decides on the epoch, and sweeps and recovers as always. Each task commits a share of
+    the committables, in one call, and returns the results. Retries, losses, and failures follow the
+    same rules as on the driver.
+
+    Spark runs a task again if its executor dies, and may run copies of it. So two tasks can commit
+    a committable at the same time, and a killed task can still commit after the epoch is committed
+    and swept. Both must be harmless, which excludes committers that lease resources to writers.
+    """
+
+    def commit_tasks(self) -> CommitTasks:
+        """Return when tasks commit. Driver."""
+        return CommitTasks()
+
+    @abstractmethod
+    def create_task_committer(self, context: CommitterInitContext) -> Committer[CommT]:
+        """Create a committer for one attempt of a task. Executor.
+
+        The core calls :meth:`~connectors_core.sink.Committer.commit` once, and then
+        :meth:`~connectors_core.sink.Committer.close`.
+        """
