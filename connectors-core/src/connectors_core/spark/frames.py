@@ -67,6 +67,7 @@ class PipelineFrames:
         registered: The parts of the pipeline.
         identity: The identity of the pipeline.
         streaming: Whether bounded sources are also read as streams.
+        resumable: Whether a batch run keeps its rows for later drivers.
     """
 
     spark: SparkSession
@@ -75,6 +76,7 @@ class PipelineFrames:
     registered: Registrations
     identity: RecordedIdentity
     streaming: bool
+    resumable: bool = False
 
     def __post_init__(self) -> None:
         self.streams: dict[str, StreamingSource] = {}
@@ -97,6 +99,7 @@ class PipelineFrames:
             strategy=strategy,
             evaluator=settings.evaluator,
             policy=settings.policy.for_executors(),
+            keeps=self.resumable and not streaming,
             attempt=_attempt_number,
         )
         df = self._stream(settings, reader) if streaming else self._batch(settings, reader)

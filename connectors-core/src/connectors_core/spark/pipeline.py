@@ -74,6 +74,11 @@ class Pipeline:
         stop_on_sigterm: Stop on SIGTERM as :meth:`stop` does, then end the process with status 143
             (``SystemExit`` in the main thread). Applies only in the main thread, and only if
             nothing else handles the signal.
+        resume_batch_runs: Whether the next run resumes an interrupted batch run. It then reads only
+            the splits that were not read to their end, because a run keeps its rows in the state
+            location until it ends. Do not change the sources in between. Their enumerators need the
+            ability :class:`~connectors_core.source.SupportsBatchSnapshot`. A streaming pipeline
+            always resumes.
         progress: True shows the progress on standard output, "auto" only on a terminal or in a
             notebook.
         listeners: Receive the lineage and the state of each run, such as an
@@ -101,6 +106,7 @@ class Pipeline:
         on_changed_query: OnChangedQuery = "refuse",
         connection_timeout: timedelta | str | None = timedelta(seconds=10),
         stop_on_sigterm: bool = True,
+        resume_batch_runs: bool = False,
         progress: ShowProgress = False,
         listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
@@ -131,6 +137,7 @@ class Pipeline:
             checkpoint=checkpoint,
             registered=self._registered,
             on_changed_query=on_changed_query,
+            resumes=resume_batch_runs,
         )
         self._frames = PipelineFrames(
             spark,
@@ -138,6 +145,7 @@ class Pipeline:
             registered=self._registered,
             identity=self._identity,
             streaming=bool(streaming),
+            resumable=resume_batch_runs,
         )
         self._run = PipelineRun(
             spark,
@@ -154,6 +162,7 @@ class Pipeline:
                 lease_expiry=lease_expiry,
                 stop_on_sigterm=stop_on_sigterm,
                 progress=progress,
+                resume_batch_runs=resume_batch_runs,
             ),
             listeners=tuple(listeners),
         )

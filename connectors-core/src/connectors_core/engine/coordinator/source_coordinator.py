@@ -27,6 +27,7 @@ from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
     SupportsCommittedPositions,
 )
 from connectors_core.source.event_codec import decode_event
@@ -383,6 +384,22 @@ class SourceCoordinator:
         serializer = self._state_serializer
         state = self._enumerator.snapshot_state(number)
         return Versioned(version=serializer.version, data=serializer.serialize(state))
+
+    def batch_snapshot(self) -> Versioned:
+        """Return the state of the enumerator after it has assigned all splits of a batch run.
+
+        Raises:
+            UnsupportedError: The enumerator cannot resume a batch run.
+        """
+        if not isinstance(self._enumerator, SupportsBatchSnapshot):
+            raise UnsupportedError(
+                f"source {self.settings.uid!r} cannot resume a batch run",
+                expected="an enumerator with SupportsBatchSnapshot",
+                found=type(self._enumerator).__name__,
+                option="resume_batch_runs",
+                hint="use Pipeline(..., streaming=True), which resumes from every source",
+            )
+        return self._enumerator_state(SupportsBatchSnapshot.BATCH_CHECKPOINT_ID)
 
     # --- reports --------------------------------------------------------------------------------
 
