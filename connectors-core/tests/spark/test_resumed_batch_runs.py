@@ -5,13 +5,23 @@ from __future__ import annotations
 
 import functools
 import signal
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import crash_scenarios
+import pyarrow as pa
+import pytest
 
+from connectors_core import Pipeline
+from connectors_core.errors import FatalError
+from connectors_core.source import BatchTasks, DataGeneratorSource
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import run_driver, wait_for_survivors
-from connectors_core.testing.faults import Fault, FaultAction, FaultPoint
+from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = 200
 REPORTS = 6
@@ -54,3 +64,47 @@ def test_a_batch_run_whose_driver_is_killed_twice_reads_each_finished_split_once
     }
     assert found == {(digit, ROWS // 10) for digit in range(3)}
     assert not list(state.glob("runs/*/*"))
+
+
+def test_a_failed_run_resumes_in_the_same_tasks_unless_the_next_run_gives_it_up(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    notes, sink = tmp_path / "read", DirectorySink(tmp_path / "out")
+    schema = pa.schema([("id", pa.int64())])
+
+    def noted(numbers: pa.Array) -> pa.RecordBatch:
+        with notes.open("a") as file:
+            file.write(f"{numbers[0]}\n")
+        return pa.record_batch([numbers], schema=schema)
+
+    def run(*, resume: bool = True) -> int:
+        """Run; return the number of splits that were read."""
+        notes.write_text("")
+        with Pipeline(
+            spark,
+            "direct",
+            checkpoint_location=tmp_path / "checkpoint",
+            parallelism=2,
+            batch_tasks=BatchTasks(max_tasks=3),
+            resume_batch_runs=resume,
+        ) as pipeline:
+            source = DataGeneratorSource(noted, 60, schema, split_rows=10, batch_rows=10)
+            pipeline.sink_to(pipeline.from_source(source, uid="ids"), sink, uid="out")
+            assert "tasks of ids: 3 for 6 splits" in pipeline.explain()
+            assert pipeline.run()
+            (status,) = pipeline.status().sources
+            assert (status.tasks, status.rows, status.splits_finished) == (3, 60, 6)
+        return len(notes.read_text().split())
+
+    def fail() -> None:
+        fault = Fault(FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE)
+        with injected(fault), pytest.raises(FatalError, match="FaultInjected"):
+            run()
+
+    fail()
+    assert run() == 0
+    fail()
+    assert run(resume=False) == 6
+    assert Counter(sink.read()["id"].to_pylist()) == Counter(dict.fromkeys(range(60), 2))
+    assert sink.staged() == []
+    assert not list((tmp_path / "checkpoint").glob("runs/*/*"))

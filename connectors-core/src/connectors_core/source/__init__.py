@@ -67,6 +67,7 @@ from connectors_core.source.reader import (
 )
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import (
+    BatchTasks,
     Boundedness,
     DynamicParallelismInference,
     ParallelismInferenceContext,
@@ -96,6 +97,7 @@ else:
 __all__ = [
     "SOURCE_BATCH_ROWS",
     "And",
+    "BatchTasks",
     "Boundedness",
     "Comparison",
     "DataGeneratorSource",

@@ -108,6 +108,11 @@ class BatchSource:
         """Return a DataFrame of the entries themselves, one partition each."""
         return self._entries_read(self._numbers(), hand_on, ENTRIES)
 
+    def tasks_text(self) -> str:
+        """Return the number of tasks and what they read."""
+        splits = sum(len(entry.splits) for entry in self.entries)
+        return f"{self.tasks} for {splits} {'split' if splits == 1 else 'splits'}"
+
     def _numbers(self) -> DataFrame:
         return self.spark.range(0, self.tasks, 1, self.tasks)
 
@@ -445,6 +450,7 @@ class _SourceProgress:
         self._uid = source.settings.uid
         self._replayable = source.settings.source.split_traits().replayable
         self._splits = sum(len(entry.splits) for entry in source.entries)
+        self._tasks = source.tasks
         self._store = store
         self._open = {_path_of(entry): len(entry.splits) for entry in source.entries}
         self._finished = 0
@@ -496,4 +502,5 @@ class _SourceProgress:
             source_status(self._uid, seen),
             splits_assigned=self._splits - self._finished,
             splits_unassigned=0,
+            tasks=self._tasks,
         )

@@ -328,14 +328,18 @@ class PipelineFrames:
     def explain(self) -> str:
         """Return what the queries push down to their sources, in lines."""
         lines: list[str] = []
+        batches = self.batches_read() if self.is_batch else {}
+        tasks = {uid: each.tasks_text() for uid, each in batches.items()}
         for sinks in [self.sinks] if self.is_batch else self.queries():
             names = [sink.uid for sink in sinks]
             if self._direct_frame(sinks) is not None:
-                lines += explanation(names, direct=True)
+                lines += explanation(names, tasks=tasks, direct=True)
                 continue
             pushed = push_down(WritingJob(sinks).df, self._sources(), self.lookups)
             direct = pushed.selection is not None and _may_be_direct(sinks)
-            lines += explanation(names, pushed.sources, reason=pushed.reason, direct=direct)
+            lines += explanation(
+                names, pushed.sources, tasks=tasks, reason=pushed.reason, direct=direct
+            )
         return "\n".join(lines)
 
     def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:

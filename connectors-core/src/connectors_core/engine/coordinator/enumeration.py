@@ -31,8 +31,6 @@ from connectors_core.source.events import EventDocument
 from connectors_core.source.source import DynamicParallelismInference, ParallelismInferenceContext
 from connectors_core.source.split import SourceSplit
 
-TASKS_PER_READER = 4
-
 
 class Enumeration:
     """The enumerator of a bounded source in a batch run, after it has assigned all splits.
@@ -167,20 +165,21 @@ def resumed_splits(
 def number_of_tasks(settings: SourceSettings, splits: Sequence[SplitRecord]) -> int:
     """Return the number of tasks of a batch run.
 
-    The source infers it (`DynamicParallelismInference`), or there is one for each split, up to four
-    for each reader.
+    The source infers it (`DynamicParallelismInference`), or there is one for each split. It stays
+    within the limits of `BatchTasks`.
 
     Args:
         settings: The source.
         splits: Its splits.
     """
-    tasks = settings.parallelism * TASKS_PER_READER
+    tasks = settings.batch_tasks.upper_bound(settings.parallelism)
     source = settings.source
     if isinstance(source, DynamicParallelismInference):
         context = ParallelismInferenceContext(
             splits=_splits_of(settings, splits),
             parallelism=settings.parallelism,
             upper_bound=tasks,
+            bytes_per_task=settings.batch_tasks.bytes_per_task,
         )
         tasks = max(1, min(source.infer_parallelism(context), tasks))
     return min(len(splits), tasks) or 1
