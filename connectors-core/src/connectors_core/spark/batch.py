@@ -182,7 +182,9 @@ def batch_source(
         UnsupportedError: The reader keeps its rows, but the enumerator cannot resume a run.
     """
     enumeration = None
-    if unfinished is None:
+    recorded = () if unfinished is None else unfinished.entries
+    entries = [entry for entry in recorded if entry.source == settings.uid]
+    if unfinished is None or not entries:  # or only the query of this driver reads it
         enumeration = Enumeration(settings)
         splits = enumeration.splits
         tasks = number_of_tasks(settings, splits)
@@ -195,7 +197,6 @@ def batch_source(
             events=enumeration.events,
         )
     else:
-        entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
         tasks = unfinished.tasks.get(settings.uid, len(entries))
         stored = unfinished.enumerators.get(settings.uid)
         if stored is not None:
