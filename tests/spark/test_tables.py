@@ -87,6 +87,14 @@ def test_queries_of_spark_work_on_tables(
     assert tables.rows(query) == (expected or [("United",)])
 
 
+@pytest.mark.parametrize("name", ["#1 in 100%", "x" * 120])
+def test_a_table_can_have_any_name(tables: Tables, name: str) -> None:
+    tables.create(f"`{name}`", "id BIGINT", "named", "parquet")
+    tables.env.execute_sql(f"INSERT INTO `{name}` SELECT id FROM flights")
+    tables.env.execute_sql(f"INSERT INTO `{name}` SELECT id + 3 FROM `{name}`")
+    assert sorted(tables.rows(f"SELECT id FROM `{name}`")) == [(n,) for n in range(1, 7)]
+
+
 def test_a_statement_set_writes_several_tables_with_one_decision(tables: Tables) -> None:
     tables.create("carriers_seen", "carrier STRING, note STRING", "seen", "parquet")
     result = tables.env.execute_sql(

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FileGroup, FolderCompaction
 from connector_filesystem.formats import CsvOptions
 from connectors_core.errors import InvalidOptionError
-from connectors_core.options import MEMORY_SIZE
+from connectors_core.options import MEMORY_SIZE, parse_storage_options
 
 __all__ = ["app"]
 
@@ -54,7 +53,7 @@ def compact_folder(
     first. A source that reads it continuously would read the merged files as new ones.
     """
     compaction = FolderCompaction(
-        FileLocation(path, _storage_options(storage_option)),
+        FileLocation(path, parse_storage_options(storage_option)),
         _size(file_size),
         CsvOptions(header=csv_header, newlines_in_values=csv_newlines),
         take_lock,
@@ -87,21 +86,3 @@ def _size(text: str) -> int:
             "the size cannot be read", expected=str(error), found=text, option="--file-size"
         ) from error
     return size
-
-
-def _storage_options(given: list[str] | None) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for each in given or ():
-        key, found, value = each.partition("=")
-        if not (key and found):
-            # The text can be a secret, so the error does not contain it.
-            raise InvalidOptionError(
-                "a storage option needs a value",
-                expected="--storage-option KEY=VALUE",
-                option="--storage-option",
-            )
-        try:
-            options[key] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            options[key] = value
-    return options

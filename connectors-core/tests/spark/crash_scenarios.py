@@ -212,3 +212,28 @@ def run(root: Path, scenario: str, rows: int) -> None:
     """Run the pipeline of a scenario to its end."""
     with build(session(), root, scenario, rows) as pipeline:
         assert pipeline.run(available_now=scenario.startswith("files"))
+
+
+def run_batch(root: Path, rows: int) -> None:
+    """Count the rows of a batch run by their last digit, and note which splits are read."""
+    from connectors_core import Pipeline
+    from connectors_core.source.data_generator import DataGeneratorSource
+    from connectors_core.testing.directory_sink import DirectorySink
+
+    def noted(numbers: pa.Array) -> pa.RecordBatch:
+        with (root / "read").open("a") as notes:
+            notes.write(f"{numbers[0]}\n")
+        return left_rows(numbers)
+
+    with Pipeline(
+        session(),
+        "batch",
+        checkpoint_location=str(root / "checkpoint"),
+        parallelism=2,
+        resume_batch_runs=True,
+    ) as pipeline:
+        source = DataGeneratorSource(noted, rows, SCHEMA, split_rows=10, batch_rows=10)
+        ids = pipeline.from_source(source, uid="ids")
+        counts = ids.where("id % 10 < 3").groupBy((ids.id % 10).alias("digit")).count()
+        pipeline.sink_to(counts, DirectorySink(root / "counts"), uid="counts")
+        assert pipeline.run()

@@ -83,6 +83,19 @@ def pipeline_of(spark: Any, tmp_path: Path, **arguments: Any) -> Pipeline:
     return Pipeline(spark, "p", checkpoint_location=str(tmp_path / "c"), parallelism=2, **arguments)
 
 
+def test_rows_can_have_columns_with_dots_in_their_names(spark: Any, tmp_path: Path) -> None:
+    sink = DirectorySink(tmp_path / "out")
+    with pipeline_of(spark, tmp_path) as pipeline:
+        rows = pipeline.from_source(order_source(), uid="orders")
+        renamed = rows.withColumnRenamed("key", "order.key")
+        joined = pipeline.lookup_join(
+            renamed, table_of("blocking", tmp_path), on={"order.key": "key"}, columns=["value"]
+        )
+        pipeline.sink_to(joined.withColumnRenamed("order.key", "key"), sink, uid="out")
+        assert pipeline.run()
+    assert given(sink) == expected("left")
+
+
 @pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
 @pytest.mark.parametrize("kind", PROVIDERS)
 def test_rows_are_joined_with_every_kind_of_table(

@@ -112,6 +112,23 @@ def test_each_batch_run_is_exact_and_reads_everything_again(
     assert sink.staged() == []
 
 
+@pytest.mark.parametrize("sinks", [1, 2])
+def test_columns_with_dots_and_backticks_in_their_names_are_written(
+    spark: SparkSession, tmp_path: Path, sinks: int
+) -> None:
+    with new_pipeline(spark, tmp_path, streaming=None) as pipeline:
+        df = pipeline.from_source(numbers(3), uid="numbers")
+        named = df.selectExpr("value AS `a.b`", "value + 1 AS `a``c`", "value + 2 AS a")
+        for number in range(sinks):
+            rows = named.where(f"`a.b` >= {number}")
+            pipeline.sink_to(rows, DirectorySink(tmp_path / f"out{number}"), uid=f"out{number}")
+        assert pipeline.run()
+    for number in range(sinks):
+        written = DirectorySink(tmp_path / f"out{number}").read().sort_by("a")
+        expected = [{"a.b": n, "a`c": n + 1, "a": n + 2} for n in range(number, 3)]
+        assert written.to_pylist() == expected
+
+
 @pytest.mark.parametrize("streaming", [True, None])
 def test_rows_that_are_written_unchanged_do_not_pass_through_spark(
     spark: SparkSession, tmp_path: Path, streaming: bool | None

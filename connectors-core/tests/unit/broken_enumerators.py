@@ -15,6 +15,7 @@ from broken_log import (
     RefusesASecondClose,
 )
 from toy_connector import (
+    EndAt,
     LogEnumerator,
     LogReader,
     LogState,
@@ -59,6 +60,11 @@ class EndsWithoutAnEnd(LogEnumerator):
         super().assign()
         for subtask in sorted(self.asking):
             self.context.signal_no_more_splits(subtask)
+
+
+class SpeaksAfterItsEnd(LogEnumerator):
+    def notify_checkpoint_complete(self, checkpoint_id):
+        self.context.send_event_to_source_reader(0, EndAt({}))
 
 
 class GivesTheNewestFirst(LogEnumerator):
@@ -107,6 +113,11 @@ class ChangesItsSnapshots(LogEnumerator):
         super().assign()
         if self.last is not None:
             object.__setattr__(self.last, "waiting", tuple(self.waiting))
+
+
+class ForgetsItsBatchRun(LogEnumerator):
+    def snapshot_state(self, checkpoint_id):
+        return LogState((), ()) if checkpoint_id < 0 else super().snapshot_state(checkpoint_id)
 
 
 class ForgetsWhatItFound(LogEnumerator):
@@ -187,6 +198,8 @@ ENUMERATORS = {
         "test_several_splits_that_come_back_take_no_place_of_those_that_wait"
     ),
     FindsMoreBehindTheEnd: "test_what_appears_behind_the_end_is_not_found_after_a_restart",
+    SpeaksAfterItsEnd: "test_another_source_can_follow_it",
+    ForgetsItsBatchRun: "test_a_batch_run_that_resumes_has_the_same_splits",
     ForgetsPositions: "test_a_split_that_comes_back_keeps_its_position",
     ChangesItsSnapshots: "test_a_snapshot_stays_as_it_was_taken",
     ForgetsWhatWaits: "test_an_enumerator_restored_at_any_moment_goes_on",

@@ -551,6 +551,17 @@ def test_a_drained_source_is_refused_before_the_start():
         driver.start()
 
 
+def test_another_run_of_a_drained_source_says_why_it_reads_nothing(caplog):
+    source = source_of(5, bounded=False, enumerator=Freezing)
+    driver = driver_of(source, available_now=True, strategy=MONOTONOUS).start().run()
+    assert "drained" not in caplog.text
+    source.rows["later"] = [1]
+    driver.crash()
+    driver.start().run()
+    assert "later" not in driver.emitted("s")
+    assert "source 's' reads no further data: an earlier run drained it" in caplog.text
+
+
 def test_available_now_needs_an_enumerator_that_can_freeze():
     driver = driver_of(source_of(5, bounded=False), available_now=True).start()
     driver.mailbox.run()

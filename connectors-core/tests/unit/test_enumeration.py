@@ -22,11 +22,18 @@ from connectors_core.engine.coordinator.enumeration import (
     Enumeration,
     batch_entries,
     enumerate_splits,
+    number_of_tasks,
+    resumed_splits,
 )
 from connectors_core.engine.coordinator.source_settings import SourceSettings
-from connectors_core.errors import UnsupportedError
+from connectors_core.errors import InvalidOptionError, UnsupportedError
 from connectors_core.metrics import EnumeratorMetric
-from connectors_core.source import DynamicParallelismInference, HybridSource
+from connectors_core.source import (
+    BatchTasks,
+    DynamicParallelismInference,
+    HybridSource,
+    SupportsBatchSnapshot,
+)
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.hybrid.events import HybridSourceEvent
 
@@ -111,9 +118,42 @@ def test_a_source_infers_the_number_of_tasks_from_what_the_enumerator_found(volu
     assert sorted(split.split_id for each in entries for split in each.splits) == list("abcde")
 
 
-def test_a_source_without_inference_has_up_to_four_tasks_for_each_reader():
+@pytest.mark.parametrize(("limit", "tasks"), [(None, 4), (1, 1), (5, 5), (9, 5)])
+def test_a_source_without_inference_has_a_task_for_each_split_up_to_a_limit(limit, tasks):
     settings, enumeration = enumeration_of(source_of(*"abcde"), parallelism=1)
-    assert len(batch_entries(settings, enumeration.splits, pipeline_id="p", run_id="r")) == 4
+    settings = replace(settings, batch_tasks=BatchTasks(max_tasks=limit))
+    assert number_of_tasks(settings, enumeration.splits) == tasks
+
+
+@pytest.mark.parametrize(
+    ("limits", "tasks"),
+    [
+        ({"bytes_per_task": 2 << 20}, 4),
+        ({"bytes_per_task": 2 << 20, "max_tasks": 3}, 3),
+        ({"bytes_per_task": 1 << 30}, 2),
+    ],
+)
+def test_the_volume_of_a_task_and_the_number_of_tasks_are_bounded(limits, tasks):
+    source = Inferring({split: [10] for split in "abcde"}, enumerator=Counting)
+    source.volume = 8 << 20
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    settings = replace(settings, batch_tasks=BatchTasks(**limits))
+    assert number_of_tasks(settings, enumeration.splits) == tasks
+    assert source.context.upper_bound == limits.get("max_tasks", 8)
+
+
+@pytest.mark.parametrize("limits", [{"max_tasks": 0}, {"bytes_per_task": -1}, {"max_tasks": "2"}])
+def test_limits_of_tasks_that_allow_none_are_refused(limits):
+    (name,) = limits
+    with pytest.raises(InvalidOptionError) as caught:
+        BatchTasks(**limits)
+    assert caught.value.option == f"batch_tasks.{name}"
+
+
+def test_a_run_that_can_be_resumed_has_an_entry_for_each_split_whatever_the_tasks():
+    settings, enumeration = enumeration_of(source_of(*"abcde"), parallelism=1)
+    entries = batch_entries(settings, enumeration.splits, 5, pipeline_id="p", run_id="r")
+    assert [len(entry.splits) for entry in entries] == [1] * 5
 
 
 def test_the_enumerator_is_closed_only_once_and_also_by_garbage_collection():
@@ -156,3 +196,52 @@ def test_each_member_of_a_hybrid_source_receives_the_events_of_its_own_readers()
     for number, member in enumerate((first, second)):
         heard = [each for each in member.last_enumerator.log if each[0] == "event"]
         assert heard == [("event", 0, Ping(number + 100))]
+
+
+class Resuming(Counting, SupportsBatchSnapshot):
+    """Declares that a batch run can be resumed with it."""
+
+
+def resumed(settings, enumeration, **fields):
+    """Return the enumeration of a later driver."""
+    entries = batch_entries(settings, enumeration.splits, pipeline_id="p", run_id="r")
+    later = replace(settings, **fields)
+    return Enumeration(later, resumed_splits(later, entries, enumeration.snapshot()))
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(parallelism):
+    source = source_of("a", "b", "c", "d", enumerator=Resuming)
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    found = [record.split for record in enumeration.splits]
+    later = resumed(settings, enumeration, parallelism=parallelism)
+    assert sorted(each.split.split_id for each in later.splits) == ["a", "b", "c", "d"]
+    assert {each.split.split_id for each in later.splits} == {each.split_id for each in found}
+    for report in reports(settings, enumeration.splits, Ping(1)):
+        later.hear(report)
+    heard = [each for each in source.last_enumerator.log if each[0] == "event"]
+    assert len(heard) == 4
+    assert {reader for _, reader, _ in heard} <= set(range(parallelism))
+
+
+def test_an_enumerator_without_batch_snapshots_is_refused():
+    _, enumeration = enumeration_of(source_of("a"))
+    with pytest.raises(UnsupportedError, match="cannot resume a batch run") as caught:
+        enumeration.snapshot()
+    assert "SupportsBatchSnapshot" in str(caught.value)
+
+
+def test_an_enumerator_that_finds_more_when_its_run_is_resumed_is_refused():
+    class Curious(Resuming):
+        def start(self):
+            super().start()
+            for split_id in self.source.rows.keys() - {"a"}:
+                self.context.assign_split(self.source.split(split_id), 0)
+
+    source = source_of("a", enumerator=Curious)
+    settings, enumeration = enumeration_of(source)
+    entries = batch_entries(settings, enumeration.splits, pipeline_id="p", run_id="r")
+    snapshot = resumed_splits(settings, entries, enumeration.snapshot())
+    source.rows["late"] = [1]
+    with pytest.raises(UnsupportedError, match="only when its run is resumed"):
+        Enumeration(settings, snapshot)

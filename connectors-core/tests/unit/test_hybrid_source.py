@@ -50,6 +50,7 @@ from connectors_core.source import (
     SplitTraits,
     SupportsSwitchInfo,
 )
+from connectors_core.source.hybrid.enumerator import _MemberContext
 from connectors_core.source.hybrid.split import HybridSplit
 from connectors_core.source.watermarks import END_OF_TIME
 
@@ -360,6 +361,45 @@ def test_a_split_assigned_after_the_end_is_refused():
     with pytest.raises(FatalError, match="after signal_no_more_splits"):
         first.last_enumerator.context.assign_split(first.split("a0"), 0)
     assert driver.finished
+
+
+def refusal_of(source):
+    driver = driver_of(source).start(2)
+    driver.mailbox.run()
+    (error,) = driver.errors
+    assert isinstance(error, FatalError)
+    return str(error)
+
+
+def test_the_end_of_a_source_that_another_one_follows_is_not_final(monkeypatch):
+    def signal(context, subtask_id):
+        context.context.signal_no_more_splits(subtask_id)
+
+    monkeypatch.setattr(_MemberContext, "signal_no_more_splits", signal)
+    assert "another source follows" in refusal_of(chain(toy("a"), toy("b", 1)))
+
+
+def test_the_end_of_the_last_source_is_final():
+    class Expecting(OnRequest):
+        def handle_split_request(self, subtask_id):
+            self.context.signal_intermediate_no_more_splits(subtask_id)
+
+    assert "no other source follows" in refusal_of(toy("a", enumerator=Expecting))
+
+
+def test_readers_that_wait_for_the_next_source_are_not_asked_for_splits():
+    class Counting(OnRequest):
+        requests = 0
+
+        def handle_split_request(self, subtask_id):
+            Counting.requests += 1
+            super().handle_split_request(subtask_id)
+
+    first = toy("a", 30, enumerator=Counting)
+    driver = driver_of(chain(first, toy("b", 1)), limits=ReadLimits(rows=5)).start(2)
+    driver.run()
+    assert_all_read(driver, first, toy("b", 1))
+    assert Counting.requests == 3  # the split, then the end for each reader
 
 
 def test_an_available_now_run_reads_all_members():

@@ -11,11 +11,13 @@ from connectors_core.engine.coordinator.identity import (
     QueryShape,
     assert_same_life,
     assert_unchanged,
+    check_uid,
     first_identity,
     new_pipeline_id,
     newest_generation,
     read_identity,
     record_identity,
+    uid_of,
 )
 from connectors_core.errors import IdentityError
 
@@ -136,3 +138,17 @@ def test_a_new_generation_starts_after_the_plans_of_the_previous_one():
     assert_same_life(query(first=7), found_query_id="mine", newest_plan=7, logged_batch=0)
     with pytest.raises(IdentityError, match="plans of the pipeline are missing"):
         assert_same_life(query(first=7), found_query_id="mine", newest_plan=6, logged_batch=-1)
+
+
+@pytest.mark.parametrize("name", ["a", "default.flights", "default.a-b_c.2"])
+def test_the_uid_of_a_table_is_its_name(name):
+    assert uid_of(name) == name
+
+
+def test_any_name_of_a_table_has_a_uid_of_its_own():
+    names = ["d.a#b", "d.a%b", "d.a b", "d.a/b", "d.\u00e4", "_a", "", "x" * 120, "x" * 121]
+    uids = [uid_of(name) for name in names]
+    assert len({*uids}) == len(names)
+    for uid in uids:
+        check_uid(f"{uid}.2", (), "p")
+    assert uids == [uid_of(name) for name in names]

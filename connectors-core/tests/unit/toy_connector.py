@@ -29,7 +29,7 @@ from connectors_core.source import (
     SplitTraits,
     SupportsProjectionPushDown,
 )
-from connectors_core.source.enumerator import SupportsAvailableNow
+from connectors_core.source.enumerator import SupportsAvailableNow, SupportsBatchSnapshot
 from connectors_core.testing import ROWS, Capability, SourceExternalContext, SplitDataWriter
 
 BATCH_LINES = 7
@@ -71,7 +71,7 @@ class EndAt(SourceEvent):
     ends: dict[str, int]
 
 
-class LogEnumerator(SplitEnumerator, SupportsAvailableNow):
+class LogEnumerator(SplitEnumerator, SupportsAvailableNow, SupportsBatchSnapshot):
     def __init__(self, context, source, state):
         self.context, self.source = context, source
         self.waiting, self.known = list(state.waiting), set(state.known)

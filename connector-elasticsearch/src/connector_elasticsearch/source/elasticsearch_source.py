@@ -29,7 +29,9 @@ from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
+    DynamicParallelismInference,
     FieldPath,
+    ParallelismInferenceContext,
     Predicate,
     Source,
     SourceReaderContext,
@@ -42,6 +44,8 @@ from connectors_core.source import (
 
 __all__ = ["ElasticsearchSource"]
 
+# The server does not tell the size of the documents that a query selects.
+_ASSUMED_DOCUMENT_BYTES: Final = 1 << 10
 _NUMBERS: Final = frozenset(
     {"byte", "date", "date_nanos", "integer", "long", "short", "unsigned_long"}
 )
@@ -54,6 +58,7 @@ class ElasticsearchSource(
     SupportsFilterPushDown,
     SupportsLimitPushDown,
     SupportsProjectionPushDown,
+    DynamicParallelismInference[SliceSplit],
     LineageVertexProvider,
 ):
     """Reads the documents of indices as they are at the start. Batch and streaming, bounded.
@@ -80,6 +85,11 @@ class ElasticsearchSource(
     def boundedness(self) -> Boundedness:
         """Bounded: one point in time."""
         return Boundedness.BOUNDED
+
+    def infer_parallelism(self, context: ParallelismInferenceContext[SliceSplit]) -> int:
+        """Slices with few documents share a task. A document counts as 1 KiB. Driver."""
+        documents = sum(split.weight() for split in context.splits)
+        return context.tasks_for(documents * _ASSUMED_DOCUMENT_BYTES)
 
     def schema(self) -> pa.Schema:
         """The columns of the documents, then the metadata columns.

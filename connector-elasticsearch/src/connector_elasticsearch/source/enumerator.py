@@ -21,6 +21,7 @@ from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
+    SupportsBatchSnapshot,
     SupportsCommittedPositions,
 )
 
@@ -50,7 +51,9 @@ class SliceEnumeratorState:
 
 @dataclass(eq=False, repr=False)
 class SliceEnumerator(
-    SplitEnumerator[SliceSplit, SliceEnumeratorState], SupportsCommittedPositions[SliceSplit]
+    SplitEnumerator[SliceSplit, SliceEnumeratorState],
+    SupportsCommittedPositions[SliceSplit],
+    SupportsBatchSnapshot,
 ):
     """Assigns slices on request.
 

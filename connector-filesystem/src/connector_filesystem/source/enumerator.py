@@ -32,6 +32,7 @@ from connectors_core.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
 )
 
 __all__ = ["FileEnumerator", "FileEnumeratorState", "state_serializer"]
@@ -75,7 +76,9 @@ def state_serializer() -> JsonDataclassSerializer[FileEnumeratorState]:
     return JsonDataclassSerializer(FileEnumeratorState, version=2, migrations={1: dict})
 
 
-class FileEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAvailableNow):
+class FileEnumerator(
+    SplitEnumerator[FileSplit, FileEnumeratorState], SupportsAvailableNow, SupportsBatchSnapshot
+):
     """The enumerator of files; see the module.
 
     Args:

@@ -34,6 +34,7 @@ from connectors_core.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
     SupportsCommittedPositions,
     SupportsPlannedStops,
 )
@@ -107,6 +108,7 @@ class KafkaEnumerator(
     SupportsPlannedStops[KafkaPartitionSplit],
     SupportsCommittedPositions[KafkaPartitionSplit],
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
 ):
     """The enumerator of partitions; see the module.
 

@@ -45,7 +45,9 @@ from connectors_core.lineage import LineageDataset, LineageVertexProvider, kafka
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
+    DynamicParallelismInference,
     FieldPath,
+    ParallelismInferenceContext,
     Predicate,
     Source,
     SourceEvent,
@@ -63,6 +65,8 @@ from connectors_core.source import (
 __all__ = ["KafkaSource"]
 
 _BATCH_BYTES: Final = 32 << 20
+# Brokers do not tell the size of a range of offsets.
+_ASSUMED_RECORD_BYTES: Final = 1 << 10
 
 
 class KafkaSource(
@@ -74,6 +78,7 @@ class KafkaSource(
     SupportsProjectionPushDown,
     SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsForetoldEvents[KafkaPartitionSplit],
+    DynamicParallelismInference[KafkaPartitionSplit],
     LineageVertexProvider,
 ):
     """Reads topics of Apache Kafka, in batch and streaming.
@@ -139,6 +144,11 @@ class KafkaSource(
         return (
             Boundedness.BOUNDED if self._enumeration.bounded else Boundedness.CONTINUOUS_UNBOUNDED
         )
+
+    def infer_parallelism(self, context: ParallelismInferenceContext[KafkaPartitionSplit]) -> int:
+        """Partitions with few records share a task. A record counts as 1 KiB. Driver."""
+        records = sum(split.weight() for split in context.splits)
+        return context.tasks_for(records * _ASSUMED_RECORD_BYTES)
 
     def schema(self) -> pa.Schema:
         """The columns of keys, then of values, then of metadata."""

@@ -9,11 +9,12 @@ from typing import Annotated
 import orjson
 import typer
 
-from connectors_core.cli.state_options import LocationArgument, StorageOption, storage_options
+from connectors_core.cli.state_options import LocationArgument, StorageOption
 from connectors_core.cli.state_tables import print_state
 from connectors_core.cli.state_view import view_state
 from connectors_core.cli.tables import output
 from connectors_core.engine.state import StateStore
+from connectors_core.options import parse_storage_options
 
 state = typer.Typer(no_args_is_help=True, help="Inspect, copy, or repair the state of a pipeline.")
 
@@ -27,7 +28,7 @@ def show_state(
     decisions: Annotated[int, typer.Option(min=0, help="Number of decisions to show.")] = 5,
 ) -> None:
     """Show plan, positions, watermarks, writer states, epochs, and lease. Changes nothing."""
-    view = view_state(StateStore(path, storage_options(storage_option)), decisions)
+    view = view_state(StateStore(path, parse_storage_options(storage_option)), decisions)
     if as_json:
         typer.echo(orjson.dumps(view, option=orjson.OPT_INDENT_2).decode())
     else:

@@ -19,11 +19,11 @@ from connectors_core.cli.state_options import (
     LocationArgument,
     StorageOption,
     locations_of,
-    storage_options,
 )
 from connectors_core.engine.recovery import backup
 from connectors_core.engine.recovery.copies import Manifest
 from connectors_core.engine.recovery.selection import QueryCut
+from connectors_core.options import parse_storage_options
 from connectors_core.secrets import mask_url
 
 CopyOption = Annotated[
@@ -66,7 +66,7 @@ def back_up_state(
             return
         with _progress("copying") as progress:
             manifest = backup.back_up(
-                locations, plan, target, storage_options(target_option), progress=progress
+                locations, plan, target, parse_storage_options(target_option), progress=progress
             )
     typer.echo(f"copied {_sum(manifest)} to {mask_url(target)}; the copy is complete")
 
@@ -87,7 +87,7 @@ def restore_state(
     or the original pipeline.
     """
     locations = locations_of(location, checkpoint, storage_option)
-    options = storage_options(source_option)
+    options = parse_storage_options(source_option)
     if dry_run:
         manifest = backup.verify_copy(source, options)
         _describe(manifest)

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
+from connectors_core.options import parse_storage_options
 
 LocationArgument = Annotated[
     str, typer.Argument(help="The state (or checkpoint) location, a path or URL.")
@@ -38,27 +38,9 @@ DryRunOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-def storage_options(given: list[str] | None) -> dict[str, Any]:
-    """Parse options of the form ``key=value``; a JSON value is parsed as JSON."""
-    options: dict[str, Any] = {}
-    for option in given or ():
-        key, found, value = option.partition("=")
-        if not (key and found):
-            raise ConfigurationError(
-                "a storage option needs a value",
-                expected="--storage-option KEY=VALUE",
-                option="storage_option",
-            )
-        try:
-            options[key] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            options[key] = value
-    return options
-
-
 def locations_of(location: str, checkpoint: str | None, options: list[str] | None) -> Locations:
     """Return the locations of a pipeline's state."""
-    given = storage_options(options)
+    given = parse_storage_options(options)
     state = StateStore(location, given)
     return Locations(state, state if checkpoint is None else StateStore(checkpoint, given))
 

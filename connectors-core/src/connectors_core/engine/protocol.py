@@ -267,6 +267,19 @@ class SplitReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptRows:
+    """The emitted rows of an entry in the state location.
+
+    Attributes:
+        path: The file, below the folder of the entry's query.
+        shape: The columns and conditions with which they were emitted.
+    """
+
+    path: str
+    shape: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """The result of one reader in one plan; it fixes where the reader's entry ends.
 
@@ -288,6 +301,7 @@ class Report:
         spool: Name of the dead-letter spool.
         counters: The reader's counters.
         gauges: The reader's gauges.
+        kept: The emitted rows, if the reader keeps them.
     """
 
     pipeline_id: str
@@ -307,21 +321,27 @@ class Report:
     spool: str | None = None
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
+    kept: KeptRows | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The entries of a batch run; kept as long as its rows may have to be rewritten.
+    """The entries of a batch run; kept as long as a later driver may have to continue it.
 
     Attributes:
         pipeline_id: The pipeline.
         run_id: The run.
         entries: The entries of all sources.
+        tasks: The number of tasks that read the entries of each source, by uid. A source without a
+            number has a task for each entry.
+        enumerators: Of a run that can be resumed, the snapshots of all enumerators, by uid.
     """
 
     pipeline_id: str
     run_id: str
     entries: tuple[Entry, ...]
+    tasks: dict[str, int] = field(default_factory=dict)
+    enumerators: dict[str, Versioned] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -574,6 +594,11 @@ def plan_path(number: int) -> str:
 def report_path(plan: int, source: str, subtask: int) -> str:
     """Return the path of an entry's report."""
     return f"reports/{plan:010d}/{source}/{subtask:05d}.json"
+
+
+def kept_path(plan: int, source: str, subtask: int, nonce: str) -> str:
+    """Return the path of the rows that a reader of an entry keeps."""
+    return f"kept/{plan:010d}/{source}/{subtask:05d}-{nonce}.arrow"
 
 
 def decision_path(epoch: int) -> str:

@@ -10,6 +10,7 @@ from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
 from connectors_core.options.setting import Setting
+from connectors_core.options.storage_options import parse_storage_options
 from connectors_core.options.types import (
     DURATION,
     JSON_MAP,
@@ -48,6 +49,7 @@ __all__ = [
     "optional",
     "parse_duration",
     "parse_memory_size",
+    "parse_storage_options",
     "part",
     "positive",
     "suggesting_keywords",

@@ -24,7 +24,9 @@ from connectors_core.source.enumerator import (
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
     SupportsCommittedPositions,
+    SupportsIntermediateNoMoreSplits,
     SupportsPlannedStops,
     SupportsUnassignedSplits,
 )
@@ -65,6 +67,7 @@ from connectors_core.source.reader import (
 )
 from connectors_core.source.sequence import NumberSequenceSource
 from connectors_core.source.source import (
+    BatchTasks,
     Boundedness,
     DynamicParallelismInference,
     ParallelismInferenceContext,
@@ -94,6 +97,7 @@ else:
 __all__ = [
     "SOURCE_BATCH_ROWS",
     "And",
+    "BatchTasks",
     "Boundedness",
     "Comparison",
     "DataGeneratorSource",
@@ -139,10 +143,12 @@ __all__ = [
     "SplitsAddition",
     "StartsWith",
     "SupportsAvailableNow",
+    "SupportsBatchSnapshot",
     "SupportsCommittedPositions",
     "SupportsConnectionCheck",
     "SupportsFilterPushDown",
     "SupportsForetoldEvents",
+    "SupportsIntermediateNoMoreSplits",
     "SupportsLimitPushDown",
     "SupportsPartitionPushDown",
     "SupportsPlannedStops",

@@ -7,7 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Protocol, TypeAlias, TypedDict, TypeVar, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    runtime_checkable,
+)
 
 from connectors_core.metrics import MetricGroup
 from connectors_core.source.events import SourceEvent
@@ -86,7 +95,10 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        """Tell a reader that it gets no more splits; a source ends when all readers know."""
+        """Tell a reader that it gets no more splits; a source ends when all readers know.
+
+        See `SupportsIntermediateNoMoreSplits` for a source that another one follows.
+        """
 
     @abstractmethod
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
@@ -122,6 +134,28 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     @abstractmethod
     def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
         """Run ``action`` on the coordinator's thread, soon."""
+
+
+class SupportsIntermediateNoMoreSplits(ABC):
+    """Ability of a context: tells a reader that the current source has no more splits.
+
+    An enumerator that represents several sources, such as that of a `HybridSource`, uses it for all
+    of them but the last. The reader then gets no split until the next source starts, and is not at
+    its end. Named after Flink's interface. Driver only.
+    """
+
+    @abstractmethod
+    def signal_intermediate_no_more_splits(self, subtask_id: int) -> None:
+        """Tell a reader that its next splits are those of another source.
+
+        When all readers know and have read their splits, the coordinator switches to that source.
+
+        Args:
+            subtask_id: The reader.
+
+        Raises:
+            FatalError: No other source follows.
+        """
 
 
 class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
@@ -166,7 +200,7 @@ class SplitEnumerator(ABC, Generic[SplitT, EnumStateT]):
         """Return the state to restore from: unassigned splits, and the progress of discovery.
 
         Args:
-            checkpoint_id: Number of the plan.
+            checkpoint_id: Number of the plan; see `SupportsBatchSnapshot` for a batch run.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -186,6 +220,20 @@ class SupportsAvailableNow(ABC):
         From now on, assign splits with their end. A split without an end that an earlier run
         assigned ends when its reader finishes it. Send the reader its end in a source event.
         """
+
+
+class SupportsBatchSnapshot:
+    """Ability of an enumerator: the next driver can resume an interrupted batch run.
+
+    Named after Flink's interface (FLIP-383). When the enumerator has assigned all splits, the core
+    takes a snapshot and stores it with the splits. The next driver restores the enumerator from it.
+    The enumerator must then find no further splits, whatever has appeared since. It receives the
+    events of all readers, including those that read before. A pipeline with ``resume_batch_runs``
+    refuses a source without this ability.
+    """
+
+    BATCH_CHECKPOINT_ID: ClassVar[int] = -1
+    """The argument of ``snapshot_state`` in a batch run, which has no plans."""
 
 
 @runtime_checkable

@@ -14,7 +14,11 @@ import pyarrow as pa
 
 from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
-from connectors_core.source.enumerator import SplitEnumerator, SplitEnumeratorContext
+from connectors_core.source.enumerator import (
+    SplitEnumerator,
+    SplitEnumeratorContext,
+    SupportsBatchSnapshot,
+)
 from connectors_core.source.reader import (
     InputStatus,
     ReaderOutput,
@@ -68,7 +72,9 @@ class NumberRangeState:
     returned: tuple[NumberRangeSplit, ...] = ()
 
 
-class NumberRangeEnumerator(SplitEnumerator[NumberRangeSplit, NumberRangeState]):
+class NumberRangeEnumerator(
+    SplitEnumerator[NumberRangeSplit, NumberRangeState], SupportsBatchSnapshot
+):
     """Cuts a split off the range whenever a reader asks (driver).
 
     The cuts depend on ``split_rows`` alone, not on the parallelism, so that splits and their ids

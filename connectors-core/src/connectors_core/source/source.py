@@ -12,6 +12,7 @@ from typing import Any, Final, Generic
 
 import pyarrow as pa
 
+from connectors_core.errors import InvalidOptionError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source.enumerator import (
     EnumStateT,
@@ -25,6 +26,7 @@ from connectors_core.source.split import ReadLimits, SplitT, SplitTraits
 
 _SMALLEST_TASK_BYTES: Final = 4 << 20
 _LARGEST_TASK_BYTES: Final = 128 << 20
+_TASKS_PER_READER: Final = 4
 
 
 class Boundedness(enum.Enum):
@@ -146,6 +148,37 @@ class SupportsForetoldEvents(ABC, Generic[SplitT]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BatchTasks:
+    """The limits of the number of tasks that read a source in a batch run.
+
+    Attributes:
+        max_tasks: The largest number of tasks. None is four for each reader.
+        bytes_per_task: The volume of data, in bytes, above which a source adds a task. Only a
+            source with the ability `DynamicParallelismInference` uses it.
+
+    Raises:
+        InvalidOptionError: A limit is not above 0.
+    """
+
+    max_tasks: int | None = None
+    bytes_per_task: int = _LARGEST_TASK_BYTES
+
+    def __post_init__(self) -> None:
+        for name, limit in vars(self).items():
+            if limit is not None and (not isinstance(limit, int) or limit < 1):
+                raise InvalidOptionError(
+                    "the limit of the tasks of a batch run is invalid",
+                    expected="an integer above 0",
+                    found=limit,
+                    option=f"batch_tasks.{name}",
+                )
+
+    def upper_bound(self, parallelism: int) -> int:
+        """Return the largest number of tasks of a source with this number of readers."""
+        return self.max_tasks or parallelism * _TASKS_PER_READER
+
+
+@dataclass(frozen=True, kw_only=True)
 class ParallelismInferenceContext(Generic[SplitT]):
     """The facts from which a source infers the number of tasks of a batch run.
 
@@ -153,31 +186,33 @@ class ParallelismInferenceContext(Generic[SplitT]):
         splits: All splits that the enumerator has found.
         parallelism: The number of tasks that run at the same time.
         upper_bound: The largest number of tasks.
+        bytes_per_task: The volume of data, in bytes, above which to add a task.
     """
 
     splits: Sequence[SplitT]
     parallelism: int
     upper_bound: int
+    bytes_per_task: int = _LARGEST_TASK_BYTES
 
     def tasks_for(self, volume: int) -> int:
         """Return the number of tasks for a volume of data.
 
         As Spark does for files, use all slots unless a task would then read less than 4 MB, and
-        add tasks if one would read more than 128 MB.
+        add tasks if one would read more than ``bytes_per_task``, by default 128 MB.
 
         Args:
             volume: The size of all splits, in bytes.
         """
         share = volume // self.parallelism
-        per_task = min(max(share, _SMALLEST_TASK_BYTES), _LARGEST_TASK_BYTES)
+        per_task = min(max(share, _SMALLEST_TASK_BYTES), self.bytes_per_task)
         return min(max(math.ceil(volume / per_task), 1), self.upper_bound)
 
 
 class DynamicParallelismInference(ABC, Generic[SplitT]):
     """Ability of a source: infers the number of tasks of a batch run (Flink's FLIP-379).
 
-    Without it, each split has its own task, up to four for each slot. Starting a Python task takes
-    some hundredths of a second, which small splits should not pay one by one.
+    Without it, each split has its own task, up to the limit of `BatchTasks`. Starting a Python task
+    takes some hundredths of a second, which small splits should not pay one by one.
     """
 
     @abstractmethod

@@ -15,7 +15,12 @@ from dataclasses import KW_ONLY, dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors_core.engine.coordinator.enumeration import Enumeration, batch_entries
+from connectors_core.engine.coordinator.enumeration import (
+    Enumeration,
+    batch_entries,
+    number_of_tasks,
+    resumed_splits,
+)
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.identity import PipelineIdentity
 from connectors_core.engine.coordinator.plan_log import (
@@ -34,6 +39,7 @@ from connectors_core.engine.protocol import (
     Entry,
     Report,
     RunRecord,
+    Versioned,
     encode_entry,
     report_path,
     run_path,
@@ -71,16 +77,20 @@ class BatchSource:
         settings: The source.
         reader: Reads an entry.
         entries: The entries to read.
+        tasks: The number of tasks that read them.
         size: The size of its rows in bytes, or None if it is unknown.
         enumeration: The enumeration of its splits; None when finishing an earlier driver's run.
+        state: The state of its enumerator, if a later driver may resume the run.
     """
 
     spark: SparkSession
     settings: SourceSettings
     reader: ReaderTask
     entries: tuple[Entry, ...]
+    tasks: int
     size: int | None = None
     enumeration: Enumeration | None = None
+    state: Versioned | None = None
 
     def dataframe(self) -> DataFrame:
         """Return the rows of the source."""
@@ -98,11 +108,17 @@ class BatchSource:
         """Return a DataFrame of the entries themselves, one partition each."""
         return self._entries_read(self._numbers(), hand_on, ENTRIES)
 
+    def tasks_text(self) -> str:
+        """Return the number of tasks and what they read."""
+        splits = sum(len(entry.splits) for entry in self.entries)
+        return f"{self.tasks} for {splits} {'split' if splits == 1 else 'splits'}"
+
     def _numbers(self) -> DataFrame:
-        return self.spark.range(0, len(self.entries), 1, len(self.entries))
+        return self.spark.range(0, self.tasks, 1, self.tasks)
 
     def _entries_read(self, numbers: DataFrame, read: ReadEntry, schema: pa.Schema) -> DataFrame:
-        job = _EntryJob(tuple(encode_entry(entry) for entry in self.entries), read)
+        entries = [encode_entry(entry) for entry in self.entries]
+        job = _EntryJob(tuple(tuple(entries[n :: self.tasks]) for n in range(self.tasks)), read)
         return numbers.mapInArrow(job, spark_schema(schema))
 
     def close(self) -> None:
@@ -116,21 +132,37 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
-def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
-    """Return a decided run that some sink has not committed and that may have to be rewritten.
+def unfinished_run(
+    root: StateStore, identity: PipelineIdentity, *, resumes: bool
+) -> RunRecord | None:
+    """Return the run of an earlier driver that this one continues.
+
+    This is a decided run that some sink has not committed and that may have to be rewritten, or an
+    undecided one whose rows are kept.
 
     Args:
         root: The state location of the pipeline.
         identity: A pipeline of batch runs.
+        resumes: Whether undecided runs are resumed.
     """
     store = root.child(identity.queries[0].folder)
     last = newest_decision(store)
-    if last < 0:
+    decision = None if last < 0 else read_decision(store, last)
+    if decision is not None and not all(is_done(store, last, uid) for uid in decision.sinks):
+        record = RUNS.read(root, run_record_path(decision.spark_query_id))
+        return None if record is None else dataclasses.replace(record, enumerators={})
+    if not resumes:
         return None
-    decision = read_decision(store, last)
-    if all(is_done(store, last, uid) for uid in decision.sinks):
-        return None
-    return RUNS.read(root, run_record_path(decision.spark_query_id))
+    decided = None if decision is None else decision.spark_query_id
+    return next((run for run in _resumable_runs(root) if run.run_id != decided), None)
+
+
+def _resumable_runs(root: StateStore) -> Iterator[RunRecord]:
+    names = root.list(RUNS_FOLDER, recursive=True)
+    for run_id in sorted({name.partition("/")[0] for name in names}):
+        record = RUNS.read(root, run_record_path(run_id))
+        if record is not None and record.enumerators:
+            yield record
 
 
 def batch_source(
@@ -143,27 +175,41 @@ def batch_source(
 ) -> BatchSource:
     """Plan the splits of a source.
 
-    The splits come from the enumerator, or from the record of an unfinished run.
+    The splits come from the enumerator, or from the record of an unfinished run. If the reader
+    keeps its rows, each split has its own entry, so that it is never read again.
+
+    Raises:
+        UnsupportedError: The reader keeps its rows, but the enumerator cannot resume a run.
     """
     enumeration = None
-    if unfinished is None:
+    recorded = () if unfinished is None else unfinished.entries
+    entries = [entry for entry in recorded if entry.source == settings.uid]
+    if unfinished is None or not entries:  # or only the query of this driver reads it
         enumeration = Enumeration(settings)
+        splits = enumeration.splits
+        tasks = number_of_tasks(settings, splits)
         entries = batch_entries(
             settings,
-            enumeration.splits,
+            splits,
+            max(len(splits), 1) if reader.keeps else tasks,
             pipeline_id=pipeline_id,
             run_id=run_id,
             events=enumeration.events,
         )
     else:
-        entries = [entry for entry in unfinished.entries if entry.source == settings.uid]
+        tasks = unfinished.tasks.get(settings.uid, len(entries))
+        stored = unfinished.enumerators.get(settings.uid)
+        if stored is not None:
+            enumeration = Enumeration(settings, resumed_splits(settings, entries, stored))
     return BatchSource(
         spark=spark,
         settings=settings,
         reader=reader,
         entries=tuple(entries),
+        tasks=tasks,
         size=_size_of(settings, entries),
         enumeration=enumeration,
+        state=enumeration.snapshot() if enumeration is not None and reader.keeps else None,
     )
 
 
@@ -202,15 +248,16 @@ class _HeldReader:
 
 @dataclass(frozen=True)
 class _EntryJob:
-    """Reads the entry whose number is in the input row."""
+    """Reads the entries of the task whose number is in the input row."""
 
-    entries: tuple[str, ...]
+    entries: tuple[tuple[str, ...], ...]
     read: ReadEntry
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield from self.read(self.entries[index])
+            for task in batch.column(0).to_pylist():
+                for entry in self.entries[task]:
+                    yield from self.read(entry)
 
 
 @dataclass(eq=False, repr=False)
@@ -218,8 +265,8 @@ class BatchRun:
     """One run of a batch pipeline.
 
     After a crash, the next call finishes a decided run, and rolls back and repeats an undecided
-    one. ``pinned`` takes the id of the run and returns a context that pins its versions of lookup
-    tables.
+    one. If it is ``resumable``, it repeats only the reads that were not complete. ``pinned`` takes
+    the id of the run and returns a context that pins its versions of lookup tables.
     """
 
     spark: SparkSession
@@ -233,6 +280,7 @@ class BatchRun:
     lease: Lease
     commit_retries: CommitRetries
     pinned: Callable[[str], AbstractContextManager[None]]
+    resumable: bool = False
 
     def __post_init__(self) -> None:
         self._run_folder = run_path(self.run_id)
@@ -307,12 +355,8 @@ class BatchRun:
                 self._drain()
                 if finished:
                     return False
-            entries = tuple(entry for source in self.sources for entry in source.entries)
-            if self.epochs.committer.rewrites:
-                record = RunRecord(
-                    pipeline_id=self.pipeline_id, run_id=self.run_id, entries=entries
-                )
-                RUNS.create(self.root, run_record_path(self.run_id), record)
+            if self.resumable or self.epochs.committer.rewrites:
+                RUNS.create(self.root, run_record_path(self.run_id), self._record())
             with self.pinned(self.run_id), self.job.offered(self.job.df) as rows:
                 ran = self.epochs.run_batch(rows, self.run_id, self._complete_reports)
             self._drain()
@@ -323,6 +367,20 @@ class BatchRun:
         finally:
             self.epochs.close()
             self._engine.close()
+
+    def _record(self) -> RunRecord:
+        """Return what a later driver needs to continue the run."""
+        return RunRecord(
+            pipeline_id=self.pipeline_id,
+            run_id=self.run_id,
+            entries=tuple(entry for source in self.sources for entry in source.entries),
+            tasks={source.settings.uid: source.tasks for source in self.sources},
+            enumerators={
+                source.settings.uid: source.state
+                for source in self.sources
+                if source.state is not None
+            },
+        )
 
     def _drain(self) -> None:
         """Commit everything that is held, since no later epoch follows."""
@@ -354,10 +412,11 @@ class BatchRun:
         )
 
     def _remove_former_runs(self) -> None:
-        """Remove the files of runs that a crash interrupted."""
+        """Remove the files of runs that a crash interrupted and this one does not resume."""
         names = self.root.list(RUNS_FOLDER, recursive=True)
         self.lease.confirm()  # so none of them belongs to a later driver
-        for run_id in {name.partition("/")[0] for name in names}:
+        former = {name.partition("/")[0] for name in names}
+        for run_id in former - {self.run_id} if self.resumable else former:
             self.root.delete_tree(run_path(run_id))
 
     def status(self) -> QueryStatus:
@@ -392,6 +451,7 @@ class _SourceProgress:
         self._uid = source.settings.uid
         self._replayable = source.settings.source.split_traits().replayable
         self._splits = sum(len(entry.splits) for entry in source.entries)
+        self._tasks = source.tasks
         self._store = store
         self._open = {_path_of(entry): len(entry.splits) for entry in source.entries}
         self._finished = 0
@@ -443,4 +503,5 @@ class _SourceProgress:
             source_status(self._uid, seen),
             splits_assigned=self._splits - self._finished,
             splits_unassigned=0,
+            tasks=self._tasks,
         )

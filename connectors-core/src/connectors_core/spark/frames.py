@@ -67,6 +67,7 @@ class PipelineFrames:
         registered: The parts of the pipeline.
         identity: The identity of the pipeline.
         streaming: Whether bounded sources are also read as streams.
+        resumable: Whether a batch run keeps its rows for later drivers.
     """
 
     spark: SparkSession
@@ -75,6 +76,7 @@ class PipelineFrames:
     registered: Registrations
     identity: RecordedIdentity
     streaming: bool
+    resumable: bool = False
 
     def __post_init__(self) -> None:
         self.streams: dict[str, StreamingSource] = {}
@@ -97,6 +99,7 @@ class PipelineFrames:
             strategy=strategy,
             evaluator=settings.evaluator,
             policy=settings.policy.for_executors(),
+            keeps=self.resumable and not streaming,
             attempt=_attempt_number,
         )
         df = self._stream(settings, reader) if streaming else self._batch(settings, reader)
@@ -325,14 +328,18 @@ class PipelineFrames:
     def explain(self) -> str:
         """Return what the queries push down to their sources, in lines."""
         lines: list[str] = []
+        batches = self.batches_read() if self.is_batch else {}
+        tasks = {uid: each.tasks_text() for uid, each in batches.items()}
         for sinks in [self.sinks] if self.is_batch else self.queries():
             names = [sink.uid for sink in sinks]
             if self._direct_frame(sinks) is not None:
-                lines += explanation(names, direct=True)
+                lines += explanation(names, tasks=tasks, direct=True)
                 continue
             pushed = push_down(WritingJob(sinks).df, self._sources(), self.lookups)
             direct = pushed.selection is not None and _may_be_direct(sinks)
-            lines += explanation(names, pushed.sources, reason=pushed.reason, direct=direct)
+            lines += explanation(
+                names, pushed.sources, tasks=tasks, reason=pushed.reason, direct=direct
+            )
         return "\n".join(lines)
 
     def lookups_used(self, jobs: Iterable[WritingJob]) -> list[RegisteredLookup]:

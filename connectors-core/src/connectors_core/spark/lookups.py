@@ -42,6 +42,7 @@ from connectors_core.lookup.provider import (
 )
 from connectors_core.metrics import LookupMetric, MetricGroup
 from connectors_core.schema.ddl import quoted
+from connectors_core.spark.arrow_stages import map_in_arrow
 from connectors_core.spark.batch import batch_source
 from connectors_core.spark.carriers import spark_schema
 from connectors_core.spark.direct_frames import Stage
@@ -168,7 +169,7 @@ def lookup_dataframe(df: DataFrame, lookup: RegisteredLookup, stage: Stage) -> D
     """
     join = lookup.join
     added = spark_schema(pa.schema([join.schema.field(name) for _, name in join.columns]))
-    rows = df.mapInArrow(stage, StructType([*df.schema.fields, *added.fields]))
+    rows = map_in_arrow(df, stage, StructType([*df.schema.fields, *added.fields]))
     # A Python stage drops column metadata, such as the watermark.
     columns = [
         F.col(quoted(known.name)).alias(known.name, metadata=known.metadata)

@@ -28,7 +28,7 @@ from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
-from connectors_core.source.source import AnySource
+from connectors_core.source.source import AnySource, BatchTasks
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
 from connectors_core.spark.batch_functions import BatchFunctionSink
@@ -59,6 +59,8 @@ class Pipeline:
         streaming: True reads bounded sources as streams too. By default, a pipeline of bounded
             sources is one batch run.
         parallelism: Number of readers per source. The default is Spark's default parallelism.
+        batch_tasks: Limits of the number of tasks that read a source in a batch run. The number
+            itself follows from the splits that its enumerator finds.
         trigger_interval: Minimum time between two micro-batches.
         commit_retries: Number and backoff of retries of commits that request one.
         lease_expiry: Time without a heartbeat after which another driver of the pipeline counts as
@@ -74,6 +76,11 @@ class Pipeline:
         stop_on_sigterm: Stop on SIGTERM as :meth:`stop` does, then end the process with status 143
             (``SystemExit`` in the main thread). Applies only in the main thread, and only if
             nothing else handles the signal.
+        resume_batch_runs: Whether the next run resumes an interrupted batch run. It then reads only
+            the splits that were not read to their end, because a run keeps its rows in the state
+            location until it ends. Do not change the sources in between. Their enumerators need the
+            ability :class:`~connectors_core.source.SupportsBatchSnapshot`. A streaming pipeline
+            always resumes.
         progress: True shows the progress on standard output, "auto" only on a terminal or in a
             notebook.
         listeners: Receive the lineage and the state of each run, such as an
@@ -95,12 +102,14 @@ class Pipeline:
         storage_options: Mapping[str, Any] | None = None,
         streaming: bool | None = None,
         parallelism: int | None = None,
+        batch_tasks: BatchTasks | None = None,
         trigger_interval: timedelta | str = timedelta(0),
         commit_retries: CommitRetries | None = None,
         lease_expiry: timedelta | str = LEASE_EXPIRY,
         on_changed_query: OnChangedQuery = "refuse",
         connection_timeout: timedelta | str | None = timedelta(seconds=10),
         stop_on_sigterm: bool = True,
+        resume_batch_runs: bool = False,
         progress: ShowProgress = False,
         listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
@@ -123,6 +132,7 @@ class Pipeline:
         root = StateStore(os.fspath(state_location or fsspec_url(location)), storage_options)
         self._spark = spark
         self._parallelism = parallelism
+        self._batch_tasks = batch_tasks
         self._registered = Registrations(name, connection_timeout=connection_timeout)
         self._identity = RecordedIdentity(
             spark,
@@ -131,6 +141,7 @@ class Pipeline:
             checkpoint=checkpoint,
             registered=self._registered,
             on_changed_query=on_changed_query,
+            resumes=resume_batch_runs,
         )
         self._frames = PipelineFrames(
             spark,
@@ -138,6 +149,7 @@ class Pipeline:
             registered=self._registered,
             identity=self._identity,
             streaming=bool(streaming),
+            resumable=resume_batch_runs,
         )
         self._run = PipelineRun(
             spark,
@@ -154,6 +166,7 @@ class Pipeline:
                 lease_expiry=lease_expiry,
                 stop_on_sigterm=stop_on_sigterm,
                 progress=progress,
+                resume_batch_runs=resume_batch_runs,
             ),
             listeners=tuple(listeners),
         )
@@ -173,6 +186,7 @@ class Pipeline:
         rate_limiter: RateLimiterStrategy | None = None,
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
+        batch_tasks: BatchTasks | None = None,
     ) -> DataFrame:
         """Return a DataFrame of a source's rows.
 
@@ -191,6 +205,8 @@ class Pipeline:
             rate_limiter: Limits the rows per second of the whole source.
             record_evaluator: Ends a split after a given row (Flink's FLIP-208).
             record_policy: Handles records that cannot be read.
+            batch_tasks: Limits of the number of tasks of a batch run. In a stream, each reader that
+                has splits is a task.
 
         Raises:
             ConfigurationError: The uid is invalid or already used, an argument has another type, or
@@ -208,6 +224,7 @@ class Pipeline:
             rate_limiter=rate_limiter,
             record_evaluator=record_evaluator,
             record_policy=record_policy,
+            batch_tasks=batch_tasks or self._batch_tasks,
         )
         self._registered.check_connections({f"source {uid!r}": source})
         return self._frames.from_source(settings)
@@ -397,7 +414,7 @@ class Pipeline:
         self._run.stop()
 
     def explain(self) -> str:
-        """Return which columns, conditions, and limits each source gets from its query.
+        """Return which columns, conditions, limits, and tasks each source gets in its query.
 
         A source reads only what the query needs. Spark evaluates all conditions again, so the rows
         are the same with and without it; ``spark.connectors.pushdown=false`` turns it off.
@@ -410,6 +427,7 @@ class Pipeline:
                     columns: carrier, dep_delay
                     the source reads: carrier, dep_delay
                     condition: dep_delay > 60 (the source skips rows)
+                  tasks of flights: 2 for 12 splits
 
         Raises:
             ConfigurationError: A sink writes rows of another pipeline's source.

@@ -54,6 +54,7 @@ class RunSettings:
         lease_expiry: Time without a heartbeat after which another driver counts as dead.
         stop_on_sigterm: Whether SIGTERM stops it.
         progress: Whether it shows its progress.
+        resume_batch_runs: Whether a later driver can resume a batch run.
     """
 
     checkpoint: str
@@ -63,6 +64,7 @@ class RunSettings:
     lease_expiry: timedelta
     stop_on_sigterm: bool
     progress: ShowProgress
+    resume_batch_runs: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -291,6 +293,7 @@ class PipelineRun:
                 lease=self._held(),
                 commit_retries=self.settings.commit_retries,
                 pinned=batch_lookups.pinned,
+                resumable=self.settings.resume_batch_runs,
             )
             self._events.running()
             self._handle_sigterm()

@@ -50,6 +50,7 @@ class RecordedIdentity:
         checkpoint: The checkpoint location of the pipeline.
         registered: The parts of the pipeline.
         on_changed_query: The reaction to changed sinks or a changed order of sources.
+        resumes: Whether an undecided batch run is resumed.
     """
 
     spark: SparkSession
@@ -59,6 +60,7 @@ class RecordedIdentity:
     checkpoint: str
     registered: Registrations
     on_changed_query: OnChangedQuery
+    resumes: bool = False
 
     def __post_init__(self) -> None:
         self.known: PipelineIdentity | None = None
@@ -79,7 +81,7 @@ class RecordedIdentity:
             self.known = read_identity(self.root)
             self._read = True
             if self.known is not None and not self.known.streaming:
-                self.unfinished_run = unfinished_run(self.root, self.known)
+                self.unfinished_run = unfinished_run(self.root, self.known, resumes=self.resumes)
                 if self.unfinished_run is not None:
                     self.run_id = self.unfinished_run.run_id
         return self._new_id if self.known is None else self.known.pipeline_id

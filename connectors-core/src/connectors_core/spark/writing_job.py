@@ -49,6 +49,7 @@ from connectors_core.errors import ConfigurationError
 from connectors_core.schema.ddl import quoted
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.topology import SupportsPreWriteTopology
+from connectors_core.spark.arrow_stages import map_in_arrow
 from connectors_core.spark.batch_functions import BatchFunctionSink
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.internals.arrow_types import arrow_schema
@@ -290,7 +291,7 @@ class WritingJob:
         if any(sink.uid in leases for sink in task.sinks):
             df, writers = with_fixed_partitions(df)
             task = task.with_leases(leases, writers)
-        rows = df.mapInArrow(_Writers(task, self._rows, root), _MESSAGES).collect()
+        rows = map_in_arrow(df, _Writers(task, self._rows, root), _MESSAGES).collect()
         return [decode_message(bytes(row.payload)) for row in rows]
 
 

@@ -12,9 +12,11 @@ from connectors_core.source import (
     ReadLimits,
     SourceEvent,
     SplitEnumeratorContext,
+    SupportsIntermediateNoMoreSplits,
     SupportsPlannedStops,
 )
 from connectors_core.source.enumerator import AnySplitEnumerator, CallHandler, CallSchedule
+from connectors_core.source.hybrid.switches import SwitchesSources
 from connectors_core.source.source import AnySource
 from connectors_core.testing.manual_mailbox import ManualClock, ManualMailbox
 
@@ -23,7 +25,7 @@ T = TypeVar("T")
 _MOST_ROUNDS = 1000
 
 
-class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
+class ManualEnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreSplits):
     """A coordinator that records its enumerator's actions, like Flink's mock.
 
     Args:
@@ -37,6 +39,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         assigned: The assigned splits in order, as (reader, split).
         assignments: The number of assigned splits, including skipped ones.
         no_more: The readers with the signal that no more splits follow.
+        no_more_of_source: The readers with the signal that only splits of another source follow.
         sent: The sent events, as (reader, event).
         limits: The limits of the readers.
         errors: The errors on the coordinator's thread. The first one stops it.
@@ -59,6 +62,7 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         self.assigned: list[tuple[int, Any]] = []
         self.assignments = 0
         self.no_more: set[int] = set()
+        self.no_more_of_source: set[int] = set()
         self.sent: list[tuple[int, SourceEvent]] = []
         self.limits: dict[int, ReadLimits | None] = {}
         self.errors: list[BaseException] = []
@@ -101,6 +105,11 @@ class ManualEnumeratorContext(SplitEnumeratorContext[Any]):
         """See :class:`SplitEnumeratorContext`."""
         self._check_reader(subtask_id)
         self.no_more.add(subtask_id)
+
+    def signal_intermediate_no_more_splits(self, subtask_id: int) -> None:
+        """See :class:`SupportsIntermediateNoMoreSplits`."""
+        self._check_reader(subtask_id)
+        self.no_more_of_source.add(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         """See :class:`SplitEnumeratorContext`."""
@@ -222,7 +231,9 @@ class Enumeration:
         """Let all readers request splits until no more arrive, including discovery."""
         for _ in range(_MOST_ROUNDS):
             before = self.context.assignments
-            for subtask in sorted(self.context.registered_readers - self.context.no_more):
+            context = self.context
+            told = context.no_more | context.no_more_of_source
+            for subtask in sorted(context.registered_readers - told):
                 self.request(subtask)
             if self.context.assignments == before:
                 self.context.let_time_pass()
@@ -231,6 +242,13 @@ class Enumeration:
         raise AssertionError(
             f"the enumerator never stops assigning: {len(self.context.assigned)} splits so far"
         )
+
+    def switch(self) -> None:
+        """Switch to the next source of an enumerator of several, and run its discovery."""
+        assert isinstance(self.enumerator, SwitchesSources)
+        self.context.no_more_of_source.clear()
+        self.enumerator.switch(None)
+        self.context.work()
 
     def snapshot(self, checkpoint_id: int = 0) -> tuple[int, bytes]:
         """Return the serialized state with its layout version."""

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 import pytest
 
-from connectors_core.source import Boundedness, SourceEvent, SupportsAvailableNow
+from connectors_core.source import (
+    Boundedness,
+    HybridSource,
+    SourceEvent,
+    SupportsAvailableNow,
+)
 from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
@@ -60,6 +65,30 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
         life = Enumeration(trial.source(Boundedness.BOUNDED), 3).start()
         life.ask_on()
         assert_all_told(life)
+
+    @case(
+        Capability.BOUNDED,
+        since="1.4",
+        after=(
+            "test_every_reader_is_told_that_there_are_no_more",
+            "test_a_split_has_the_same_id_whenever_it_is_found",
+        ),
+    )
+    def test_another_source_can_follow_it(self, trial: SourceUnitTrial) -> None:
+        """A hybrid source reads it twice, so its first end is an intermediate one."""
+        trial.write_splits(SPLITS)
+        source = trial.source(Boundedness.BOUNDED)
+        expected = ids_of(all_splits(source))
+        life = Enumeration(HybridSource.builder(source).add_source(source).build(), 2).start()
+        life.ask_on()
+        assert not life.context.no_more, "readers learn of an end, although splits will follow"
+        waiting = sorted(life.context.registered_readers - life.context.no_more_of_source)
+        assert not waiting, f"the next source cannot start because of readers {waiting}"
+        life.switch()
+        life.enumerator.notify_checkpoint_complete(1)  # that of the last plan before the switch
+        life.ask_on()
+        assert_all_told(life)
+        assert ids_of(life.splits) == [f"{n}:{name}" for n in (0, 1) for name in expected]
 
     @case(after="test_a_split_has_the_same_id_whenever_it_is_found")
     def test_several_readers_share_the_splits(self, trial: SourceUnitTrial) -> None:
@@ -150,12 +179,12 @@ class EnumeratorAssignmentCases(SourceUnitSuite, part=True):
         life = Enumeration(source).begin()
         state = life.snapshot()  # the plan before the one with the splits
         freeze_end(life)
-        batches, events = _read_to_the_end(trial, source, life.planned(life.splits))
+        batches, events = read_to_the_end(trial, source, life.planned(life.splits))
         restored = Enumeration(source, state=state, passed_over=ids_of(life.splits)).begin()
         for event in events:
             restored.enumerator.handle_source_event(0, event)
         freeze_end(restored)
-        again, _ = _read_to_the_end(trial, source, restored.planned(restored.splits))
+        again, _ = read_to_the_end(trial, source, restored.planned(restored.splits))
         trial.assert_complete(source, batches + again)
 
     # --- Returned splits --------------------------------------------------------------------------
@@ -227,9 +256,10 @@ def freeze_end(life: Enumeration) -> None:
     life.ask_on()
 
 
-def _read_to_the_end(
+def read_to_the_end(
     trial: SourceUnitTrial, source: AnySource, splits: Sequence[Any]
 ) -> tuple[Batches, list[SourceEvent]]:
+    """Read splits to their end; return their rows, and the events of the reader."""
     with Reading(source, trial.deadline) as reading:
         reading.add(splits)
         reading.reader.notify_no_more_splits()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from connectors_core.source import Boundedness
+from connectors_core.source import Boundedness, SupportsBatchSnapshot
 from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
@@ -25,6 +25,7 @@ from connectors_core.testing.enumerator_assignment_cases import (
     assert_once,
     freeze_end,
     ids_of,
+    read_to_the_end,
 )
 from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
 from connectors_core.testing.source_unit import (
@@ -152,6 +153,32 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
             f"found {len(found)} splits, but {len(expected)} existed before the end"
         )
         assert_all_told(restored)
+
+    @case(
+        Capability.BOUNDED,
+        since="1.4",
+        after="test_what_appears_behind_the_end_is_not_found_after_a_restart",
+    )
+    def test_a_batch_run_that_resumes_has_the_same_splits(self, trial: SourceUnitTrial) -> None:
+        """The next driver reads the other splits of an interrupted run, and hears all readers."""
+        trial.write_splits(SPLITS)
+        source = trial.source(Boundedness.BOUNDED)
+        life = Enumeration(source, 2).start()
+        life.ask_on()
+        if not isinstance(life.enumerator, SupportsBatchSnapshot):
+            pytest.skip("its enumerator does not support batch snapshots")
+        state = life.snapshot(SupportsBatchSnapshot.BATCH_CHECKPOINT_ID)
+        events = read_to_the_end(trial, source, life.splits)[1]
+        life.enumerator.close()
+        trial.write_splits(2)
+        resumed = Enumeration(source, 2, state=state, passed_over=ids_of(life.splits))
+        with contextlib.closing(resumed.enumerator):
+            resumed.start()
+            resumed.ask_on()
+            for event in events:
+                resumed.enumerator.handle_source_event(0, event)
+            assert not ids_of(resumed.splits), "the run reads more than when it began"
+            assert_all_told(resumed)
 
     # --- Outages ----------------------------------------------------------------------------------
 

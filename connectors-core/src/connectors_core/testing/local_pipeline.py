@@ -36,7 +36,7 @@ from connectors_core.source import (
     RecordEvaluator,
     WatermarkStrategy,
 )
-from connectors_core.source.source import AnySource
+from connectors_core.source.source import AnySource, BatchTasks
 from connectors_core.testing.local_run import LocalRun, LocalSink
 
 _NEEDS_SPARK: Final = "a Pipeline on a Spark session"
@@ -72,6 +72,8 @@ class LocalPipeline:
         connection_timeout: As in `Pipeline`. By default, the pipeline does not check connections,
             so that a test can start during an outage.
         stop_on_sigterm: Only False.
+        batch_tasks: Only None, because there are no batch runs.
+        resume_batch_runs: Only False, because there are no batch runs.
         progress: Only False.
         listeners: Only (), because lineage is read off Spark's plans.
 
@@ -90,12 +92,14 @@ class LocalPipeline:
         storage_options: Mapping[str, Any] | None = None,
         streaming: bool | None = None,
         parallelism: int = 2,
+        batch_tasks: BatchTasks | None = None,
         trigger_interval: timedelta | str = timedelta(0),
         commit_retries: CommitRetries | None = None,
         lease_expiry: timedelta | str = LEASE_EXPIRY,
         on_changed_query: Literal["refuse", "new-generation"] = "refuse",
         connection_timeout: timedelta | str | None = None,
         stop_on_sigterm: bool = False,
+        resume_batch_runs: bool = False,
         progress: bool | Literal["auto"] = False,
         listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
@@ -106,6 +110,8 @@ class LocalPipeline:
         _refuse_others("streaming", streaming, None, True)
         _refuse_others("on_changed_query", on_changed_query, "refuse")
         _refuse_others("stop_on_sigterm", stop_on_sigterm, False)
+        _refuse_others("batch_tasks", batch_tasks, None)
+        _refuse_others("resume_batch_runs", resume_batch_runs, False)
         _refuse_others("progress", progress, False)
         _refuse_others("listeners", tuple(listeners), ())
         self._name = name
@@ -134,8 +140,10 @@ class LocalPipeline:
         rate_limiter: RateLimiterStrategy | None = None,
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
+        batch_tasks: BatchTasks | None = None,
     ) -> LocalRows:
         """Return the rows of a source; see `Pipeline.from_source`."""
+        _refuse_others("batch_tasks", batch_tasks, None)
         self._registered.check_open("from_source", uid)
         settings = SourceSettings.of(
             source,

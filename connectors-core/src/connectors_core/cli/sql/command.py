@@ -12,8 +12,9 @@ import typer
 
 from connectors_core.cli.sql.formats import Format
 from connectors_core.cli.sql.state_folder import state_folder
-from connectors_core.cli.state_options import StorageOption, storage_options
+from connectors_core.cli.state_options import StorageOption
 from connectors_core.errors import InvalidOptionError
+from connectors_core.options import parse_storage_options
 
 __all__ = ["sql"]
 
@@ -78,7 +79,7 @@ def sql(
         environment={
             "checkpoint_location": checkpoint_location or state_folder(os.environ) / "checkpoints",
             "state_location": state_location,
-            "storage_options": storage_options(storage_option),
+            "storage_options": parse_storage_options(storage_option),
         },
     )
     try:

@@ -10,20 +10,26 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from connectors_core.engine.coordinator.mailbox import Mailbox
 from connectors_core.engine.coordinator.source_coordinator import SourceCoordinator
 from connectors_core.engine.coordinator.source_settings import SourceSettings
-from connectors_core.engine.protocol import Entry, Report, SplitRecord, run_path
+from connectors_core.engine.protocol import (
+    Entry,
+    PlannedSplit,
+    Report,
+    SourcePlan,
+    SourceSnapshot,
+    SplitRecord,
+    Versioned,
+    run_path,
+)
 from connectors_core.errors import UnsupportedError
 from connectors_core.secrets import mask_text
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.events import EventDocument
 from connectors_core.source.source import DynamicParallelismInference, ParallelismInferenceContext
 from connectors_core.source.split import SourceSplit
-
-TASKS_PER_READER = 4
 
 
 class Enumeration:
@@ -39,19 +45,31 @@ class Enumeration:
 
     Args:
         settings: The source.
+        resumed: Where an interrupted run resumes; None to begin a run.
 
     Raises:
         ConnectorError: Discovery failed.
+        UnsupportedError: The enumerator finds further splits when it resumes.
     """
 
-    def __init__(self, settings: SourceSettings) -> None:
+    def __init__(self, settings: SourceSettings, resumed: SourceSnapshot | None = None) -> None:
         self._uid = settings.uid
         self._readers = settings.parallelism
-        self._coordinator = coordinator = _run_to_its_end(settings)
+        self._coordinator = coordinator = _run_to_its_end(settings, resumed)
         self.splits = coordinator.positions()
         self.events = dict(coordinator.events)
         self.metrics = coordinator.metrics
         self._close = weakref.finalize(self, coordinator.close)
+        if resumed is not None:
+            self._refuse_further(self.splits[len(resumed.splits) :], "when its run is resumed")
+
+    def snapshot(self) -> Versioned:
+        """Return the state of the enumerator, with which a later driver can resume the run.
+
+        Raises:
+            UnsupportedError: The enumerator cannot resume a batch run.
+        """
+        return self._coordinator.batch_snapshot()
 
     def hear(self, report: Report) -> None:
         """Deliver the events of a report to the enumerator, under a reader that it knows.
@@ -64,10 +82,12 @@ class Enumeration:
         reader = report.subtask % self._readers  # a batch run may have more tasks than readers
         self._coordinator.deliver_events(dataclasses.replace(report, subtask=reader))
         further = self._coordinator.positions()[len(self.splits) :]
+        self._refuse_further(further, "after its readers have read")
+
+    def _refuse_further(self, further: Sequence[SplitRecord], when: str) -> None:
         if further:
             raise UnsupportedError(
-                f"the enumerator of source {self._uid!r} assigns splits only after its readers "
-                "have read",
+                f"the enumerator of source {self._uid!r} assigns splits only {when}",
                 expected="all splits before anything is read, as this is a batch run",
                 found=", ".join(mask_text(each.split.split_id) for each in further),
                 hint="use Pipeline(..., streaming=True)",
@@ -88,7 +108,7 @@ def enumerate_splits(settings: SourceSettings) -> list[SplitRecord]:
         return enumeration.splits
 
 
-def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
+def _run_to_its_end(settings: SourceSettings, resumed: SourceSnapshot | None) -> SourceCoordinator:
     done = threading.Event()
     errors: list[BaseException] = []
 
@@ -109,7 +129,8 @@ def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
         on_change=lambda: mailbox.execute(advance),
     )
     mailbox.start()
-    mailbox.execute(coordinator.start)
+    history = () if resumed is None else ((SourcePlan(entries=(), snapshot=resumed), ()),)
+    mailbox.execute(lambda: coordinator.start(history))
     mailbox.execute(advance)
     done.wait()
     mailbox.close()
@@ -119,39 +140,81 @@ def _run_to_its_end(settings: SourceSettings) -> SourceCoordinator:
     return coordinator
 
 
+def resumed_splits(
+    settings: SourceSettings, entries: Sequence[Entry], enumerator: Versioned
+) -> SourceSnapshot:
+    """Return the snapshot of a source in an interrupted run.
+
+    Args:
+        settings: The source.
+        entries: The entries of the source.
+        enumerator: The state of its enumerator.
+    """
+    readers = range(settings.parallelism)
+    return SourceSnapshot(
+        enumerator=enumerator,
+        splits=tuple(
+            SplitRecord(split=split, subtask=entry.subtask % len(readers))
+            for entry in entries
+            for split in entry.splits
+        ),
+        no_more_splits=tuple(readers),
+    )
+
+
+def number_of_tasks(settings: SourceSettings, splits: Sequence[SplitRecord]) -> int:
+    """Return the number of tasks of a batch run.
+
+    The source infers it (`DynamicParallelismInference`), or there is one for each split. It stays
+    within the limits of `BatchTasks`.
+
+    Args:
+        settings: The source.
+        splits: Its splits.
+    """
+    tasks = settings.batch_tasks.upper_bound(settings.parallelism)
+    source = settings.source
+    if isinstance(source, DynamicParallelismInference):
+        context = ParallelismInferenceContext(
+            splits=_splits_of(settings, splits),
+            parallelism=settings.parallelism,
+            upper_bound=tasks,
+            bytes_per_task=settings.batch_tasks.bytes_per_task,
+        )
+        tasks = max(1, min(source.infer_parallelism(context), tasks))
+    return min(len(splits), tasks) or 1
+
+
 def batch_entries(
     settings: SourceSettings,
     splits: Sequence[SplitRecord],
+    number: int | None = None,
     *,
     pipeline_id: str,
     run_id: str,
     events: Mapping[int, Sequence[EventDocument]] = MappingProxyType({}),
 ) -> list[Entry]:
-    """Distribute splits to the entries of tasks: large splits alone, small ones together.
+    """Distribute splits to entries: large splits alone, small ones together.
 
-    The number of tasks is inferred by the source (`DynamicParallelismInference`), or one for each
-    split, up to four for each reader.
-
-    A batch run may have more tasks than readers: several tasks then act as one reader, and each of
-    them receives the events of that reader.
+    A batch run may have more entries than readers: several tasks then act as one reader, and each
+    of them receives the events of that reader.
 
     Args:
         settings: The source.
         splits: Its splits.
+        number: The number of entries; None for one for each task.
         events: Events for readers, by reader.
         pipeline_id: The pipeline.
         run_id: The run, whose folder holds its reports.
     """
-    serializer = settings.source.split_serializer()
-    found = [serializer.deserialize(s.split.state.version, s.split.state.data) for s in splits]
-    weights = [max(1, split.weight()) for split in found]
-    tasks = _number_of_tasks(settings, found)
-    bins: list[tuple[int, int]] = [(0, task) for task in range(tasks)]
-    queues: list[list[Any]] = [[] for _ in range(tasks)]
+    weights = [max(1, split.weight()) for split in _splits_of(settings, splits)]
+    number = number or number_of_tasks(settings, splits)
+    bins: list[tuple[int, int]] = [(0, entry) for entry in range(number)]
+    queues: list[list[PlannedSplit]] = [[] for _ in range(number)]
     for index in sorted(range(len(splits)), key=lambda i: -weights[i]):
-        load, task = heapq.heappop(bins)
-        queues[task].append(splits[index].split)
-        heapq.heappush(bins, (load + weights[index], task))
+        load, entry = heapq.heappop(bins)
+        queues[entry].append(splits[index].split)
+        heapq.heappush(bins, (load + weights[index], entry))
     return [
         Entry(
             pipeline_id=pipeline_id,
@@ -159,21 +222,16 @@ def batch_entries(
             plan=0,
             nonce=run_id,
             source=settings.uid,
-            subtask=task,
-            parallelism=tasks,
+            subtask=subtask,
+            parallelism=number,
             splits=tuple(queue),
-            events=tuple(events.get(task % settings.parallelism, ())),
+            events=tuple(events.get(subtask % settings.parallelism, ())),
         )
-        for task, queue in enumerate(queues)
+        for subtask, queue in enumerate(queues)
     ]
 
 
-def _number_of_tasks(settings: SourceSettings, splits: Sequence[SourceSplit]) -> int:
-    tasks = settings.parallelism * TASKS_PER_READER
-    source = settings.source
-    if isinstance(source, DynamicParallelismInference):
-        context = ParallelismInferenceContext(
-            splits=splits, parallelism=settings.parallelism, upper_bound=tasks
-        )
-        tasks = max(1, min(source.infer_parallelism(context), tasks))
-    return min(len(splits), tasks) or 1
+def _splits_of(settings: SourceSettings, records: Sequence[SplitRecord]) -> list[SourceSplit]:
+    serializer = settings.source.split_serializer()
+    states = [record.split.state for record in records]
+    return [serializer.deserialize(state.version, state.data) for state in states]

@@ -11,13 +11,14 @@ from connectors_core.engine.coordinator.found_splits import lower_bound
 from connectors_core.engine.coordinator.mailbox import Mailbox
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.coordinator.split_ledger import SplitLedger
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.metrics import MetricGroup
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
     CallHandler,
     CallSchedule,
     SplitEnumeratorContext,
+    SupportsIntermediateNoMoreSplits,
 )
 from connectors_core.source.event_codec import decode_event, encode_event
 from connectors_core.source.events import EventDocument, SourceEvent
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False, repr=False)
-class EnumeratorContext(SplitEnumeratorContext[Any]):
+class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreSplits):
     """The enumerator of one source and its assignments and events. Runs on the mailbox's thread.
 
     Attributes:
@@ -135,7 +136,22 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
         """See :class:`SplitEnumeratorContext`."""
+        self._no_more_splits(subtask_id, of_this_source=False)
+
+    def signal_intermediate_no_more_splits(self, subtask_id: int) -> None:
+        """See :class:`SupportsIntermediateNoMoreSplits`."""
+        self._no_more_splits(subtask_id, of_this_source=True)
+
+    def _no_more_splits(self, subtask_id: int, *, of_this_source: bool) -> None:
         self._check_reader(subtask_id)
+        if of_this_source is not self.has_next:
+            follows = "another source follows" if self.has_next else "no other source follows"
+            told = "only the current source has" if of_this_source else "all sources have"
+            raise FatalError(
+                f"the enumerator of source {self.settings.uid!r} signals that {told} no more "
+                f"splits, but {follows}",
+                hint="this is a bug in the enumerator: report it",
+            )
         changed = not self.answered or subtask_id not in self.ledger.no_more
         self.ledger.no_more.add(subtask_id)
         self.answered = True

@@ -9,6 +9,7 @@ beginning.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +22,9 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import LOST_STATE_HINT, ConfigurationError, IdentityError
 
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_NO_PART_OF_A_UID: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_SHOWN: Final = 60
+_DIGEST: Final = 16
 _SPARK_STREAM: Final = "@"  # no uid begins with it
 
 
@@ -144,6 +148,14 @@ def check_uid(uid: str, taken: Collection[str], name: str) -> None:
         raise ConfigurationError(
             f"the uid {uid!r} is used twice in pipeline {name!r}", option="uid"
         )
+
+
+def uid_of(name: str) -> str:
+    """Return the uid of a table: its name, or a text with a digest of a name that cannot be one."""
+    if _UID.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"t-{_NO_PART_OF_A_UID.sub('-', name)[:_SHOWN]}-{digest}"
 
 
 def spark_stream(kind: str) -> str:

@@ -7,9 +7,10 @@ same two steps: :meth:`SourceCoordinator.plan` and :meth:`SourceCoordinator.appl
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from connectors_core.engine.coordinator.committed_positions import CommittedPositions
 from connectors_core.engine.coordinator.enumerator_context import EnumeratorContext
@@ -27,6 +28,7 @@ from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
     SupportsCommittedPositions,
 )
 from connectors_core.source.event_codec import decode_event
@@ -34,6 +36,8 @@ from connectors_core.source.events import EventDocument
 from connectors_core.source.hybrid.switches import SwitchesSources
 from connectors_core.source.source import Boundedness
 from connectors_core.source.watermarks import END_OF_TIME
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 History = Sequence[tuple[SourcePlan, Sequence[Report] | None]]
 
@@ -165,6 +169,12 @@ class SourceCoordinator:
         self.check_not_drained(self.watermark)
         if self._bounded or self.watermark != END_OF_TIME:
             return False
+        _LOGGER.warning(
+            "source %r reads no further data: an earlier run drained it, and all later rows would "
+            "be late. Use another checkpoint location, or drain=False (in SQL, another "
+            "pipeline.name, or execution.drain=false)",
+            self.settings.uid,
+        )
         self._context.answered = True
         self._ledger.no_more.update(range(self.settings.parallelism))
         return True
@@ -383,6 +393,22 @@ class SourceCoordinator:
         serializer = self._state_serializer
         state = self._enumerator.snapshot_state(number)
         return Versioned(version=serializer.version, data=serializer.serialize(state))
+
+    def batch_snapshot(self) -> Versioned:
+        """Return the state of the enumerator after it has assigned all splits of a batch run.
+
+        Raises:
+            UnsupportedError: The enumerator cannot resume a batch run.
+        """
+        if not isinstance(self._enumerator, SupportsBatchSnapshot):
+            raise UnsupportedError(
+                f"source {self.settings.uid!r} cannot resume a batch run",
+                expected="an enumerator with SupportsBatchSnapshot",
+                found=type(self._enumerator).__name__,
+                option="resume_batch_runs",
+                hint="use Pipeline(..., streaming=True), which resumes from every source",
+            )
+        return self._enumerator_state(SupportsBatchSnapshot.BATCH_CHECKPOINT_ID)
 
     # --- reports --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from connectors_core.engine.coordinator.pipeline_checks import check_record_poli
 from connectors_core.records import RecordPolicy
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
-from connectors_core.source.source import AnySource, Source
+from connectors_core.source.source import AnySource, BatchTasks, Source
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
 
@@ -28,6 +28,7 @@ class SourceSettings:
         rate_limiter: Rows over time, for the whole source.
         evaluator: Ends a split after a row.
         policy: Handles records that cannot be read.
+        batch_tasks: Limits of the number of tasks of a batch run.
     """
 
     uid: str
@@ -38,6 +39,7 @@ class SourceSettings:
     rate_limiter: RateLimiterStrategy = field(default_factory=RateLimiterStrategy.none)
     evaluator: RecordEvaluator | None = None
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
+    batch_tasks: BatchTasks = field(default_factory=BatchTasks)
 
     @classmethod
     def of(
@@ -51,6 +53,7 @@ class SourceSettings:
         rate_limiter: RateLimiterStrategy | None = None,
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
+        batch_tasks: BatchTasks | None = None,
     ) -> Self:
         """Return the settings from the arguments of ``from_source``, with the source's defaults.
 
@@ -70,6 +73,8 @@ class SourceSettings:
         check_type("limits", limits, ReadLimits, example=example, optional=True)
         if limits is not None:
             limits.check_positive()
+        example = "BatchTasks(max_tasks=100)"
+        check_type("batch_tasks", batch_tasks, BatchTasks, example=example, optional=True)
         return cls(
             uid=uid,
             source=source,
@@ -79,4 +84,5 @@ class SourceSettings:
             rate_limiter=rate_limiter or source.rate_limiter_strategy(),
             evaluator=record_evaluator,
             policy=record_policy or RecordPolicy.fail(),
+            batch_tasks=batch_tasks or BatchTasks(),
         )

@@ -51,7 +51,7 @@ class SplitLedger:
         splits: These splits by id, in the order of assignment.
         found: The source's progress when each split was found.
         idleness: Time since each split last had rows.
-        no_more: Readers that get no more splits.
+        no_more: Readers that get no more splits of the current source.
         highest_finished: Highest watermark of a finished split.
         turn: Number of plans that this driver has created.
         snapshot_bytes: Size of the last snapshot.
@@ -81,7 +81,7 @@ class SplitLedger:
 
     @property
     def no_more_to_come(self) -> bool:
-        """Whether all readers know that they get no more splits."""
+        """Whether all readers know that the current source has no more splits."""
         return len(self.no_more) == self._parallelism
 
     # --- restart --------------------------------------------------------------------------------

@@ -70,7 +70,9 @@ def pushed_reader(reader: ReaderTask, needs: SourceNeeds) -> PushedReader:
     if len(columns) < len(full):
         reader = replace(reader, columns=columns)
     rows_depend = reader.strategy is not None or reader.evaluator is not None
-    reader = replace(reader, filters=needs.filters, row_limit=None if rows_depend else needs.limit)
+    # The query of a later driver may need more of an entry, so all of its rows are kept.
+    limit = None if rows_depend or reader.keeps else needs.limit
+    reader = replace(reader, filters=needs.filters, row_limit=limit)
     reader, read = _projected(reader, columns, needs.fields)
     used: Sequence[Predicate] = ()
     if not rows_depend:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
+from connectors_core.engine.execution.kept_rows import KEPT_ROWS, keep_rows, kept_rows
 from connectors_core.engine.execution.reader_context import (
     PollErrors,
     PollOutput,
@@ -74,6 +75,7 @@ class ReaderTask:
         schema: Schema of the source's batches.
         columns: The columns to emit, or None for all.
         filters: Conditions without which no row is emitted; they change no position and no count.
+        keeps: Whether it keeps the rows of each entry in the state location for later drivers.
         row_limit: Number of rows of each split after which a batch run needs no more.
         idle_seconds: Time to wait for rows of a split without an end before the entry ends.
         replay_seconds: Time to wait for rows of such a split if they were read before.
@@ -89,6 +91,7 @@ class ReaderTask:
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     columns: tuple[str, ...] | None = None
     filters: tuple[Predicate, ...] = ()
+    keeps: bool = False
     row_limit: int | None = None
     idle_seconds: float = 0.2
     replay_seconds: float = 120.0
@@ -103,6 +106,10 @@ class ReaderTask:
         if self.columns is None:
             return schema
         return pa.schema([schema.field(name) for name in self.columns])
+
+    def shape(self) -> str:
+        """Return a text that differs for readers that emit other rows of the same splits."""
+        return repr((self.output_schema(), self.filters))
 
     def store_of(self, entry: Entry) -> StateStore:
         """Return the state location of the query of an entry."""
@@ -142,11 +149,16 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     store = task.store_of(entry)
     path = report_path(entry.plan, entry.source, entry.subtask)
     pinned = _report_of(entry, REPORTS.read(store, path), path)
-    if pinned is None and entry.claim:
+    if pinned is not None and (kept := kept_rows(store, pinned.kept, task.shape())) is not None:
+        yield from kept
+        return
+    if pinned is None and (entry.claim or task.keeps):
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
             reading = _EntryReading(task, entry, None)
-            _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()))
+            _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()), task.keeps)
             report = reading.report(attempt)
+            if task.keeps:
+                report = replace(report, kept=keep_rows(store, entry, task.shape(), file))
             fault_point(
                 "before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask
             )
@@ -222,10 +234,12 @@ def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
 
 
 def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
-    """Return the report that was created first; remove the dead letters of the other one."""
+    """Return the report that was created first; remove the files that only the other one names."""
     winner = _report_of(entry, REPORTS.read(store, path), path)
     if mine.spool is not None and (winner is None or winner.spool != mine.spool):
         store.delete(mine.spool)
+    if mine.kept is not None and (winner is None or winner.kept != mine.kept):
+        store.delete(mine.kept.path)
     if winner is None:
         raise StateCorruptedError(
             f"the report {path} is missing",
@@ -261,8 +275,10 @@ def _heartbeat_row(
     )
 
 
-def _spool(file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-    with pa.ipc.new_stream(file, schema) as writer:
+def _spool(
+    file: BinaryIO, schema: pa.Schema, batches: Iterator[pa.RecordBatch], keep: bool
+) -> None:
+    with pa.ipc.new_stream(file, schema, options=KEPT_ROWS if keep else None) as writer:
         for batch in batches:
             writer.write_batch(batch)
 

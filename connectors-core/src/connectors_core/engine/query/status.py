@@ -68,6 +68,7 @@ class SourceStatus:
         splits_assigned: Splits that are assigned and not finished.
         splits_finished: Splits read to their end.
         splits_unassigned: Splits that no reader has; None if unknown.
+        tasks: The number of tasks that read it in a batch run; None in a stream.
         idle_splits: Splits that have no rows and so do not hold back the watermark.
         rows: Rows read.
         rows_per_second: Average over the last 30 seconds.
@@ -92,6 +93,7 @@ class SourceStatus:
     splits_assigned: int = 0
     splits_finished: int = 0
     splits_unassigned: int | None = None
+    tasks: int | None = None
     idle_splits: int = 0
     rows: int = 0
     rows_per_second: float = 0.0

@@ -20,6 +20,7 @@ from connectors_core.source.enumerator import (
     SplitEnumeratorContext,
     SupportsAvailableNow,
     SupportsCommittedPositions,
+    SupportsIntermediateNoMoreSplits,
     SupportsPlannedStops,
     SupportsUnassignedSplits,
 )
@@ -96,8 +97,13 @@ class _MemberContext(SplitEnumeratorContext[Any]):
         return self.context.split_found(self.wrapped(split))
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        if not self.over:
+        if self.over:
+            return
+        if self.place + 1 == len(self.chain.members):
             self.context.signal_no_more_splits(subtask_id)
+        else:
+            assert isinstance(self.context, SupportsIntermediateNoMoreSplits)
+            self.context.signal_intermediate_no_more_splits(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._check_present("sent an event")

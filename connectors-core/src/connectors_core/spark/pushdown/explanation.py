@@ -14,6 +14,7 @@ def explanation(
     sinks: Sequence[str],
     sources: Mapping[str, PushedReader] = MappingProxyType({}),
     *,
+    tasks: Mapping[str, str] = MappingProxyType({}),
     reason: str = "",
     direct: bool = False,
 ) -> Iterator[str]:
@@ -22,6 +23,7 @@ def explanation(
     Args:
         sinks: The uids of its sinks.
         sources: Its sources by uid.
+        tasks: The tasks of its sources in a batch run, by uid.
         reason: Why nothing was pushed down; empty if it was.
         direct: Whether Spark does not process its rows.
     """
@@ -33,6 +35,8 @@ def explanation(
     for uid, pushed in sources.items():
         yield f"  source {uid}"
         yield from (f"    {line}" for line in _of_source(pushed))
+    for uid, text in tasks.items():
+        yield f"  tasks of {uid}: {text}"
 
 
 def _of_source(pushed: PushedReader) -> Iterator[str]:

@@ -449,6 +449,8 @@ class TableEnvironment:
             storage_options=self._storage_options,
             streaming=streaming,
             parallelism=session.parallelism,
+            batch_tasks=session.batch_tasks,
+            resume_batch_runs=session.resume_batch_runs,
             trigger_interval=session.trigger_interval,
             connection_timeout=session.connection_timeout,
             listeners=self._listeners,

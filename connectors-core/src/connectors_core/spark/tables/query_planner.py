@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from connectors_core.catalog.catalog_manager import CatalogManager, FullName
+from connectors_core.engine.coordinator.identity import uid_of
 from connectors_core.errors import UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
@@ -147,8 +148,9 @@ class QueryPlanner:
         self._temporary.append(name)
         return name
 
-    def unique_uid(self, uid: str) -> str:
+    def unique_uid(self, name: str) -> str:
         """Return a uid for a lookup or sink of the pipeline, with a number if another has it."""
+        uid = uid_of(name)
         unique, number = uid, 2
         while unique in self._uids:
             unique, number = f"{uid}.{number}", number + 1

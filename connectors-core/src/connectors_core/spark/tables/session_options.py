@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Literal
 
 from connectors_core.options import Configured, Setting, option, optional, positive
-from connectors_core.options.types import DURATION
+from connectors_core.options.types import DURATION, MEMORY_SIZE
+from connectors_core.source.source import BatchTasks
 
 __all__ = ["RuntimeMode", "SessionOptions"]
 
@@ -50,11 +51,36 @@ class SessionOptions(Configured, scope="SQL session", since="1.1.0"):
         validator=positive,
         doc="Number of readers per table.",
     )
+    max_tasks: Setting[int | None] = option(
+        "execution.batch.adaptive.auto-parallelism.max-parallelism",
+        int,
+        unit="tasks",
+        default=None,
+        validator=positive,
+        doc="Largest number of tasks that read a table in batch. The default is four for each "
+        "reader.",
+    )
+    bytes_per_task: Setting[int] = option(
+        "execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task",
+        MEMORY_SIZE,
+        default=BatchTasks().bytes_per_task,
+        validator=positive,
+        doc="Volume of data above which a table that is read in batch gets another task, if its "
+        "source infers the number of tasks.",
+    )
     trigger_interval: Setting[timedelta, timedelta | str] = option(
         "execution.trigger-interval",
         DURATION,
         default=timedelta(0),
         doc="Minimum time between two micro-batches.",
+    )
+    resume_batch_runs: Setting[bool] = option(
+        "execution.batch.job-recovery.enabled",
+        bool,
+        default=False,
+        doc="Whether the next run of an `INSERT` resumes an interrupted one in batch. It then "
+        "reads only the splits that were not read to their end. The state location keeps all rows "
+        "until the end.",
     )
     available_now: Setting[bool] = option(
         "execution.available-now",
@@ -77,3 +103,8 @@ class SessionOptions(Configured, scope="SQL session", since="1.1.0"):
         doc="Time in which the systems of an `INSERT` must respond at its start. `0 s` skips the "
         "check, such as for systems that still start.",
     )
+
+    @property
+    def batch_tasks(self) -> BatchTasks:
+        """The limits of the number of tasks that read a table in batch."""
+        return BatchTasks(max_tasks=self.max_tasks, bytes_per_task=self.bytes_per_task)

@@ -7,6 +7,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from connectors_core.engine.coordinator.identity import uid_of
 from connectors_core.errors import ConfigurationError
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.spark.internals.arrow_types import spark_type
@@ -33,7 +34,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
 
     Args:
         pipeline: The pipeline that reads them.
-        name: The full name of the table, which is the uid of the source.
+        name: The full name of the table, from which the uid of the source is made.
         table: Its definition.
         source: Its source.
 
@@ -54,7 +55,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
     strategy = watermark_strategy(table)
     rows = pipeline.from_source(
         source.source,
-        uid=name,
+        uid=uid_of(name),
         watermark_strategy=strategy,
         record_policy=source.record_policy,
     )
