@@ -11,6 +11,7 @@ from connector_elasticsearch.documents.decoder import (
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.options import ConnectedOptions, DocumentOptions
 from connector_elasticsearch.documents.parser import loaded, plain
+from connector_elasticsearch.documents.rows import DocumentRows
 from connector_elasticsearch.documents.selection import DocumentSelection
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Damaged",
     "DocumentDecoder",
     "DocumentOptions",
+    "DocumentRows",
     "DocumentSelection",
     "Layout",
     "MetadataColumn",

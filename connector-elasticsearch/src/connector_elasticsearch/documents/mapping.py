@@ -23,6 +23,7 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "byte": pa.int8(),
     "date": MOMENT,
     "date_nanos": MOMENT,
+    "dense_vector": pa.list_(pa.float32()),
     "double": pa.float64(),
     "float": pa.float32(),
     "half_float": pa.float32(),
@@ -188,9 +189,12 @@ def _merge(merged: dict[str, Any], properties: Mapping[str, Any], index: str, ab
 def _kind(field: Mapping[str, Any]) -> str:
     """Return the type of a field. All text types count as one."""
     kind = str(field.get("type", "object"))
+    if field.get("element_type") == "bit":
+        return _BITS
     return kind if kind in _TYPES or kind in {"object", "nested"} else _OTHERS.get(kind, kind)
 
 
+_BITS: Final = "dense_vector of bits"  # its elements are packed
 _OTHERS: Final = dict.fromkeys(
     ("constant_keyword", "ip", "keyword", "match_only_text", "text", "version", "wildcard"), "text"
 )
