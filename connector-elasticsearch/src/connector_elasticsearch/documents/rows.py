@@ -41,7 +41,15 @@ class DocumentRows:
 
     @cached_property
     def decoder(self) -> DocumentDecoder:
-        """The decoder of hits."""
+        """The decoder of hits, which cannot be pickled. Executor."""
+        return self._decoder()
+
+    @property
+    def needs_search(self) -> bool:
+        """See `DocumentDecoder.needs_search`. Driver."""
+        return self._decoder().needs_search
+
+    def _decoder(self) -> DocumentDecoder:
         return DocumentDecoder(
             self.source_schema, metadata_columns=self.metadata_columns, formatted=self.formatted
         )

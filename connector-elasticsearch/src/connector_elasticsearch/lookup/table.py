@@ -196,7 +196,7 @@ class ElasticsearchTable(
             and is_index
             and not is_routed
             and documents.query is None
-            and not rows.formatted,
+            and not rows.needs_search,
             retry_timeout=documents.retry_timeout,
         )
 

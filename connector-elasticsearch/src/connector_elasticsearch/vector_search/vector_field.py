@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connector_elasticsearch.documents.mapping import VECTOR_TYPE
 from connectors_core.errors import InvalidOptionError, UnsupportedError
 
 __all__ = ["VectorField"]
 
-_VECTOR_TYPE: Final = "dense_vector"
 _COMPARED: Final = frozenset({"float", "bfloat16", "byte"})
 _EXACT: Final = frozenset({"float", "bfloat16"})
 # By similarity, the score of an approximate search as a script. A script needs no index.
@@ -69,10 +69,10 @@ class VectorField:
     @classmethod
     def _of(cls, name: str, definition: Mapping[str, Any]) -> VectorField:
         kind = definition.get("type", "none")
-        if kind != _VECTOR_TYPE:
+        if kind != VECTOR_TYPE:
             raise InvalidOptionError(
                 f"the field {name!r} has no vectors that the server can compare",
-                expected=_VECTOR_TYPE,
+                expected=VECTOR_TYPE,
                 found=kind,
                 option="search_column",
                 hint="create the index with a field of this type; an existing field cannot change",
