@@ -22,6 +22,7 @@ from connector_elasticsearch import (
 )
 from connector_elasticsearch.catalog import ElasticsearchCatalog
 from connector_elasticsearch.testing import ElasticsearchServer
+from connector_elasticsearch.testing.plugins import Plugin
 from connectors_core.catalog import FileCatalogStore, ObjectPath
 from connectors_core.engine.execution.lookup_task import ByKey, LookupTask, close_lookups
 from connectors_core.errors import BadRecordError, ConfigurationError, InvalidOptionError
@@ -31,6 +32,7 @@ from connectors_core.table import CatalogTable, PhysicalColumn, TableSchema
 pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 Floats = npt.NDArray[np.float32]
 
+SCRIPTS = Plugin("vector-scripts", Path(__file__).parents[1] / "vector_scripts")
 DIMENSIONS = 6
 QUERY = pa.schema([("query", pa.list_(pa.float32()))])
 # Elasticsearch's documented scores.
@@ -56,26 +58,26 @@ def vectors_of(count: int, *, seed: int, length: float | None = None) -> Floats:
 
 
 def fill(
-    server: ElasticsearchServer, index: str, vectors: Floats, **parameters: Any
+    server: ElasticsearchServer, name: str, vectors: Floats, **parameters: Any
 ) -> list[dict[str, Any]]:
     """Create an index with a document for each vector, and return them."""
     embedding = {"type": "dense_vector", "dims": DIMENSIONS, **parameters}
     fields = {"number": {"type": "long"}, "name": {"type": "keyword"}, "embedding": embedding}
-    server.request("PUT", f"/{index}", {"mappings": {"properties": fields}})
+    server.request("PUT", f"/{name}", {"mappings": {"properties": fields}})
     documents = [
         {"number": number, "name": f"row {number}", "embedding": vector.tolist()}
         for number, vector in enumerate(vectors)
     ]
-    write(server, index, documents)
+    write(server, name, documents)
     return documents
 
 
-def write(server: ElasticsearchServer, index: str, documents: Sequence[Mapping[str, Any]]) -> None:
+def write(server: ElasticsearchServer, name: str, documents: Sequence[Mapping[str, Any]]) -> None:
     lines: list[Any] = []
     for number, document in enumerate(documents):
         lines += [{"index": {"_id": f"id-{number}"}}, document]
     body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
-    assert not server.request("POST", f"/{index}/_bulk?refresh=true", body)["errors"]
+    assert not server.request("POST", f"/{name}/_bulk?refresh=true", body)["errors"]
 
 
 def search(
@@ -107,6 +109,13 @@ def search(
     return found.drop_columns(["query"]).to_pylist()
 
 
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[ElasticsearchServer]:
+    """Start a server that runs scripts, which the common one cannot."""
+    with ElasticsearchServer(plugins=[SCRIPTS]) as server:
+        yield server
+
+
 @contextmanager
 def counted_searches(server: ElasticsearchServer, index: str) -> Iterator[dict[str, int]]:
     """Yield a mapping that has the number of searches of the index after the context."""
@@ -133,6 +142,35 @@ def test_scores_are_those_of_the_similarity(
     scores = SCORES[similarity](query, vectors)
     assert [row["number"] for row in found] == np.argsort(-scores)[:10].tolist()
     assert np.allclose([row["score"] for row in found], np.sort(scores)[::-1][:10], atol=1e-5)
+
+
+@pytest.mark.parametrize("similarity", sorted(SCORES))
+def test_an_exact_search_compares_all_documents(
+    scripted: ElasticsearchServer, similarity: str
+) -> None:
+    """Even if the index of the vectors is too coarse to find the nearest ones."""
+    index = f"exact-{similarity}"
+    vectors = vectors_of(300, seed=1, length=1.0 if similarity == "dot_product" else None)
+    queries = vectors_of(5, seed=2, length=1.0)
+    fill(scripted, index, vectors, similarity=similarity, index_options={"type": "int4_flat"})
+    write(scripted, index, [{"number": 500}])  # a document without a vector, instead of the first
+    late = {"range": {"number": {"gte": 100}}}
+    table = ElasticsearchTable(scripted.url, index, exact=True, query=late)
+    found = search(table, queries, top_k=20)
+    for number, query in enumerate(queries):
+        rows = found[number * 20 :][:20]
+        scores = SCORES[similarity](query, vectors)[100:]
+        assert [row["number"] - 100 for row in rows] == np.argsort(-scores)[:20].tolist()
+        assert np.allclose([row["score"] for row in rows], -np.sort(-scores)[:20], atol=1e-5)
+
+
+def test_an_exact_search_needs_no_index_of_the_vectors(scripted: ElasticsearchServer) -> None:
+    vectors = vectors_of(50, seed=1)
+    fill(scripted, "not-indexed", vectors, index=False)
+    (query,) = vectors_of(1, seed=2)
+    found = search(ElasticsearchTable(scripted.url, "not-indexed", exact=True), [query])
+    scores = SCORES["cosine"](query, vectors)
+    assert [row["number"] for row in found] == np.argsort(-scores)[:3].tolist()
 
 
 def test_a_quantized_index_is_searched(server: ElasticsearchServer, index: str) -> None:
