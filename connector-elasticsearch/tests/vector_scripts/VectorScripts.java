@@ -90,31 +90,33 @@ public final class VectorScripts extends Plugin implements ScriptPlugin {
     }
 
     private static final class Script extends ScoreScript {
-        private final DoubleSupplier compared;
-        private final DoubleUnaryOperator score;
+        private final Leaf leaf;
+        private DoubleSupplier compared;
 
         Script(Leaf leaf, DocReader reader) {
             super(leaf.params(), leaf.lookup(), reader);
-            Object vector = leaf.params().get("vector");
-            compared =
-                    switch (leaf.function()) {
-                        case "cosineSimilarity" ->
-                                new VectorScoreScriptUtils.CosineSimilarity(
-                                                this, vector, leaf.field())
-                                        ::cosineSimilarity;
-                        case "dotProduct" ->
-                                new VectorScoreScriptUtils.DotProduct(this, vector, leaf.field())
-                                        ::dotProduct;
-                        default ->
-                                new VectorScoreScriptUtils.L2Norm(this, vector, leaf.field())
-                                        ::l2norm;
-                    };
-            score = leaf.score();
+            this.leaf = leaf;
         }
 
         @Override
         public double execute(ExplanationHolder explanation) {
-            return score.applyAsDouble(compared.getAsDouble());
+            if (compared == null) {
+                compared = function(); // it reads the document, as in Painless
+            }
+            return leaf.score().applyAsDouble(compared.getAsDouble());
+        }
+
+        private DoubleSupplier function() {
+            Object vector = leaf.params().get("vector");
+            String field = leaf.field();
+            return switch (leaf.function()) {
+                case "cosineSimilarity" ->
+                        new VectorScoreScriptUtils.CosineSimilarity(this, vector, field)
+                                ::cosineSimilarity;
+                case "dotProduct" ->
+                        new VectorScoreScriptUtils.DotProduct(this, vector, field)::dotProduct;
+                default -> new VectorScoreScriptUtils.L2Norm(this, vector, field)::l2norm;
+            };
         }
     }
 }
