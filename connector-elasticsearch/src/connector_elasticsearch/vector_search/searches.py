@@ -17,7 +17,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connector_elasticsearch.client import ElasticsearchConnection, decoded, meaningless, path_of
+from connector_elasticsearch.client import (
+    ElasticsearchConnection,
+    decoded,
+    meaningless,
+    path_of,
+    told,
+)
 from connector_elasticsearch.client.errors import explained, is_refused_for_now, type_of
 from connector_elasticsearch.documents import WHOLE, Damaged, DocumentRows, loaded, plain
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
@@ -178,18 +184,18 @@ class VectorSearches:
 
     def _check_whole(self, searches: int, answer: bytes) -> None:
         """Refuse a response that lacks documents, and explain why."""
-        responses = decoded(answer, self.doing).get("responses", [])
+        doing = self.doing
+        responses = told(decoded(answer, doing), "responses", kind=list, doing=doing)
         if len(responses) != searches:
-            raise meaningless(
-                self.doing, found=f"{len(responses)} responses for {searches} searches"
-            )
+            raise meaningless(doing, found=f"{len(responses)} responses for {searches} searches")
         for each in responses:
-            if "error" in each:
-                raise self._refused(int(each.get("status", 0)), each["error"])
-            shards = each.get("_shards", {})
-            total, successful = shards.get("total"), shards.get("successful")
-            if each.get("timed_out", True) or total is None or successful != total:
-                raise meaningless(self.doing, found=f"{successful} of {total} shards")
+            found = told(each, kind=dict, doing=doing)
+            if "error" in found:
+                raise self._refused(told(found, "status", kind=int, doing=doing), found["error"])
+            total = told(found, "_shards", "total", kind=int, doing=doing)
+            successful = told(found, "_shards", "successful", kind=int, doing=doing)
+            if told(found, "timed_out", kind=bool, doing=doing) or successful != total:
+                raise meaningless(doing, found=f"{successful} of {total} shards")
 
     def _refused(
         self, status: int, error: Any
