@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from connectors_core.options import JSON_MAP, Configured, Setting, option
 from connectors_core.table import CatalogTable
 
-__all__ = ["IndexOptions"]
+__all__ = ["INDEX_OPTIONS", "IndexOptions"]
 
 
 class IndexOptions(Configured, scope="Elasticsearch index", since="3.0.0"):
@@ -40,3 +40,7 @@ class IndexOptions(Configured, scope="Elasticsearch index", since="3.0.0"):
         """Return a definition without these options."""
         kept = {key: each for key, each in table.options.items() if key not in cls.OPTIONS}
         return replace(table, options=kept)
+
+
+INDEX_OPTIONS: Final = IndexOptions.OPTIONS
+"""The options of `CREATE TABLE` in a catalog."""

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,15 @@ from connector_elasticsearch.catalog import ElasticsearchCatalog
 from connector_elasticsearch.testing import ElasticsearchServer
 from connector_elasticsearch.testing.plugins import Plugin
 from connectors_core.catalog import FileCatalogStore, ObjectPath
-from connectors_core.engine.execution.lookup_task import ByKey, LookupTask, close_lookups
 from connectors_core.errors import BadRecordError, ConfigurationError, InvalidOptionError
-from connectors_core.lookup.vector_join import VectorJoin
-from connectors_core.table import CatalogTable, PhysicalColumn, TableSchema
+from connectors_core.lookup import AsyncVectorSearchFunction, FunctionContext
+from connectors_core.table import CatalogTable, PhysicalColumn, TableSchema, VectorSearchContext
 
 pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 Floats = npt.NDArray[np.float32]
 
 SCRIPTS = Plugin("vector-scripts", Path(__file__).parents[1] / "vector_scripts")
 DIMENSIONS = 6
-QUERY = pa.schema([("query", pa.list_(pa.float32()))])
 # Elasticsearch's documented scores.
 SCORES = {
     "cosine": lambda query, vectors: (
@@ -80,6 +78,11 @@ def write(server: ElasticsearchServer, name: str, documents: Sequence[Mapping[st
     assert not server.request("POST", f"/{name}/_bulk?refresh=true", body)["errors"]
 
 
+def context_of(table: ElasticsearchTable, *columns: str, top_k: int = 3) -> VectorSearchContext:
+    schema = pa.schema([table.schema().field(name) for name in columns])
+    return VectorSearchContext(search_column="embedding", schema=schema, top_k=top_k)
+
+
 def search(
     table: ElasticsearchTable,
     queries: Floats | Sequence[Any],
@@ -88,25 +91,18 @@ def search(
     top_k: int = 3,
 ) -> list[dict[str, Any]]:
     """Return the matches of some vectors."""
-    join = VectorJoin.searching(
-        QUERY,
-        table.schema(),
-        vector_column="query",
-        search_column="embedding",
-        top_k=top_k,
-        columns=columns,
-    )
-    provider = table.get_search_runtime_provider(join.context)
-    join = dataclasses.replace(join, dimensions=provider.dimensions)
-    by_key = join.provider(provider)
-    assert isinstance(by_key, ByKey)
-    task = LookupTask(pipeline_id="p", uid="s", life="1", join=join, provider=by_key)
-    rows = pa.table({"query": [list(map(float, each)) for each in queries]}, schema=QUERY)
-    try:
-        found = pa.Table.from_batches(task.run(rows.to_batches(), lambda _: None), join.schema)
-    finally:
-        close_lookups()
-    return found.drop_columns(["query"]).to_pylist()
+    function = table.get_search_runtime_provider(context_of(table, *columns, top_k=top_k)).function
+    vectors = pa.array([list(map(float, each)) for each in queries], pa.list_(pa.float32()))
+    if isinstance(function, AsyncVectorSearchFunction):
+        with asyncio.Runner() as runner:
+            found = runner.run(function.async_vector_search(top_k, vectors))
+            runner.run(function.close())
+    else:
+        with closing(function):
+            function.open(FunctionContext(uid="table"))
+            found = function.vector_search(top_k, vectors)
+    assert len(found.counts) == len(queries)
+    return found.rows.append_column("score", found.scores).to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -261,14 +257,10 @@ def test_a_search_that_the_server_rejects_names_no_value(
         search(table, vectors_of(1, seed=2))
 
 
-def test_a_vector_of_other_dimensions_is_not_sent(server: ElasticsearchServer, index: str) -> None:
-    fill(server, index, vectors_of(3, seed=1))
+def test_the_mapping_states_the_dimensions(server: ElasticsearchServer, index: str) -> None:
+    fill(server, index, vectors_of(1, seed=1))
     table = ElasticsearchTable(server.url, index)
-    with counted_searches(server, index) as counts:
-        for query in ([1.0], [1.0] * 7):
-            with pytest.raises(BadRecordError, match="those of the table have 6"):
-                search(table, [query])
-    assert counts["searches"] == 0
+    assert table.get_search_runtime_provider(context_of(table)).dimensions == DIMENSIONS
 
 
 def test_columns_without_vectors_are_refused(server: ElasticsearchServer, index: str) -> None:
@@ -286,11 +278,9 @@ def test_columns_without_vectors_are_refused(server: ElasticsearchServer, index:
         ("plain", "no vectors that the server can compare"),
         ("stored", r"needs an index(.|\n)*vector-search.exact=true"),
     ):
-        join = VectorJoin.searching(
-            QUERY, table.schema(), vector_column="query", search_column=column, top_k=1, columns=[]
-        )
+        context = VectorSearchContext(search_column=column, schema=pa.schema([]), top_k=1)
         with pytest.raises(ConfigurationError, match=why):
-            table.get_search_runtime_provider(join.context)
+            table.get_search_runtime_provider(context)
 
 
 def test_a_table_of_the_catalog_holds_vectors(

@@ -275,30 +275,24 @@ class Pipeline:
     ) -> DataFrame:
         """Add the most similar rows of a table to the rows of a DataFrame (Flink's FLIP-540).
 
-        The result has one row for each row that the table finds, in descending order of the score
-        for each row of the DataFrame. A null vector finds nothing. Like a lookup by key, a search
-        returns the table's current rows, so one that runs again after a failure may find others.
+        The result has one row for each row that the table finds, in descending order of the score.
+        A null vector finds nothing. The table is read as in a lookup by key, see `lookup_join`.
 
         Args:
             df: A DataFrame built on DataFrames of this pipeline, streaming or not.
             table: The table.
-            vector_column: The column of the rows with vectors, an array of floats or doubles, which
-                are searched as floats.
-            search_column: The column of the table whose vectors are compared, by default that of
-                the same name.
+            vector_column: The column of the rows with vectors: arrays of floats or doubles.
+            search_column: The column of the table to compare; by default that of the same name.
             top_k: The maximum number of rows of the table for each vector.
             how: "left" keeps rows for which the table finds nothing, "inner" does not.
             columns: Columns of the table to add, or a mapping from these to their names in the
                 result; by default all but the searched one. Only these are fetched.
             score: Name of the added column with the score of the table, a double.
-            uid: Its name within the pipeline, stable across restarts; by default built from the
-                vector column.
-            allow_unstable: Allow operators that move rows between tasks after the search. If part
-                of a job then runs again, rows may be lost or duplicated.
+            uid: Its name within the pipeline; by default built from the vector column.
+            allow_unstable: Allow operators that move rows after the search, as in `lookup_join`.
 
         Raises:
-            ConfigurationError: The uid is already used, the table has another type, or rows and
-                table are incompatible.
+            ConfigurationError: The uid is already used, or rows and table are incompatible.
         """
         uid = uid or f"vector-search-{vector_column}"
         self._registered.check_searched_table(table, uid)
