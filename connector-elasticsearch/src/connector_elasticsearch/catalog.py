@@ -13,6 +13,7 @@ from connector_elasticsearch.client import (
 )
 from connector_elasticsearch.documents.mapping import properties_of
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
+from connector_elasticsearch.index_options import IndexOptions
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.catalog import (
     CatalogFactory,
@@ -95,10 +96,10 @@ class ElasticsearchCatalog(FunctionCatalog):
         return self.completed(path, declared or CatalogTable(schema=TableSchema()))
 
     def completed(self, path: ObjectPath, table: CatalogTable) -> CatalogTable:
-        """See `Catalog`."""
-        return self.with_known(
-            path, table, self._known(path), fixed=("connector", "index", "hosts")
-        )
+        """See `Catalog`. The index has its own options itself."""
+        known = self._known(path)
+        table = IndexOptions.removed_from(table)
+        return self.with_known(path, table, known, fixed=("connector", "index", "hosts"))
 
     def create_table(
         self, path: ObjectPath, table: CatalogTable | CatalogView, *, replace: bool = False
@@ -109,8 +110,9 @@ class ElasticsearchCatalog(FunctionCatalog):
             raise self.unsupported("create a view")
         if self.table_exists(path):
             raise _exists(path)
-        mapping = {"properties": properties_of(table.schema.physical)}
-        definition = self.without_known(table, self._known(path))
+        vectors = IndexOptions.of(table).vector_fields or {}
+        mapping = {"properties": properties_of(table.schema.physical, vectors)}
+        definition = self.without_known(IndexOptions.removed_from(table), self._known(path))
         self.definitions.check(path, definition)
         # Only the process that has created the index stores a definition.
         try:

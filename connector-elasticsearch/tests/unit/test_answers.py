@@ -14,7 +14,7 @@ import pytest
 from treating_server import Answer, TreatingServer
 
 from connector_elasticsearch import ElasticsearchConnection, ElasticsearchRetryableError
-from connector_elasticsearch.documents import DocumentOptions
+from connector_elasticsearch.documents import DocumentOptions, DocumentRows
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source.pages import Page, PageDecoder
 from connector_elasticsearch.source.searcher import PointInTime, Searcher, SearchSettings
@@ -140,10 +140,10 @@ def questions(*, gets: bool) -> Questions:
     return Questions(
         connection=ElasticsearchConnection("http://127.0.0.1:9"),
         index="i",
-        schema=pa.schema([("id", pa.string()), ("n", pa.int64())]),
-        id_column="id",
+        rows=DocumentRows(
+            schema=pa.schema([("id", pa.string()), ("n", pa.int64())]), id_column="id", formatted=()
+        ),
         fields=(None,) if gets else ("n",),
-        formatted=(),
         query=None,
         gets=gets,
         retry_timeout=SOON,
@@ -154,10 +154,10 @@ def questions(*, gets: bool) -> Questions:
 def test_an_incomplete_lookup_response_does_not_mean_that_rows_are_missing(answer: bytes) -> None:
     asked = questions(gets=False)
     (question,) = asked.of(pa.record_batch({"n": [1, 2]}))
-    assert asked.rows(question, page(HIT)).num_rows == 1
-    assert asked.rows(question, page()).num_rows == 0
+    assert asked.found(question, page(HIT)).num_rows == 1
+    assert asked.found(question, page()).num_rows == 0
     with pytest.raises(ElasticsearchRetryableError, match="unreadable"):
-        asked.rows(question, answer)
+        asked.found(question, answer)
 
 
 FOUND = {"_index": "i", "_id": "a", "found": True, "_source": {"n": 1}}
@@ -181,6 +181,6 @@ def test_an_incomplete_response_does_not_mean_that_a_document_is_missing(answer:
     asked = questions(gets=True)
     (question,) = asked.of(pa.record_batch({"id": ["a", "b"]}))
     whole = json.dumps({"docs": [FOUND, MISSING]}).encode()
-    assert asked.rows(question, whole).to_pylist() == [{"id": "a", "n": 1}]
+    assert asked.found(question, whole).to_pylist() == [{"id": "a", "n": 1}]
     with pytest.raises(ElasticsearchRetryableError, match="unreadable"):
-        asked.rows(question, answer)
+        asked.found(question, answer)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from typing import Any, Final
 
 from connector_elasticsearch.errors import (
@@ -38,7 +39,7 @@ _AnswerError = (
     | ElasticsearchVersionError
 )
 # The text after this marker contains a value of the document, which must not appear in a log.
-_PREVIEW: Final = " Preview of field's value"
+_PREVIEW: Final = " Preview of "
 
 
 def is_refused_for_now(status: int, error_type: str | None) -> bool:
@@ -48,9 +49,7 @@ def is_refused_for_now(status: int, error_type: str | None) -> bool:
 
 def type_of(error: Any) -> str | None:
     """Return Elasticsearch's name of an error in a response, or that of the shard in a search."""
-    found = error.get("type") if isinstance(error, dict) else None
-    if found == _SEARCH_FAILED and error.get("root_cause"):
-        found = error["root_cause"][0].get("type", found)
+    found = _cause(error).get("type") if isinstance(error, dict) else None
     return found if isinstance(found, str) else None
 
 
@@ -58,9 +57,18 @@ def explained(error: Any) -> str:
     """Describe the error in a response, without values of documents."""
     if not isinstance(error, dict):
         return "no reason given" if error is None else str(error)[:500]
+    error = _cause(error)
     reason = str(error.get("reason") or "no reason given").split(_PREVIEW)[0]
     index = str(error.get("index") or "")
     return f"{error.get('type')}: {reason}{f' [{index}]' if index not in reason else ''}"
+
+
+def _cause(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the error of a shard that made a search fail, or the error itself."""
+    if error.get("type") == _SEARCH_FAILED and error.get("root_cause"):
+        cause: Mapping[str, Any] = error["root_cause"][0]
+        return cause
+    return error
 
 
 def error_of_exception(error: Exception, doing: str, *, login: str | None) -> ConnectorError:

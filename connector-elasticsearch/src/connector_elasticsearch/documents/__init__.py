@@ -11,6 +11,7 @@ from connector_elasticsearch.documents.decoder import (
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.options import ConnectedOptions, DocumentOptions
 from connector_elasticsearch.documents.parser import loaded, plain
+from connector_elasticsearch.documents.rows import DocumentRows
 from connector_elasticsearch.documents.selection import DocumentSelection
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "DocumentDecoder",
     "DocumentMetadata",
     "DocumentOptions",
+    "DocumentRows",
     "DocumentSelection",
     "Layout",
     "check_whole",

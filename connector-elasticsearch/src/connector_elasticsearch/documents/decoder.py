@@ -114,6 +114,19 @@ class DocumentDecoder:
         """
         return not any(map(_has_fractions, self._source.types))
 
+    @property
+    def needs_search(self) -> bool:
+        """Whether only a search returns all columns, and not a request by ID."""
+        return bool(self._formatted) or (self._has_vectors and not self.filters)
+
+    @property
+    def _has_vectors(self) -> bool:
+        """Whether a column can hold vectors.
+
+        Since version 9.2, the server omits vectors unless a request selects them.
+        """
+        return any(map(_has_lists_of_floats, self._source.types))
+
     def filter_path(self, *names: str) -> dict[str, str]:
         """The parameter that limits the response to the needed fields, if filtering is possible."""
         return {"filter_path": ",".join(names)} if self.filters else {}
@@ -133,8 +146,10 @@ class DocumentDecoder:
         body: dict[str, Any] = {}
         if not self._source.names:
             body["_source"] = False
-        elif self.filters and not whole:
+        elif self.filters and (self._has_vectors or not whole):
             body["_source"] = self.paths
+        elif self._has_vectors:
+            body["_source"] = {"exclude_vectors": False}
         if self._formatted:
             body["fields"] = [{"field": path, "format": _FORMAT} for path in self._formatted]
         columns = {column for column, _ in self._metadata}
@@ -299,6 +314,15 @@ def _has_fractions(kind: pa.DataType) -> bool:
         return bool(kind.scale > 0)
     nested = pa.types.is_nested(kind)
     return nested and any(_has_fractions(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _has_lists_of_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind) and pa.types.is_floating(kind.value_type):
+        return True
+    nested = pa.types.is_nested(kind)
+    return nested and any(
+        _has_lists_of_floats(kind.field(at).type) for at in range(kind.num_fields)
+    )
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:

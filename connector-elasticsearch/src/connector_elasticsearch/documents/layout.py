@@ -33,6 +33,10 @@ class Layout:
         """Return whether finding a document of an index requires more than its ID."""
         return any(each.get("_routing", {}).get("required") for each in self.mappings.values())
 
+    def definitions(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the definition of a top-level field in each index, which is empty if missing."""
+        return [each.get("properties", {}).get(name, {}) for each in self.mappings.values()]
+
     def kinds(self, path: str) -> set[str | None]:
         """Return Elasticsearch's types of a field in the indices, with None if it is missing."""
         return {kind_of(mapping, path) for mapping in self.mappings.values()}

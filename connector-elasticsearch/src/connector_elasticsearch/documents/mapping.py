@@ -12,10 +12,20 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, InvalidOptionError
 
-__all__ = ["MOMENT", "fields_of", "kind_of", "properties_of", "pruned", "with_own_format"]
+__all__ = [
+    "MOMENT",
+    "VECTOR_TYPE",
+    "fields_of",
+    "kind_of",
+    "properties_of",
+    "pruned",
+    "with_own_format",
+]
 
+VECTOR_TYPE: Final = "dense_vector"
+"""Elasticsearch's type of fields that hold vectors."""
 MOMENT: Final = pa.timestamp("us", tz="UTC")
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "binary": pa.binary(),
@@ -23,6 +33,7 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "byte": pa.int8(),
     "date": MOMENT,
     "date_nanos": MOMENT,
+    VECTOR_TYPE: pa.list_(pa.float32()),
     "double": pa.float64(),
     "float": pa.float32(),
     "half_float": pa.float32(),
@@ -89,15 +100,48 @@ def fields_of(
     return found
 
 
-def properties_of(fields: Iterable[pa.Field]) -> dict[str, Any]:
+def properties_of(
+    fields: Iterable[pa.Field], vectors: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the properties of a mapping for columns, in the server's form.
 
     Texts are keywords, decimals are doubles in the index, and lists of structs are nested.
 
+    Args:
+        fields: The columns.
+        vectors: The parameters of the columns that hold vectors, by name.
+
     Raises:
-        ConfigurationError: Elasticsearch has no type for a column.
+        ConfigurationError: Elasticsearch has no type for a column, or a column cannot hold vectors.
     """
-    return {each.name: _property(each.name, each.type) for each in fields}
+    left = dict(vectors or {})
+    found = {
+        each.name: _vectors(each, left.pop(each.name))
+        if each.name in left
+        else _property(each.name, each.type)
+        for each in fields
+    }
+    for name in left:
+        raise _no_vectors(name, found="no column of this name")
+    return found
+
+
+def _vectors(field: pa.Field, parameters: Any) -> dict[str, Any]:
+    kind = field.type
+    if not (pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)):
+        raise _no_vectors(field.name, found=str(kind))
+    if not isinstance(parameters, Mapping):
+        raise _no_vectors(field.name, found=f"the parameters {parameters!r}")
+    return {**parameters, "type": VECTOR_TYPE}
+
+
+def _no_vectors(name: str, *, found: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"the column {name!r} cannot hold vectors",
+        expected='an ARRAY<FLOAT> or ARRAY<DOUBLE>, and parameters such as {"dims": 384}',
+        found=found,
+        option="vector-fields",
+    )
 
 
 def _property(name: str, kind: pa.DataType) -> dict[str, Any]:
@@ -188,9 +232,12 @@ def _merge(merged: dict[str, Any], properties: Mapping[str, Any], index: str, ab
 def _kind(field: Mapping[str, Any]) -> str:
     """Return the type of a field. All text types count as one."""
     kind = str(field.get("type", "object"))
+    if field.get("element_type") == "bit":
+        return _BITS
     return kind if kind in _TYPES or kind in {"object", "nested"} else _OTHERS.get(kind, kind)
 
 
+_BITS: Final = "dense_vector of bits"  # its elements are packed
 _OTHERS: Final = dict.fromkeys(
     ("constant_keyword", "ip", "keyword", "match_only_text", "text", "version", "wildcard"), "text"
 )

@@ -60,7 +60,7 @@ class ElasticsearchLookupFunction(LookupFunction):
             doing=self._questions.doing,
         )
         try:
-            return self._questions.rows(question, answer)
+            return self._questions.found(question, answer)
         except TooManyError:
             return _all_pages(self._questions, question)
 
@@ -98,13 +98,13 @@ class ElasticsearchAsyncLookupFunction(AsyncLookupFunction):
             doing=self._questions.doing,
         )
         try:
-            return self._questions.rows(question, answer)
+            return self._questions.found(question, answer)
         except TooManyError:
             return await asyncio.to_thread(_all_pages, self._questions, question)
 
 
 def _joined(questions: Questions, found: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables([questions.schema.empty_table(), *found])
+    return pa.concat_tables([questions.rows.schema.empty_table(), *found])
 
 
 def _all_pages(questions: Questions, question: Question) -> pa.Table:
@@ -117,9 +117,9 @@ def _all_pages(questions: Questions, question: Question) -> pa.Table:
     settings = SearchSettings(
         connection=questions.connection,
         index=questions.index,
-        schema=questions.source_schema,
-        metadata_columns=questions.metadata_columns,
-        formatted=questions.formatted,
+        schema=questions.rows.source_schema,
+        metadata_columns=questions.rows.metadata_columns,
+        formatted=questions.rows.formatted,
         query=questions.query_of(question.keys),
         selects=True,
         page_size=_PAGE_SIZE,
@@ -128,7 +128,7 @@ def _all_pages(questions: Questions, question: Question) -> pa.Table:
     )
     batches = list(_batches(settings))
     rows = pa.Table.from_batches(batches, settings.decoder().schema)
-    return questions.finished(rows)
+    return questions.rows.finished(rows)
 
 
 def _batches(settings: SearchSettings) -> Iterator[pa.RecordBatch]:

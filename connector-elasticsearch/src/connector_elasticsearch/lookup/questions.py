@@ -18,8 +18,7 @@ from connector_elasticsearch.client.errors import explained, type_of
 from connector_elasticsearch.documents import (
     WHOLE,
     Damaged,
-    DocumentDecoder,
-    DocumentMetadata,
+    DocumentRows,
     check_whole,
     loaded,
 )
@@ -63,10 +62,8 @@ class Questions:
     Attributes:
         connection: The connection to the servers.
         index: Indices, aliases, or patterns, separated by commas.
-        schema: The schema of the rows, including the keys.
-        id_column: The column that holds the documents' ID, or None.
+        rows: The rows, including the keys.
         fields: The field to compare with each key, or None for the ID.
-        formatted: Paths of timestamps that the server must write in its own format.
         query: A query for the documents of the table, or None for all.
         gets: Whether to get documents by ID, which returns their current state.
         retry_timeout: How long to read a key page by page that has more documents than fit one
@@ -75,25 +72,11 @@ class Questions:
 
     connection: ElasticsearchConnection
     index: str
-    schema: pa.Schema
-    id_column: str | None
+    rows: DocumentRows
     fields: tuple[str | None, ...]
-    formatted: tuple[str, ...]
     query: Mapping[str, Any] | None = field(hash=False)
     gets: bool
     retry_timeout: timedelta
-
-    @property
-    def source_schema(self) -> pa.Schema:
-        """The columns from the source of documents."""
-        return pa.schema([each for each in self.schema if each.name != self.id_column])
-
-    @property
-    def metadata_columns(self) -> tuple[tuple[DocumentMetadata, str], ...]:
-        """The ID, if it is a column."""
-        if self.id_column not in self.schema.names:
-            return ()
-        return ((DocumentMetadata.ID, str(self.id_column)),)
 
     @property
     def doing(self) -> str:
@@ -135,7 +118,7 @@ class Questions:
         both = [found] if self.query is None else [found, dict(self.query)]
         return {"bool": {"filter": both}}
 
-    def rows(self, question: Question, answer: bytes) -> pa.Table:
+    def found(self, question: Question, answer: bytes) -> pa.Table:
         """Return the rows of a response.
 
         Args:
@@ -155,40 +138,30 @@ class Questions:
             batch = self._one_by_one(loaded(answer), question.keys.num_rows)
         if not self.gets and batch.num_rows >= MOST_IN_ANSWER:
             raise TooManyError
-        return self.finished(pa.Table.from_batches([batch]))
-
-    def finished(self, rows: pa.Table) -> pa.Table:
-        """Convert rows of the decoder's schema to the table's schema."""
-        return rows.select(self.schema.names).cast(self.schema)
-
-    @cached_property
-    def _decoder(self) -> DocumentDecoder:
-        return DocumentDecoder(
-            self.source_schema, metadata_columns=self.metadata_columns, formatted=self.formatted
-        )
+        return self.rows.finished(pa.Table.from_batches([batch]))
 
     @cached_property
     def _answers(self) -> pa.Schema:
         """The parser's schema of a response."""
-        hit = self._decoder.hit_type
+        hit = self.rows.decoder.hit_type
         if self.gets:
             flags = [("found", pa.bool_()), ("error", pa.struct([("type", pa.string())]))]
             return pa.schema([("docs", pa.list_(pa.struct([*hit.fields, *map(_field, flags)])))])
         return pa.schema([("hits", pa.struct([("hits", pa.list_(hit))]))])
 
     def _question(self, keys: pa.RecordBatch) -> Question:
-        wanted = self._decoder.hit_names
+        wanted = self.rows.decoder.hit_names
         if self.gets:
             ids = [str(value) for value in keys.column(0).to_pylist()]
-            paths = self._decoder.paths
+            paths = self.rows.decoder.paths
             includes = {"_source_includes": ",".join(paths)} if paths else {"_source": "false"}
-            if not self._decoder.filters:
+            if not self.rows.decoder.filters:
                 includes = {}
             names = [f"docs.{name}" for name in ("found", "error", *wanted)]
             return Question(
                 path_of(self.index, "_mget"),
                 {"ids": ids},
-                {**self._decoder.filter_path(*names), **includes},
+                {**self.rows.decoder.filter_path(*names), **includes},
                 keys,
             )
         body = {
@@ -196,26 +169,26 @@ class Questions:
             "track_total_hits": False,
             "sort": ["_doc"],
             "query": self.query_of(keys),
-            **self._decoder.search(),
+            **self.rows.decoder.search(),
         }
         names = [*WHOLE, *(f"hits.hits.{name}" for name in wanted)]
         return Question(
             path_of(self.index, "_search"),
             body,
-            {"allow_partial_search_results": "false", **self._decoder.filter_path(*names)},
+            {"allow_partial_search_results": "false", **self.rows.decoder.filter_path(*names)},
             keys,
         )
 
     def _all_at_once(self, answer: bytes, keys: int) -> pa.RecordBatch:
-        read = self._decoder.parsed(answer, self._answers)
+        read = self.rows.decoder.parsed(answer, self._answers)
         if not self.gets:
             hits = read["hits"].combine_chunks().field("hits").flatten()
-            return self._decoder.columns(hits)
+            return self.rows.decoder.columns(hits)
         documents = read["docs"].combine_chunks().flatten()
         self._check_count(len(documents), keys)
         if documents.field("error").null_count < len(documents):
             raise pa.ArrowInvalid("an error instead of a document")
-        return self._decoder.columns(
+        return self.rows.decoder.columns(
             documents.filter(pc.fill_null(documents.field("found"), False))
         )
 
@@ -231,11 +204,11 @@ class Questions:
                 raise _refused(hit["error"], self.doing)
             if not hit.get("found", True):
                 continue
-            row = self._decoder.row(hit)
+            row = self.rows.decoder.row(hit)
             if isinstance(row, Damaged):
                 raise BadRecordError(row.reason, position=row.document, raw=row.raw)
             rows.append(row)
-        return self._decoder.batch(rows)
+        return self.rows.decoder.batch(rows)
 
     def _check_count(self, documents: int, keys: int) -> None:
         """For each ID, the server returns a document, or states that it does not exist."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.client.reachability import check_reachable
-from connector_elasticsearch.documents import DocumentOptions, Layout
+from connector_elasticsearch.documents import DocumentOptions, DocumentRows, Layout
 from connector_elasticsearch.lineage import dataset_of
 from connector_elasticsearch.lookup.functions import (
     ElasticsearchAsyncLookupFunction,
@@ -17,12 +17,26 @@ from connector_elasticsearch.lookup.functions import (
 )
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
+from connector_elasticsearch.vector_search import (
+    ElasticsearchAsyncVectorSearchFunction,
+    ElasticsearchVectorSearchFunction,
+    VectorField,
+    VectorSearches,
+    VectorSearchOptions,
+)
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError, UnsupportedError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.lookup import LookupOptions
 from connectors_core.options import Setting, not_empty, option
-from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
+from connectors_core.table import (
+    LookupContext,
+    LookupRuntimeProvider,
+    LookupTableSource,
+    VectorSearchContext,
+    VectorSearchRuntimeProvider,
+    VectorSearchTableSource,
+)
 
 __all__ = ["ELASTICSEARCH_TABLE_OPTIONS", "ElasticsearchTable"]
 
@@ -47,9 +61,11 @@ _EXACT: Final = frozenset(
 
 
 class ElasticsearchTable(
+    VectorSearchOptions,
     LookupOptions,
     DocumentOptions,
     LookupTableSource,
+    VectorSearchTableSource,
     SupportsConnectionCheck,
     LineageVertexProvider,
     scope="Elasticsearch table",
@@ -57,6 +73,8 @@ class ElasticsearchTable(
     former={"lookup": "use cache, requests, asynchronous, and reload_trigger"},
 ):
     """Documents for `Pipeline.lookup_join`, requested by key or cached as a whole.
+
+    `Pipeline.vector_search` finds those nearest to a vector, by a field of the type dense_vector.
 
     A lookup by ID returns the current state of an index's documents. A lookup by other fields, or
     through aliases, data streams, and patterns, returns the state of the last refresh. A document
@@ -113,6 +131,36 @@ class ElasticsearchTable(
             source=lambda: self._source(context.schema),
         )
 
+    def get_search_runtime_provider(
+        self, context: VectorSearchContext
+    ) -> VectorSearchRuntimeProvider:
+        """Return a search for the nearest documents, with or without a cache. Driver.
+
+        Raises:
+            ConfigurationError: The server cannot search for the column.
+        """
+        documents = self._documents
+        column = context.search_column
+        field = VectorField.of(column, documents.layout.definitions(column))
+        searches = VectorSearches(
+            connection=documents.connection,
+            index=documents.index,
+            rows=self._rows(context.schema),
+            search=field.search(
+                context.top_k,
+                query=documents.query,
+                exact=self.exact,
+                num_candidates=self.num_candidates,
+            ),
+            max_searches=self.max_searches,
+            max_size=self.max_request_size,
+        )
+        return self.vector_search_provider(
+            function=lambda: ElasticsearchVectorSearchFunction(searches),
+            async_function=lambda: ElasticsearchAsyncVectorSearchFunction(searches),
+            dimensions=field.dimensions,
+        )
+
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its index."""
         return (dataset_of(self._documents.connection, self._documents.index),)
@@ -134,23 +182,32 @@ class ElasticsearchTable(
 
     def _questions(self, context: LookupContext) -> Questions:
         documents, layout = self._documents, self._documents.layout
-        names = [field.name for field in context.schema]
         # An alias can have a filter, and a data stream does not support getting by ID.
         is_index = set(layout.mappings) == {documents.index}
         is_routed = layout.requires_routing
-        formatted = tuple(path for path in layout.formatted if path.split(".")[0] in names)
+        rows = self._rows(context.schema)
         by_id = context.keys == (self.id_column,)
         return Questions(
             connection=documents.connection,
             index=documents.index,
-            schema=context.schema,
-            id_column=self.id_column,
+            rows=rows,
             fields=tuple(self._field(layout, key) for key in context.keys),
-            formatted=formatted,
             query=documents.query,
-            gets=by_id and is_index and not is_routed and documents.query is None and not formatted,
+            gets=by_id
+            and is_index
+            and not is_routed
+            and documents.query is None
+            and not rows.needs_search,
             retry_timeout=documents.retry_timeout,
         )
+
+    def _rows(self, schema: pa.Schema) -> DocumentRows:
+        formatted = (
+            path
+            for path in self._documents.layout.formatted
+            if path.partition(".")[0] in schema.names
+        )
+        return DocumentRows(schema=schema, id_column=self.id_column, formatted=tuple(formatted))
 
     def _field(self, layout: Layout, key: str) -> str | None:
         """Return the field to compare with a key."""

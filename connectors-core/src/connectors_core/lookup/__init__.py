@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup joins: functions that fetch rows by key, caches, and reloads (Flink's FLIP-221)."""
+"""Lookup joins (Flink's FLIP-221), and vector searches (FLIP-540).
+
+Functions fetch rows by key or by similarity. The core adds caches, reloads, and retries.
+"""
 
 from connectors_core.lookup.cache import CachedRows, DefaultLookupCache, LookupCache
 from connectors_core.lookup.function import (
@@ -34,6 +37,11 @@ from connectors_core.lookup.reload import (
     ScheduleMode,
     TimedCacheReloadTrigger,
 )
+from connectors_core.lookup.vector_search import (
+    AsyncVectorSearchFunction,
+    VectorMatches,
+    VectorSearchFunction,
+)
 
 __all__ = [
     "FULL_CACHE_OPTIONS",
@@ -44,6 +52,7 @@ __all__ = [
     "REQUEST_OPTIONS",
     "AsyncLookupFunction",
     "AsyncLookupFunctionProvider",
+    "AsyncVectorSearchFunction",
     "CacheReloadContext",
     "CacheReloadTrigger",
     "CachedRows",
@@ -61,6 +70,8 @@ __all__ = [
     "ReloadStrategy",
     "ScheduleMode",
     "TimedCacheReloadTrigger",
+    "VectorMatches",
+    "VectorSearchFunction",
     "lookup_provider",
     "reload_trigger",
 ]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError, UnsupportedError
 
-__all__ = ["JoinType", "LookupJoin", "positions_among"]
+__all__ = ["JoinType", "LookupJoin", "pairs_of", "positions_among"]
 
 JoinType = Literal["inner", "left"]
 Positions = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ class LookupJoin:
                 found=how,
                 option="how",
             )
-        pairs = _pairs(on, "on")
+        pairs = pairs_of(on, "on")
         if not pairs:
             raise ConfigurationError("a lookup join needs at least one key", option="on")
         for name, key in pairs:
@@ -93,7 +93,7 @@ class LookupJoin:
         keys = [key for _, key in pairs]
         if columns is None:
             columns = [name for name in table.names if name not in keys]
-        added = _pairs(columns, "columns")
+        added = pairs_of(columns, "columns")
         names = [*rows.names, *(name for _, name in added)]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(
@@ -116,6 +116,15 @@ class LookupJoin:
         """The key columns of the table."""
         return tuple(self.table.names[: len(self.on)])
 
+    @property
+    def read(self) -> pa.Schema:
+        """The columns of `table` that the external table has."""
+        return pa.schema([each for each in self.table if self.origin_of(each.name) == each.name])
+
+    def origin_of(self, name: str) -> str:
+        """Return the column of the external table that a column of `table` comes from."""
+        return name
+
     @cached_property
     def schema(self) -> pa.Schema:
         """Schema of the result."""
@@ -125,9 +134,17 @@ class LookupJoin:
         ]
         return pa.schema([*self.rows, *added])
 
+    def pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches whose keys are requested together."""
+        yield rows
+
+    def key_columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Return the columns of some rows that are compared with the keys."""
+        return [rows.column(name) for name in self.on]
+
     def distinct_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the distinct keys of some rows, without nulls."""
-        keys = pa.Table.from_arrays([rows.column(name) for name in self.on], names=self.keys)
+        keys = pa.Table.from_arrays(self.key_columns(rows), names=self.keys)
         keys = keys.drop_null()
         if len(self.on) == 1:
             distinct = [pc.unique(keys.column(0))]
@@ -150,7 +167,7 @@ class LookupJoin:
             The joined rows in input order, one for each match. The number of rows in a batch is
             limited, however many matches there are.
         """
-        asked = positions_among([rows.column(name) for name in self.on], keys.columns)
+        asked = positions_among(self.key_columns(rows), keys.columns)
         matched = positions_among([_one(found.column(name)) for name in self.keys], keys.columns)
         order = np.argsort(matched, kind="stable")
         order = order[np.count_nonzero(matched == _NOWHERE) :]
@@ -207,7 +224,12 @@ def _index_in(values: pa.Array, among: pa.Array) -> Positions:
     return positions
 
 
-def _pairs(names: Sequence[str] | Mapping[str, str], option: str) -> list[tuple[str, str]]:
+def pairs_of(names: Sequence[str] | Mapping[str, str], option: str) -> list[tuple[str, str]]:
+    """Return names with their counterparts, which are the same for a sequence.
+
+    Raises:
+        ConfigurationError: The names are one string.
+    """
     if isinstance(names, Mapping):
         return list(names.items())
     if isinstance(names, str):

@@ -12,21 +12,25 @@ from connectors_core.lookup.cache import DefaultLookupCache, LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, LookupFunction
 from connectors_core.lookup.lookup_table_source import LookupRuntimeProvider
 from connectors_core.lookup.provider import (
-    AsyncLookupFunctionProvider,
     FullCachingLookupProvider,
-    LookupFunctionProvider,
     LookupRequestConfiguration,
-    PartialCachingLookupProvider,
+    provider_of,
 )
 from connectors_core.lookup.reload import (
     CacheReloadTrigger,
     PeriodicCacheReloadTrigger,
     TimedCacheReloadTrigger,
 )
+from connectors_core.lookup.vector_search import (
+    AsyncVectorSearchFunction,
+    VectorSearchFunction,
+    VectorSearchRuntimeProvider,
+)
 from connectors_core.options import Configured, Option, Options, Setting, option_like, part
 from connectors_core.source.source import AnySource
 
 T = TypeVar("T")
+U = TypeVar("U")
 _TriggerType: TypeAlias = type[PeriodicCacheReloadTrigger] | type[TimedCacheReloadTrigger]
 
 
@@ -204,16 +208,53 @@ class LookupOptions(Configured, scope="lookup table", since=_SINCE):
         if self.cache is LookupCacheType.FULL:
             made_source = _offered(source, f"{LOOKUP_CACHE.key}={kind}")()
             return FullCachingLookupProvider(made_source, self.reload_trigger)
-        made: LookupFunction | AsyncLookupFunction
+        made = self._function(function, async_function)()
+        return provider_of(made, self._partial_cache, self.requests)
+
+    def vector_search_provider(
+        self,
+        *,
+        function: Callable[[], VectorSearchFunction] | None = None,
+        async_function: Callable[[], AsyncVectorSearchFunction] | None = None,
+        dimensions: int | None = None,
+    ) -> VectorSearchRuntimeProvider:
+        """Return the provider of a vector search that the settings select. Driver.
+
+        Args:
+            function: Creates the table's blocking function.
+            async_function: Creates the table's asynchronous function.
+            dimensions: The number of elements of each vector, or None if it is unknown.
+
+        Raises:
+            ConfigurationError: The table does not support the selected search.
+        """
+        if self.cache is LookupCacheType.FULL:
+            raise InvalidOptionError(
+                "a vector search cannot use a fully cached table",
+                expected="none or partial",
+                found=self._cache_type().value,
+                option=LOOKUP_CACHE.key,
+                hint="use another table for the search, without the cache",
+            )
+        return VectorSearchRuntimeProvider(
+            self._function(function, async_function)(),
+            dimensions=dimensions,
+            cache=self._partial_cache,
+            requests=self.requests,
+        )
+
+    def _function(
+        self, function: Callable[[], T] | None, async_function: Callable[[], U] | None
+    ) -> Callable[[], T | U]:
+        """Return what creates the function that the settings select."""
         if self.asynchronous:
-            made = _offered(async_function, f"{ASYNC.key}=true")()
-        else:
-            made = _offered(function, f"{LOOKUP_CACHE.key}={kind}, {ASYNC.key}=false")()
-        if isinstance(self.cache, LookupCache):
-            return PartialCachingLookupProvider(made, self.cache, self.requests)
-        if isinstance(made, AsyncLookupFunction):
-            return AsyncLookupFunctionProvider(made, self.requests)
-        return LookupFunctionProvider(made, self.requests)
+            return _offered(async_function, f"{ASYNC.key}=true")
+        kind = self._cache_type().value
+        return _offered(function, f"{LOOKUP_CACHE.key}={kind}, {ASYNC.key}=false")
+
+    @property
+    def _partial_cache(self) -> LookupCache | None:
+        return self.cache if isinstance(self.cache, LookupCache) else None
 
     def _cache_type(self) -> LookupCacheType:
         is_own = isinstance(self.cache, LookupCache)

@@ -125,6 +125,19 @@ class PartialCachingLookupProvider(LookupRuntimeProvider):
     requests: LookupRequestConfiguration = field(default_factory=LookupRequestConfiguration)
 
 
+def provider_of(
+    function: LookupFunction | AsyncLookupFunction,
+    cache: LookupCache | None,
+    requests: LookupRequestConfiguration,
+) -> LookupRuntimeProvider:
+    """Return the provider of a function, with or without a cache."""
+    if cache is not None:
+        return PartialCachingLookupProvider(function, cache, requests)
+    if isinstance(function, AsyncLookupFunction):
+        return AsyncLookupFunctionProvider(function, requests)
+    return LookupFunctionProvider(function, requests)
+
+
 @dataclass(frozen=True)
 class FullCachingLookupProvider(LookupRuntimeProvider):
     """Loads the whole table before the first join, and reloads it when the trigger fires.

@@ -21,7 +21,13 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
 from connectors_core.lineage import LineageGraph
 from connectors_core.lookup.join import JoinType, LookupJoin
-from connectors_core.lookup.lookup_table_source import LookupContext, LookupTableSource
+from connectors_core.lookup.lookup_table_source import (
+    LookupContext,
+    LookupRuntimeProvider,
+    LookupTableSource,
+)
+from connectors_core.lookup.vector_join import VectorJoin
+from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.source.source import Boundedness
 from connectors_core.spark.batch import BatchSource, batch_source, batch_sources_of
 from connectors_core.spark.carriers import (
@@ -160,10 +166,53 @@ class PipelineFrames:
             arrow_schema(df.schema), table.schema(), on=on, how=how, columns=columns
         )
         context = LookupContext(keys=join.keys, schema=join.table)
+        provider = table.get_lookup_runtime_provider(context)
+        return self._joined(df, table, uid, join, provider, allow_unstable=allow_unstable)
+
+    def vector_search(
+        self,
+        df: DataFrame,
+        table: VectorSearchTableSource,
+        *,
+        uid: str,
+        vector_column: str,
+        search_column: str | None,
+        top_k: int,
+        how: JoinType,
+        columns: Sequence[str] | Mapping[str, str] | None,
+        score: str,
+        allow_unstable: bool,
+    ) -> DataFrame:
+        """Return rows with the most similar rows of a table."""
+        join = VectorJoin.searching(
+            arrow_schema(df.schema),
+            table.schema(),
+            vector_column=vector_column,
+            search_column=search_column,
+            top_k=top_k,
+            how=how,
+            columns=columns,
+            score=score,
+        )
+        search = table.get_search_runtime_provider(join.context)
+        join = dataclasses.replace(join, dimensions=search.dimensions)
+        provider = join.provider(search)
+        return self._joined(df, table, uid, join, provider, allow_unstable=allow_unstable)
+
+    def _joined(
+        self,
+        df: DataFrame,
+        table: LookupTableSource | VectorSearchTableSource,
+        uid: str,
+        join: LookupJoin,
+        provider: LookupRuntimeProvider,
+        *,
+        allow_unstable: bool,
+    ) -> DataFrame:
         lookup = RegisteredLookup(
             uid=uid,
             join=join,
-            provider=table.get_lookup_runtime_provider(context),
+            provider=provider,
             allow_unstable=allow_unstable,
             numbers=new_numbers(self.spark),
         )

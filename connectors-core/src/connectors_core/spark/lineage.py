@@ -69,7 +69,7 @@ def lineage_graph(
     parts |= {sink.uid: sink.sink for sink in sinks}
     datasets = {uid: _datasets_of(part) for uid, part in parts.items()}
     schemas = {uid: each.reader.schema for uid, each in sources.items()}
-    schemas |= {uid: each.join.table for uid, each in lookups.items()}
+    schemas |= {uid: each.join.read for uid, each in lookups.items()}
     edges = []
     for sink in sinks:
         by_spark = spark_inputs(sink.df)

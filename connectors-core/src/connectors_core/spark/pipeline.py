@@ -22,6 +22,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError, Unsup
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.lookup.join import JoinType
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
@@ -271,6 +272,59 @@ class Pipeline:
         self._registered.check_connections({f"lookup {uid!r}": table})
         return self._frames.lookup_join(
             df, table, uid=uid, on=on, how=how, columns=columns, allow_unstable=allow_unstable
+        )
+
+    @suggesting_keywords
+    @spelled_as_made
+    def vector_search(
+        self,
+        df: DataFrame,
+        table: VectorSearchTableSource,
+        *,
+        vector_column: str,
+        search_column: str | None = None,
+        top_k: int,
+        how: JoinType = "left",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        score: str = "score",
+        uid: str | None = None,
+        allow_unstable: bool = False,
+    ) -> DataFrame:
+        """Add the most similar rows of a table to the rows of a DataFrame (Flink's FLIP-540).
+
+        The result has one row for each row that the table finds, in descending order of the score.
+        A null vector finds nothing. The table is read as in a lookup by key, see `lookup_join`.
+
+        Args:
+            df: A DataFrame built on DataFrames of this pipeline, streaming or not.
+            table: The table.
+            vector_column: The column of the rows with vectors: arrays of floats or doubles.
+            search_column: The column of the table to compare; by default that of the same name.
+            top_k: The maximum number of rows of the table for each vector.
+            how: "left" keeps rows for which the table finds nothing, "inner" does not.
+            columns: Columns of the table to add, or a mapping from these to their names in the
+                result; by default all but the searched one. Only these are fetched.
+            score: Name of the added column with the score of the table, a double.
+            uid: Its name within the pipeline; by default built from the vector column.
+            allow_unstable: Allow operators that move rows after the search, as in `lookup_join`.
+
+        Raises:
+            ConfigurationError: The uid is already used, or rows and table are incompatible.
+        """
+        uid = uid or f"vector-search-{vector_column}"
+        self._registered.check_searched_table(table, uid)
+        self._registered.check_connections({f"lookup {uid!r}": table})
+        return self._frames.vector_search(
+            df,
+            table,
+            uid=uid,
+            vector_column=vector_column,
+            search_column=search_column,
+            top_k=top_k,
+            how=how,
+            columns=columns,
+            score=score,
+            allow_unstable=allow_unstable,
         )
 
     @suggesting_keywords

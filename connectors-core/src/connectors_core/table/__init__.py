@@ -13,6 +13,11 @@ if TYPE_CHECKING:
         LookupRuntimeProvider,
         LookupTableSource,
     )
+    from connectors_core.lookup.vector_search import (
+        VectorSearchContext,
+        VectorSearchRuntimeProvider,
+        VectorSearchTableSource,
+    )
     from connectors_core.table.abilities import TableAbility
     from connectors_core.table.catalog_table import CatalogTable, CatalogView
     from connectors_core.table.changelog_mode import ChangelogMode
@@ -46,6 +51,11 @@ else:
                 "LookupContext",
                 "LookupRuntimeProvider",
                 "LookupTableSource",
+            ),
+            "connectors_core.lookup.vector_search": (
+                "VectorSearchContext",
+                "VectorSearchRuntimeProvider",
+                "VectorSearchTableSource",
             ),
             "connectors_core.table.abilities": ("TableAbility",),
             "connectors_core.table.catalog_table": (
@@ -96,6 +106,9 @@ __all__ = [
     "SqlError",
     "TableAbility",
     "TableSchema",
+    "VectorSearchContext",
+    "VectorSearchRuntimeProvider",
+    "VectorSearchTableSource",
     "WatermarkSpec",
     "given_options",
     "metadata_option",

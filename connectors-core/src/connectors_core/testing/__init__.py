@@ -73,6 +73,11 @@ if TYPE_CHECKING:
         table_schema,
     )
     from connectors_core.testing.traces import assert_unseen, error_texts
+    from connectors_core.testing.vector_search_suite import VectorSearchTestSuite
+    from connectors_core.testing.vector_search_trial import (
+        VECTOR_ROWS,
+        VectorSearchExternalContext,
+    )
 else:
     _load, __dir__ = lazily(
         __name__,
@@ -166,6 +171,7 @@ else:
             "connectors_core.testing.system": ("TestSystem",),
             "connectors_core.testing.table_suite": (
                 "TABLE_ROWS",
+                "VECTOR_ROWS",
                 "TableExternalContext",
                 "TableTestSuite",
                 "table_schema",
@@ -173,6 +179,11 @@ else:
             "connectors_core.testing.traces": (
                 "assert_unseen",
                 "error_texts",
+            ),
+            "connectors_core.testing.vector_search_suite": ("VectorSearchTestSuite",),
+            "connectors_core.testing.vector_search_trial": (
+                "VECTOR_ROWS",
+                "VectorSearchExternalContext",
             ),
         },
     )
@@ -187,6 +198,7 @@ __all__ = [
     "SPECULATION",
     "SUITE_VERSION",
     "TABLE_ROWS",
+    "VECTOR_ROWS",
     "WRITING_POINTS",
     "AsyncSinkExternalContext",
     "AsyncSinkWriterTestSuite",
@@ -230,6 +242,8 @@ __all__ = [
     "TableTestSuite",
     "TestEnvironment",
     "TestSystem",
+    "VectorSearchExternalContext",
+    "VectorSearchTestSuite",
     "assert_unseen",
     "case",
     "check_connections",

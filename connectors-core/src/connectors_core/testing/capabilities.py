@@ -57,6 +57,10 @@ class Capability(StrEnum):
     """The table supports lookups with an asynchronous client."""
     FULL_CACHE = "full cache"
     """The table can be cached as a whole."""
+    VECTOR_SEARCH = "vector search"
+    """The table finds the most similar rows to a vector."""
+    ASYNC_VECTOR_SEARCH = "asynchronous vector search"
+    """The table supports vector searches with an asynchronous client."""
     # --- Tables ---
     SCAN = "scan"
     """Queries can read the connector's tables."""

@@ -25,6 +25,7 @@ from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.spelling import spelled_as_made
 from connectors_core.records import RecordPolicy
@@ -166,12 +167,17 @@ class LocalPipeline:
         Raises:
             UnsupportedError: Always.
         """
-        raise UnsupportedError(
-            f"the rows of {rows.uid!r} cannot be joined with a table without Spark",
-            expected=_NEEDS_SPARK,
-            found=type(table).__name__,
-            hint=_HINT_ON_SPARK,
-        )
+        raise _needs_dataframe(rows, table)
+
+    def vector_search(
+        self, rows: LocalRows, table: VectorSearchTableSource, **_options: Any
+    ) -> Never:
+        """Reject a vector search, which needs a DataFrame.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise _needs_dataframe(rows, table)
 
     @suggesting_keywords
     @spelled_as_made
@@ -337,3 +343,14 @@ def _refuse_others(option: str, value: object, *offered: object) -> None:
             option=option,
             hint=_HINT_ON_SPARK,
         )
+
+
+def _needs_dataframe(
+    rows: LocalRows, table: LookupTableSource | VectorSearchTableSource
+) -> UnsupportedError:
+    return UnsupportedError(
+        f"the rows of {rows.uid!r} cannot be joined with a table without Spark",
+        expected=_NEEDS_SPARK,
+        found=type(table).__name__,
+        hint=_HINT_ON_SPARK,
+    )

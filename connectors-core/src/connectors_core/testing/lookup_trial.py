@@ -168,7 +168,7 @@ class LookupTrial:
         task = LookupTask(
             pipeline_id=self._pipeline_id, uid=_UID, life=life, join=join, provider=provider
         )
-        found = task.run(rows.to_batches(batch_rows), _forget)
+        found = task.run(rows.to_batches(batch_rows), forget)
         return pa.Table.from_batches(found, schema=join.schema)
 
     def full_cache(self, provider: FullCachingLookupProvider, join: LookupJoin) -> FullCache:
@@ -259,7 +259,7 @@ class SparkLookupTrial(LookupTrial):
         """See `LookupTrial.join`."""
         root = Path(tempfile.mkdtemp(dir=self._folder))
         source = DataGeneratorSource(
-            _RowsOf(rows), rows.num_rows, rows.schema, batch_rows=batch_rows
+            RowsOf(rows), rows.num_rows, rows.schema, batch_rows=batch_rows
         )
         sink = DirectorySink(root / "rows")
         with self._environment.pipeline("lookup", root / "checkpoint") as pipeline:
@@ -278,18 +278,19 @@ class SparkLookupTrial(LookupTrial):
 
 
 @dataclass(frozen=True)
-class _RowsOf:
-    """Return the rows of a table with these numbers."""
+class RowsOf:
+    """Returns the rows of a table by their numbers, for a `DataGeneratorSource`."""
 
     rows: pa.Table
 
     def __call__(self, numbers: pa.Array) -> pa.RecordBatch:
+        """Return some rows."""
         (batch,) = self.rows.take(numbers).combine_chunks().to_batches()
         return batch
 
 
-def _forget(_numbers: MetricGroup) -> None:
-    pass
+def forget(_numbers: MetricGroup) -> None:
+    """Ignore the metrics of a task."""
 
 
 def table_rows(**columns: Sequence[Any]) -> pa.Table:

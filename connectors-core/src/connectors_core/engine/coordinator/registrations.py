@@ -27,6 +27,7 @@ from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.coordinator.writer_states import check_stateful
 from connectors_core.engine.state import StateStore
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
 
@@ -37,7 +38,7 @@ class Registrations:
     Attributes:
         started: Whether the pipeline was started and accepts no more parts.
         sources: The sources by uid.
-        tables: The lookup tables by uid.
+        tables: The tables of lookups and vector searches by uid.
         sinks: The sinks by uid.
 
     Args:
@@ -51,7 +52,7 @@ class Registrations:
     def __init__(self, name: str, *, connection_timeout: timedelta | str | None) -> None:
         self.started = False
         self.sources: dict[str, SourceSettings] = {}
-        self.tables: dict[str, LookupTableSource] = {}
+        self.tables: dict[str, LookupTableSource | VectorSearchTableSource] = {}
         self.sinks: dict[str, SinkSettings] = {}
         self._name = name
         timeout = CONNECTION_TIMEOUT.accept(connection_timeout)
@@ -78,6 +79,17 @@ class Registrations:
         self.check_open("lookup_join", uid)
         example = "FileTable(FileSource('data/airports'))"
         check_type("table", table, LookupTableSource, example=example)
+
+    def check_searched_table(self, table: VectorSearchTableSource, uid: str) -> None:
+        """Refuse arguments of ``vector_search`` that the pipeline cannot use.
+
+        Raises:
+            ConfigurationError: The pipeline was started, the uid cannot be used, or the table has
+                another type.
+        """
+        self.check_open("vector_search", uid)
+        example = "ElasticsearchTable('http://127.0.0.1:9200', 'books')"
+        check_type("table", table, VectorSearchTableSource, example=example)
 
     def check_sink(self, sink: Sink, uid: str, record_policy: RecordPolicy | None) -> None:
         """Refuse arguments of ``sink_to`` that the pipeline cannot use.

@@ -80,7 +80,8 @@ class LookupTask:
         Raises:
             ConnectorError: A request failed permanently.
         """
-        rows = (conform(batch, self.join.rows) for batch in batches if batch.num_rows)
+        conformed = (conform(batch, self.join.rows) for batch in batches if batch.num_rows)
+        rows = itertools.chain.from_iterable(map(self.join.pieces, conformed))
         first = next(rows, None)
         if first is None:
             return

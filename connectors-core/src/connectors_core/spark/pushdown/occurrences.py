@@ -73,7 +73,8 @@ def lookup_occurrences(
                 for at, column in enumerate(join.rows)
                 if column.name in join.on or not column.nullable
             ]
-            added = tuple(column for column, _ in join.columns)
+            added = tuple(join.origin_of(column) for column, _ in join.columns)
             on = tuple(map(join.rows.get_field_index, join.on))
-            found.append(LookupOccurrence(uid, ids, tuple(needed), added, on, join.keys))
+            keys = tuple(map(join.origin_of, join.keys))
+            found.append(LookupOccurrence(uid, ids, tuple(needed), added, on, keys))
     return found
