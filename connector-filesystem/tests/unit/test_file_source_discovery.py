@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import fsspec
 import pyarrow as pa
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from connector_filesystem import FileOrder, FileSource, PathTime
 from connector_filesystem.filesystem import FileLocation, FileStatus
@@ -491,3 +492,47 @@ def test_secrets_of_a_location_are_masked():
     assert "hidden" not in repr(location)
     assert "=t" not in repr(location)
     assert "eu" in repr(location)
+
+
+@pytest.fixture
+def refuse(monkeypatch):
+    """Makes listings of folders called `closed` fail; the user of the tests may list any folder."""
+    ls = LocalFileSystem.ls
+
+    def refuse(error):
+        def refusing(self, path, *arguments, **named):
+            if path.endswith("/closed"):
+                raise error
+            return ls(self, path, *arguments, **named)
+
+        monkeypatch.setattr(LocalFileSystem, "ls", refusing)
+
+    return refuse
+
+
+@pytest.mark.cell
+@pytest.mark.parametrize("pattern", ["", "*", "**/*.csv"])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PermissionError(13, "Permission denied"), ConfigurationError),
+        (ConnectionResetError("the storage has gone"), RetryableError),
+    ],
+)
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, refuse, pattern, error, expected):
+    write(tmp_path / "a.csv", 100)
+    write(tmp_path / "b" / "closed" / "b.csv", 100)
+    refuse(error)
+    with pytest.raises(expected) as failure:
+        files(FileSource(tmp_path / pattern, format="csv"))
+    assert failure.value.__cause__ is error
+
+
+def test_a_folder_that_is_hidden_or_removed_while_it_is_listed_is_left_out(tmp_path, refuse):
+    write(tmp_path / "a.csv", 100)
+    write(tmp_path / "_temporary" / "closed" / "b.csv", 100)
+    refuse(PermissionError(13, "Permission denied"))
+    assert files(FileSource(tmp_path)) == ["a.csv"]
+    write(tmp_path / "closed" / "b.csv", 100)
+    refuse(FileNotFoundError("removed"))
+    assert files(FileSource(tmp_path)) == ["a.csv"]

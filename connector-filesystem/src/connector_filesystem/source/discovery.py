@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import math
+import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import glob_translate
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors, status_of
 from connector_filesystem.formats import Compression, Format
@@ -141,7 +147,7 @@ class FileSelection:
             return True
         relative = location.relative(path)
         parts = relative.split("/")
-        if any(part.startswith((".", "_")) and "=" not in part for part in parts):
+        if any(map(_is_hidden, parts)):
             return False
         if parts[-1].endswith(self.ignored_suffixes):
             return False
@@ -156,6 +162,8 @@ def version_of(file: FileStatus) -> str:
 def _listing(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
     fs, path = location.fs, location.path
     fs.invalidate_cache()
+    if _omits_failures(fs):
+        return _walked(location)
     if not location.is_pattern:
         found: Mapping[str, Mapping[str, Any]] = fs.find(path, detail=True)
         if not found:
@@ -168,3 +176,45 @@ def _listing(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
         else:
             entries[match] = info
     return entries
+
+
+def _omits_failures(fs: Any) -> bool:
+    """Whether `find` and `glob` are fsspec's own: a folder that they cannot list is empty."""
+    if isinstance(fs, AsyncFileSystem):
+        return type(fs)._find is AsyncFileSystem._find
+    return type(fs).find is AbstractFileSystem.find
+
+
+def _walked(location: FileLocation) -> Mapping[str, Mapping[str, Any]]:
+    """Every file at a location; a folder that cannot be listed is an error."""
+    fs, pattern, levels = location.fs, None, 0.0
+    if location.is_pattern:
+        path = location.path.rstrip("/")
+        pattern = re.compile(glob_translate(path))
+        levels = math.inf if "**" in path else path.count("/")
+    entries: dict[str, Mapping[str, Any]] = {}
+    folders = [(location.root, pattern is None)]  # and whether all files below belong
+    while folders:
+        folder, belongs = folders.pop()
+        try:
+            listed = fs.ls(folder, detail=True)
+        except NotADirectoryError:
+            listed = [fs.info(folder)]
+        except FileNotFoundError:
+            if folder == location.path:
+                raise
+            continue  # removed since its parent was listed
+        for info in listed:
+            name = str(info["name"]).rstrip("/")
+            matches = belongs or (pattern is not None and pattern.match(name) is not None)
+            enters = matches or name.count("/") < levels
+            if info.get("type") != "directory":
+                if matches:
+                    entries[name] = info
+            elif enters and name != folder and not _is_hidden(posixpath.basename(name)):
+                folders.append((name, matches))
+    return entries
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_")) and "=" not in name
