@@ -89,6 +89,12 @@ class Repository:
         """Return the last commit up to a revision that changed a folder."""
         return run("rev-list", "-1", revision, "--", folder, folder=self.root).decode().strip()
 
+    def had_tree(self, folder: str, start: str) -> bool:
+        """Return whether a folder was a tree with this start of its id in the history of HEAD."""
+        commits = run("rev-list", "HEAD", "--", folder, folder=self.root).decode().split()
+        trees = (self.object_id(f"{commit}:{folder}") for commit in commits)
+        return bool(start) and any(tree is not None and tree.startswith(start) for tree in trees)
+
     def uncommitted(self, folder: str) -> list[str]:
         """Return the changed and untracked files of a folder, without ignored ones."""
         status = run(

@@ -25,6 +25,7 @@ from connector_release_tools.git import Repository
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.index.server import serving
 from connector_release_tools.matrix.file import MatrixFile
+from connector_release_tools.matrix.tested import PAGE
 from connector_release_tools.programs import output
 from connector_release_tools.releases.artefacts import build_core
 from connector_release_tools.releases.record import Record
@@ -140,6 +141,8 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
         root = folder / "clone"
         git(folder, "clone", "--quiet", "--no-tags", str(ROOT), str(root))
         git(root, "switch", "--quiet", "--force-create", "main")
+        git(root, "rm", "--quiet", PAGE)  # the rehearsal runs no cells
+        git(root, "commit", "--quiet", "--message", "no results of cells")
         repository = Repository(root)
         index = DirectoryIndex(folder / "index")
         core = build_core(repository, folder / "core")

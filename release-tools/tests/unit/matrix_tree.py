@@ -82,6 +82,7 @@ one-client >=7 | one 7, 8 |
 
 <!-- end -->
 """
+TABLE_IN_RELEASE = TABLE.replace("; not released yet", "")
 CORE_PYPROJECT = """\
 [project]
 name = "connectors-core"
@@ -117,7 +118,7 @@ FILES: dict[str, str | None] = {
     f"{ONE}/hatch_build.py": HATCH_BUILD,
     f"{ONE}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
     f"{ONE}/pyproject.toml": PYPROJECT.replace("NAME", ONE),
-    f"{ONE}/README.md": TABLE,
+    f"{ONE}/README.md": TABLE_IN_RELEASE,
     f"{ONE}/.cruft.json": "{}",
     f"{ONE}/.github/workflows/ci.yml": WORKFLOW,
     f"{ONE}/src/connector_one/__init__.py": (

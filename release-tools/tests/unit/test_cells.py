@@ -2,6 +2,7 @@
 """Cells are selected, run on the right versions, and repeated only if necessary."""
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -254,7 +255,7 @@ def test_results_are_stored_and_shown_in_a_table(tmp_path: Path):
     assert Results.read(path) == results
     assert (tmp_path / "results.md").read_text().splitlines()[2] == (
         "| connector-one 2.0.0-3.5 | passed | 3 passed, 1 new cases (marked) | 1.4.0 | 3.5.9 | "
-        "17.0.9 | 3.11.7 | 1111111111, core 2222222222 | 2026-11-22 |"
+        "17.0.9 | 3.11.7 | 1111111111 | 2222222222 | 2026-11-22 |"
     )
 
 
@@ -377,6 +378,38 @@ def test_a_dry_run_runs_nothing(cell_tree: MatrixTree):
         "connector-one 2.0.0-3.5: would run",
     ]
     assert not (cell_tree.root / "build").exists()
+
+
+PAGE = "# Tested\n\n<!-- tested -->\n<!-- end -->\n"
+
+
+def test_a_run_of_all_cells_records_its_results(cell_tree: MatrixTree):
+    cell_tree.commit({"docs/reference/tested.md": PAGE})
+    done = run(cell_tree, "--all", "--record")
+    assert done.exit_code == 0, done.output
+    tree = git(cell_tree.root, "rev-parse", f"HEAD:{ONE}")[:10]
+    python = platform.python_version()
+    assert (
+        "| connector-one 2.0.0-4.3 | passed | 1 passed, 1 new cases (marked) | 1.4.0 | 4.3.0 "
+        f"| 17.0.9 | {python} | {tree} |"
+    ) in cell_tree.text("docs/reference/tested.md")
+    assert "docs/reference/tested.md" not in cell_tree.matrix("check").output
+
+
+def test_a_run_with_a_failed_cell_records_nothing(cell_tree: MatrixTree):
+    cell_tree.commit({"docs/reference/tested.md": PAGE})
+    cell_tree.change(f"{ONE}/tests/test_one.py", "LEVEL == 1", "LEVEL == 2")
+    assert run(cell_tree, "--all", "--record").exit_code == 1
+    assert cell_tree.text("docs/reference/tested.md") == PAGE
+
+
+@pytest.mark.parametrize(
+    "others", [[], ["--all", "--spark", "3.5"], ["--all", "--working-tree"], ["--all", ONE]]
+)
+def test_the_results_of_some_cells_are_not_recorded(cell_tree: MatrixTree, others):
+    done = run(cell_tree, "--record", *others)
+    assert done.exit_code == 2
+    assert "--record needs the results of all cells" in str(done.exception) + done.output
 
 
 def test_a_run_reports_that_uncommitted_changes_do_not_count(cell_tree: MatrixTree):

@@ -15,9 +15,11 @@ from connector_release_tools.cells import cell_run
 from connector_release_tools.cells.results import RESULTS, Outcome, Result, Results, Selection
 from connector_release_tools.cells.selection import corners, select
 from connector_release_tools.cells.subject import Subject, subject
+from connector_release_tools.errors import CellError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.model import CORE
+from connector_release_tools.matrix.tested import PAGE, written
 
 __all__ = ["run_cells"]
 
@@ -55,6 +57,12 @@ def run_cells(
             help="Use the uncommitted state of the core and of unreleased connectors.",
         ),
     ] = False,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record", help=f"With --all: if all cells passed, write their results to {PAGE}."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
     root: Annotated[Path, typer.Option(help="A folder inside the repository.")] = Path(),
 ) -> None:
@@ -64,6 +72,11 @@ def run_cells(
     """
     repository = Repository.around(root)
     matrix = MatrixFile.of(repository).matrix()
+    if record and (working_tree or not everything or connector or major is not None or spark):
+        raise CellError(
+            "--record needs the results of all cells, without uncommitted changes",
+            hint="run release-tools test --all --record",
+        )
     cells = select(matrix, connector=connector, major=major, spark=spark)
     if not (everything or major is not None or spark):
         cells = corners(cells)
@@ -93,6 +106,13 @@ def run_cells(
         return
     console.print(_table(shown))
     passed = all(result.outcome is Outcome.PASSED for result in shown.values())
+    if record and passed:
+        page = repository.root / PAGE
+        page.write_text(
+            written(page.read_text(encoding="utf-8"), Results(cells=shown).rows()),
+            encoding="utf-8",
+        )
+        console.print(f"wrote {PAGE}")
     raise typer.Exit(int(not passed))
 
 

@@ -12,11 +12,14 @@ from typing import Final, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connector_release_tools.errors import CellError
+from connector_release_tools.matrix.tested import Row, table_of
 
 __all__ = ["RESULTS", "Outcome", "Result", "Results", "Selection"]
 
 # The path from the top of the repository.
 RESULTS: Final = Path("build", "matrix", "results.json")
+# The digits of a tree's id in a table.
+_DIGITS: Final = 10
 
 
 class Outcome(enum.StrEnum):
@@ -123,13 +126,24 @@ class Results(BaseModel):
         draft.replace(path)
         path.with_suffix(".md").write_text(self.markdown(), encoding="utf-8")
 
+    def rows(self) -> list[Row]:
+        """Return the results as rows of a table."""
+        return [
+            Row(
+                release=name,
+                result=str(result.outcome),
+                tests=result.said,
+                core=result.ran_on.get("core", ""),
+                spark=result.ran_on.get("spark", ""),
+                java=result.ran_on.get("java", ""),
+                python=result.ran_on.get("python", ""),
+                tree=result.tree[:_DIGITS],
+                core_tree=result.core[:_DIGITS],
+                date=str(result.finished.date()),
+            )
+            for name, result in self.cells.items()
+        ]
+
     def markdown(self) -> str:
         """Return the results as a table."""
-        columns = ("Release", "Result", "Tests", "Core", "Spark", "Java", "Python", "Trees", "Date")
-        rows = [columns, ["---"] * len(columns)]
-        for name, result in self.cells.items():
-            versions = (result.ran_on.get(each, "") for each in ("core", "spark", "java", "python"))
-            trees = f"{result.tree[:10]}, core {result.core[:10]}"
-            day = str(result.finished.date())
-            rows.append([name, str(result.outcome), result.said, *versions, trees, day])
-        return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+        return f"{table_of(self.rows())}\n"

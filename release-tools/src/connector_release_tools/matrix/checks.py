@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 from connector_release_tools.errors import ConnectorFolderError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix import connector_drift, tree_drift
+from connector_release_tools.matrix import connector_drift, tested, tree_drift
 from connector_release_tools.matrix.derivation import Derived, derived
 from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.matrix.finding import Finding
@@ -62,6 +62,7 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
             if major.is_supported and core is not None and core not in SpecifierSet(major.core):
                 yield Finding(place, f"core {major.core} excludes {CORE} {core} of this tree")
             yield from connector_drift.release(repository, name, major, place)
+    yield from tested.findings(repository, matrix)
 
 
 def _derived(root: Path, value: Derived) -> Iterator[Finding]:

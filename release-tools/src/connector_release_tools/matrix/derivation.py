@@ -116,7 +116,9 @@ def _table(root: Path, path: str, matrix: Matrix, names: list[str]) -> Iterator[
     file = root / path
     # The markers are optional, except in the README at the top.
     if file.exists() and _COMPATIBILITY.read(file.read_text(encoding="utf-8")) is not None:
-        yield Derived(path, _COMPATIBILITY, compatibility_table(matrix, names))
+        # Releases contain the README.
+        table = compatibility_table(matrix, names, in_release=True)
+        yield Derived(path, _COMPATIBILITY, table)
 
 
 def rewritten(root: Path, values: list[Derived]) -> dict[str, tuple[str, str]]:

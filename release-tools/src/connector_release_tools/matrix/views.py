@@ -25,14 +25,15 @@ def as_table(matrix: Matrix) -> Table:
     return table
 
 
-def compatibility_table(matrix: Matrix, names: Collection[str]) -> str:
+def compatibility_table(matrix: Matrix, names: Collection[str], *, in_release: bool = False) -> str:
     """Return the majors of some connectors as a Markdown table.
 
     Args:
         matrix: The matrix.
         names: The connectors.
+        in_release: Whether a release contains the table, so that no major is marked as unreleased.
     """
-    columns, *rows = _rows(matrix, names)
+    columns, *rows = _rows(matrix, names, in_release=in_release)
     return "\n".join(
         "| " + " | ".join(row) + " |" for row in (columns, ["---"] * len(columns), *rows)
     )
@@ -70,7 +71,7 @@ def _cells(matrix: Matrix) -> list[dict[str, str]]:
     return found
 
 
-def _rows(matrix: Matrix, names: Collection[str]) -> list[list[str]]:
+def _rows(matrix: Matrix, names: Collection[str], *, in_release: bool = False) -> list[list[str]]:
     """Return the head and a row for each major, without empty columns."""
     spark_lines = list(map(str, matrix.spark_lines))
     columns = [f"Spark {each}" for each in spark_lines]
@@ -78,7 +79,7 @@ def _rows(matrix: Matrix, names: Collection[str]) -> list[list[str]]:
     rows = [
         [
             f"{name} {number}",
-            _status(major),
+            _status(major, in_release=in_release),
             *(f"{major.version}-{each}" if each in major.spark else "no" for each in spark_lines),
             major.core,
             ", ".join(f"{client} {wanted}" for client, wanted in major.client.items()),
@@ -92,8 +93,8 @@ def _rows(matrix: Matrix, names: Collection[str]) -> list[list[str]]:
     return [list(itertools.compress(row, filled)) for row in (head, *rows)]
 
 
-def _status(major: Major) -> str:
-    if major.commit is None:
+def _status(major: Major, *, in_release: bool) -> str:
+    if major.commit is None and not in_release:
         return f"{major.status}; not released yet"
     if not major.is_supported:
         return f"none: end of life {major.end_of_life}"

@@ -16,12 +16,18 @@ from connector_release_tools.git import Repository
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.model import Matrix
-from connector_release_tools.releases import file_changes, maintenance, promotions, version_update
+from connector_release_tools.releases import (
+    file_changes,
+    maintenance,
+    promotions,
+    reproduction,
+    version_update,
+)
 from connector_release_tools.releases.artefacts import Step, build_release
 from connector_release_tools.releases.candidate import Candidate, registered, revision_of
 from connector_release_tools.releases.checks import check as look_at
 from connector_release_tools.releases.findings import Finding
-from connector_release_tools.releases.record import Record
+from connector_release_tools.releases.record import RELEASES, Record
 from connector_release_tools.releases.verification import verify as verify_release
 from connector_release_tools.template.files import Change
 from connector_release_tools.terminal import Root
@@ -222,6 +228,35 @@ def promote(
     )
     file_changes.apply(repository, promotion.changes)
     _written(repository, promotion.changes, f"{name}: released", commit=commit)
+
+
+@release.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Releases, such as connector-kafka-3.1.2. Default: all."
+        ),
+    ] = None,
+    *,
+    root: Root = Path(),
+) -> None:
+    """Build releases again from their commits, and compare every file with its record.
+
+    Exit code: 0 all files are identical, 1 differences, 2 a build failed.
+    """
+    repository = Repository.around(root)
+    folder = repository.root / RELEASES
+    recorded = sorted(path.stem for path in folder.glob("*.yaml"))
+    found: list[Finding] = []
+    for name in names or recorded:
+        record = Record.read(folder / f"{name}.yaml")
+        with _steps() as step:
+            differences = list(reproduction.reproduce(repository, record, step=step))
+        if not differences:
+            _say(f"{name}: {len(record.artefacts)} files are identical to the record")
+        found += differences
+    _show(found)
 
 
 @release.command()

@@ -3,25 +3,18 @@
 
 from __future__ import annotations
 
-from connector_release_tools.cells.results import Results
 from connector_release_tools.matrix.model import Matrix
 from connector_release_tools.matrix.views import compatibility_table
 
 __all__ = ["page"]
 
 
-def page(matrix: Matrix, results: Results) -> str:
+def page(matrix: Matrix) -> str:
     """Return the page as Markdown.
 
     Args:
         matrix: The matrix.
-        results: The results of its cells on the machine that builds the site.
     """
-    last = (
-        results.markdown()
-        if results.cells
-        else "No cell ran on the machine that built this site.\n"
-    )
     spark = "\n".join(
         f"| {spark_line} | {it.pyspark} | {it.python} | {it.java} | {', '.join(it.pins)} |"
         for spark_line, it in matrix.spark.items()
@@ -39,9 +32,4 @@ Each Spark line is tested with these versions:
 | Spark | PySpark | Python | Java | Pins |
 | --- | --- | --- | --- | --- |
 {spark}
-
-## Last results
-
-`release-tools test` installed the wheel of each release with the core of the tree.
-
-{last}"""
+"""

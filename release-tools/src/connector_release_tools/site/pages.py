@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from connector_release_tools.api.promise import Promise
-from connector_release_tools.cells.results import Results
 from connector_release_tools.errors import DocsError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import Connector, Matrix
@@ -79,15 +78,12 @@ _PROCESS: Final = "FLIP-PROCESS"
 _PROPOSALS: Final = "flips/*"
 
 
-def write(
-    repository: Repository, matrix: Matrix, results: Results, site: Path, scratch: Path
-) -> None:
+def write(repository: Repository, matrix: Matrix, site: Path, scratch: Path) -> None:
     """Write the sources of the site.
 
     Args:
         repository: The repository with the documents.
         matrix: The matrix with the connectors and their releases.
-        results: The results of the cells.
         site: An empty folder for the sources.
         scratch: An empty folder for files from git.
 
@@ -106,7 +102,7 @@ def write(
     (site / "versions.json").write_text(json.dumps(versions), encoding="utf-8")
     core = _package(Tree(repository.root / _CORE, site, _CORE), has_api=True)
     tools = _package(Tree(repository.root / _TOOLS, site, _TOOLS))
-    compatible = top.write("compatibility", compatibility.page(matrix, results))
+    compatible = top.write("compatibility", compatibility.page(matrix))
     proposals = top.matching(_PROPOSALS)
     for name in proposals:
         top.add(name, edit=_as_orphan)

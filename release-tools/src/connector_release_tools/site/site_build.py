@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from connector_release_tools.cells.results import RESULTS, Results
 from connector_release_tools.errors import DocsError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile
@@ -46,8 +45,7 @@ def build(repository: Repository, out: Path) -> int:
         scratch = Path(temporary)
         sources, html = scratch / "sources", scratch / "html"
         matrix = MatrixFile.of(repository).matrix()
-        results = Results.read(repository.root / RESULTS)
-        write(repository, matrix, results, sources, scratch / "trees")
+        write(repository, matrix, sources, scratch / "trees")
         output(
             (sys.executable, "-m", "sphinx", "-q", "-b", "html", "-c", _CONFIGURATION,
              "-d", scratch / "doctrees", "-n", "-W", "--keep-going", sources, html),

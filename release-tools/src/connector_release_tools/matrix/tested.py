@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of the tested releases: a row for each cell of the matrix, written by a test run.
+
+A row names the trees that were tested, so git shows whether the table is still true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Final, Self
+
+from packaging.specifiers import SpecifierSet
+
+from connector_release_tools.git import Repository
+from connector_release_tools.matrix.finding import Finding
+from connector_release_tools.matrix.model import CORE, Cell, Matrix
+from connector_release_tools.matrix.places import Between
+
+__all__ = ["PAGE", "Row", "findings", "table_of", "written"]
+
+# The path from the top of the repository. A repository without it documents no results.
+PAGE: Final = "docs/reference/tested.md"
+_TABLE: Final = Between("tested")
+_RUN: Final = "run `release-tools test --all --record`"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of a cell, as people read it.
+
+    Attributes:
+        release: The release name.
+        result: The outcome.
+        tests: The numbers of tests by outcome.
+        core: The version of the core.
+        spark: The version of Spark.
+        java: The version of Java.
+        python: The version of Python.
+        tree: The start of the id of the connector's tree.
+        core_tree: The start of the id of the core's tree.
+        date: The day of the run.
+    """
+
+    release: str
+    result: str
+    tests: str
+    core: str
+    spark: str
+    java: str
+    python: str
+    tree: str
+    core_tree: str
+    date: str
+
+    @classmethod
+    def parse(cls, line: str) -> Self | None:
+        """Read a line of the table; None for a line that is not a row."""
+        values = [each.strip() for each in line.strip().strip("|").split("|")]
+        return cls(*values) if len(values) == len(fields(cls)) else None
+
+
+_HEAD: Final = Row(
+    "Release", "Result", "Tests", "Core", "Spark", "Java", "Python", "Tree", "Core tree", "Date"
+)
+
+
+def table_of(rows: list[Row]) -> str:
+    """Return rows as a Markdown table."""
+    lines = [astuple(_HEAD), ["---"] * len(fields(Row)), *map(astuple, rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def written(page: str, rows: list[Row]) -> str:
+    """Return the page with other rows."""
+    return _TABLE.write(page, table_of(rows))
+
+
+def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
+    """Check that every cell of a release has a row, and that the rows are true.
+
+    Args:
+        repository: The repository of the connectors.
+        matrix: Its matrix.
+    """
+    page = repository.root / PAGE
+    if not page.exists():
+        return
+    rows = _rows(page)
+    if rows is None:
+        yield Finding(PAGE, f"{_TABLE} is missing")
+        return
+    for cell in matrix.cells():
+        row = rows.get(str(cell.release))
+        if row is not None:
+            for problem in _problems(repository, matrix, cell, row):
+                yield Finding(PAGE, f"{cell.release}: {problem}", _RUN)
+        elif cell.major.tree is not None:
+            yield Finding(PAGE, f"it has no result of {cell.release}", _RUN)
+
+
+def _rows(page: Path) -> dict[str, Row] | None:
+    """Read the rows by release name; None if the page has no table."""
+    table = _TABLE.read(page.read_text(encoding="utf-8"))
+    if table is None:
+        return None
+    parsed = map(Row.parse, str(table).splitlines()[2:])
+    return {row.release: row for row in parsed if row is not None}
+
+
+def _problems(repository: Repository, matrix: Matrix, cell: Cell, row: Row) -> Iterator[str]:
+    spark = matrix.spark[str(cell.spark)]
+    if row.result != "passed":
+        yield f"the result is {row.result}"
+    for name, found, wanted in (
+        ("Spark", row.spark, spark.pyspark),
+        ("Java", row.java.partition(".")[0], spark.java),
+        ("Python", ".".join(row.python.split(".")[:2]), spark.python),
+    ):
+        if found != wanted:
+            yield f"it was tested with {name} {found}, the matrix has {wanted}"
+    if row.core not in SpecifierSet(cell.major.core):
+        yield f"it was tested with core {row.core}, the matrix has {cell.major.core}"
+    trees = {CORE: row.core_tree}
+    if cell.major.tree is None:
+        trees[cell.connector] = row.tree
+    elif not cell.major.tree.startswith(row.tree):
+        yield f"tree {row.tree} was tested, the matrix pins {cell.major.tree[: len(row.tree)]}"
+    for folder, tree in trees.items():
+        if not repository.had_tree(folder, tree):
+            yield f"no commit in the history of HEAD has {folder} as tree {tree}"
