@@ -9,7 +9,14 @@ from pathlib import Path
 from toy_connector import ABILITIES, LogFolder, LogSource
 from toy_disk import Disk
 from toy_service import ServiceContext
-from toy_sink import ON_A_SURE_DISK, STAGES_FREELY, Directory, LeasedTokenSink, NumberingTokenSink
+from toy_sink import (
+    ON_A_SURE_DISK,
+    STAGES_FREELY,
+    Directory,
+    LeasedTokenSink,
+    NumberingTokenSink,
+    WholeEpochSink,
+)
 
 from connectors_core.testing import (
     AsyncSinkWriterTestSuite,
@@ -75,6 +82,19 @@ class TestLeasedCommitter(CommitterTestSuite):
 
     def external_context(self, folder):
         return Directory(folder, LeasedTokenSink)
+
+
+class TestWholeEpochCommitter(CommitterTestSuite):
+    """The committables have passed the pre-commit topology."""
+
+    capabilities = Capabilities(
+        can=frozenset({Capability.EXACTLY_ONCE}),
+        # pragma: allowlist nextline secret
+        cannot={**STAGES_FREELY, **ON_A_SURE_DISK, Capability.SECRETS: "another one shows it"},
+    )
+
+    def external_context(self, folder):
+        return Directory(folder, WholeEpochSink)
 
 
 class TestDirectorySerializer(SerializerTestSuite):

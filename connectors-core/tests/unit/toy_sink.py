@@ -100,6 +100,20 @@ class HoldingTokenSink(RequiresAToken, HoldingDirectorySink):
     """A sink whose files are combined over epochs."""
 
 
+class WholeEpochSink(MergingTokenSink):
+    """A sink whose committer needs all rows of an epoch in one file."""
+
+    def create_committer(self, context):
+        return WholeEpochCommitter(self.path, context.sink_uid)
+
+
+class WholeEpochCommitter(_Committer):
+    def commit(self, requests):
+        epochs = [Path(each.committable.staged).parent for each in requests]
+        assert len(epochs) == len(set(epochs)), "an epoch has several files"
+        super().commit(requests)
+
+
 class Directory(SinkExternalContext):
     """A folder of Arrow files."""
 

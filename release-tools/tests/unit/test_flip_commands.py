@@ -80,7 +80,8 @@ def test_a_forbidden_transition_is_refused_and_changes_nothing(flips, command, m
 def test_a_draft_with_an_empty_section_cannot_be_discussed(flips):
     flips.flip("new", "One", "--author", "eve")
     said = flips.flip("open-discussion", "1", "--by", "eve", code=2)
-    assert "section Motivation is empty; section Decision is empty" in said
+    assert "flips/0001-one.md would violate the rules: section Motivation is empty; " in said
+    assert "hint: see the statuses and rules in FLIP-PROCESS.md" in said
 
 
 def test_a_short_discussion_needs_a_reason(flips):

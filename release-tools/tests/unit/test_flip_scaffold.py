@@ -211,8 +211,11 @@ def test_a_scaffold_in_this_repository_passes_its_checks(tmp_path):
     number = tree.propose("A connector for Pulsar", "--connector", "pulsar", "--description", "It")
     tree.accept(number)
     tree.commit()
-    tree.flip("scaffold", str(number), "--sponsor", "alice")
+    said = tree.flip("scaffold", str(number), "--sponsor", "alice")
+    assert "then run `release-tools api page`" in said
     for command in (
+        ["api", "page"],
+        ["api", "check"],
         ["matrix", "check"],
         ["template", "check", "connector-pulsar"],
         ["review", "sync", "--dry-run"],

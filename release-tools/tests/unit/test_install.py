@@ -112,14 +112,29 @@ def test_with_the_spark_of_a_platform_only_the_connector_is_installed():
 
 
 @pytest.mark.parametrize("installer", Installer)
-def test_the_password_of_an_index_is_neither_printed_nor_an_argument(installer: Installer):
+@pytest.mark.parametrize("option", ["index_url", "extra_index_url"])
+def test_the_password_of_an_index_is_neither_printed_nor_an_argument(
+    installer: Installer, option: str
+):
     url = "https://me:canary@index.example/simple"
     made = plan(
-        Request.parse("connector-kafka==3.1.2"), target(), installer=installer, index_url=url
+        Request.parse("connector-kafka==3.1.2"), target(), installer=installer, **{option: url}
     )
     assert list(made.env.values()) == [url]
     assert "canary" not in f"{made}{made.command}"
-    assert str(made).endswith("--index-url https://index.example/simple")
+    assert str(made).endswith(f"--{option.replace('_', '-')} https://index.example/simple")
+
+
+def test_an_additional_index_leaves_the_default_one():
+    request = Request.parse("connector-kafka==3.1.2")
+    for installer, variable in {
+        Installer.UV: "UV_INDEX",
+        Installer.PIP: "PIP_EXTRA_INDEX_URL",
+    }.items():
+        made = plan(
+            request, target(), installer=installer, extra_index_url="http://localhost:1/simple"
+        )
+        assert made.env == {variable: "http://localhost:1/simple"}
 
 
 def test_a_replaced_spark_is_an_error():

@@ -138,6 +138,14 @@ def test_a_patch_is_checked_on_main_with_its_major(release_tree):
     release_tree.run("check", CONNECTOR, "--major", "2")
 
 
+@pytest.mark.parametrize(("version", "can_be_first"), [("0.1.0", True), ("0.0.0", False)])
+def test_a_new_connector_is_first_released_as_0_1_0(release_tree, version, can_be_first):
+    release_tree.replace(MATRIX, '"2":\n        version: "2.0.0"', '"0":\n        version: "0.1.0"')
+    release_tree.update("--version", version)
+    refused = f"connector-one-{version} would be the first release of its major"
+    assert (refused not in found(release_tree)) == can_be_first
+
+
 def test_uncommitted_changes_do_not_count_and_are_reported(release_tree):
     (release_tree.root / API).write_text("broken")
     said = release_tree.run("check", CONNECTOR).output

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from connector_elasticsearch.documents.decoder import DocumentDecoder, MetadataColumn
+from connector_elasticsearch.documents.decoder import DocumentDecoder, DocumentMetadata
 
 __all__ = ["DocumentRows"]
 
@@ -33,11 +33,11 @@ class DocumentRows:
         return pa.schema([each for each in self.schema if each.name != self.id_column])
 
     @property
-    def metadata_columns(self) -> tuple[tuple[MetadataColumn, str], ...]:
+    def metadata_columns(self) -> tuple[tuple[DocumentMetadata, str], ...]:
         """The ID, if it is a column."""
         if self.id_column not in self.schema.names:
             return ()
-        return ((MetadataColumn.ID, str(self.id_column)),)
+        return ((DocumentMetadata.ID, str(self.id_column)),)
 
     @cached_property
     def decoder(self) -> DocumentDecoder:

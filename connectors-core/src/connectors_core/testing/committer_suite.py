@@ -55,7 +55,9 @@ class CommitterTestSuite(CommitterCommitCases):
         after=("test_a_commit_makes_rows_visible", "test_a_sweep_removes_what_nobody_decided_on"),
     )
     def test_recovery_removes_what_was_not_decided(self, trial: SinkUnitTrial) -> None:
-        commit(trial.committer(), trial.stage(1))
+        former = trial.committer()
+        commit(former, trial.stage(1))
+        former.sweep(1)
         for epoch in (2, 11):
             trial.stage(epoch)
         committer = trial.committer()

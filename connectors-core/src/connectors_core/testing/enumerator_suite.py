@@ -403,7 +403,7 @@ class _Walk:
         assert_all_told(self._life)
         found = self._held.keys() | self._finished
         lost = sorted(set(ids_of(all_splits(self._source))) - found)
-        assert not lost, f"lost: {lost}"
+        assert not lost, f"a new enumerator finds splits that this one never assigned: {lost}"
 
     def request(self) -> None:
         context = self._life.context

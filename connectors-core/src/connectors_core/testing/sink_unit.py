@@ -16,14 +16,17 @@ from connectors_core.errors import ConfigurationError
 from connectors_core.records import RecordErrorHandler, RecordPolicy
 from connectors_core.sink import (
     CommitRequest,
+    CommittableWithLineage,
     Committer,
     CommitterInitContext,
     StatefulSinkWriter,
     SupportsCommitTasks,
     SupportsLeases,
+    SupportsPreCommitTopology,
     TwoPhaseCommittingSink,
     WriterInitContext,
 )
+from connectors_core.sink.messages import messages_in_order
 from connectors_core.testing.context import ROWS, SinkExternalContext
 from connectors_core.testing.data import assert_exactly, make_rows
 
@@ -69,7 +72,7 @@ class SinkUnitTrial:
         rows: int = ROWS_PER_WRITER,
         uid: str = UID,
     ) -> list[Any]:
-        """Stage rows of an epoch, and return the committables.
+        """Stage rows of an epoch, and return the committables that a decision would have.
 
         Args:
             epoch: The epoch, whose number is the split of its rows.
@@ -78,7 +81,7 @@ class SinkUnitTrial:
             rows: The number of rows per writer.
             uid: The uid of the sink in the pipeline.
         """
-        committables: list[Any] = []
+        staged: list[CommittableWithLineage[Any]] = []
         tables = self.rows.setdefault(epoch, [])
         for subtask in range(first, first + writers):
             table = make_rows(epoch, len(tables) * ROWS_PER_WRITER, rows, self._seed)
@@ -87,10 +90,20 @@ class SinkUnitTrial:
                 for batch in table.to_batches(max_chunksize=7):
                     writer.write(batch)
                 writer.flush()
-                committables += writer.prepare_commit()
+                staged += [
+                    CommittableWithLineage(
+                        committable=each, checkpoint_id=epoch, subtask_id=subtask
+                    )
+                    for each in writer.prepare_commit()
+                ]
                 if isinstance(writer, StatefulSinkWriter):
                     self.states += writer.snapshot_state(epoch)
-        return committables
+        if not isinstance(self.sink, SupportsPreCommitTopology):
+            return [each.committable for each in staged]
+        messages = messages_in_order(
+            staged, checkpoint_id=epoch, number_of_subtasks=first + writers
+        )
+        return list(self.sink.add_pre_commit_topology(messages))
 
     def fail_writer(self, epoch: int) -> None:
         """Make a writer fail in the middle of its rows."""

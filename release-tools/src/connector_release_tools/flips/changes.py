@@ -105,8 +105,8 @@ def cast(flips: Flips, judge: Judge, number: int, vote: Vote) -> Change:
 def _hold(document: Document, votes: VotesDocument, judge: Judge) -> None:
     if breaches := judge.breaches(Flip.of(document, votes)):
         raise FlipError(
-            f"{document.path.name} would violate the rules: {'; '.join(breaches)}",
-            hint="see FLIP-PROCESS.md for the allowed transitions",
+            f"{FLIPS}/{document.path.name} would violate the rules: {'; '.join(breaches)}",
+            hint="see the statuses and rules in FLIP-PROCESS.md",
         )
 
 

@@ -321,8 +321,9 @@ def scaffold(
     if plan.is_made and not plan.changes:
         console.print(f"{name} exists and is completely registered", style="green")
     elif not dry_run:
-        console.print(f"commit {name} with git commit -s; its sponsor reviews "
-                      "its first pull request", style="green")  # fmt: skip
+        console.print("then run `release-tools api page` to list its public names", style="yellow")
+        console.print(f"commit {name} and the other files with git commit -s; the sponsor reviews "
+                      "this first pull request", style="green")  # fmt: skip
 
 
 def _open(root: Path) -> tuple[Repository, Flips, Judge]:

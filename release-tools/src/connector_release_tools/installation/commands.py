@@ -38,6 +38,9 @@ def install(
     index_url: Annotated[
         str | None, typer.Option(help="The package index.", show_default="index of uv or pip")
     ] = None,
+    extra_index_url: Annotated[
+        str | None, typer.Option(help="An additional index, such as that of `index serve`.")
+    ] = None,
     find_links: Annotated[
         Path | None, typer.Option(help="A folder with additional distributions.")
     ] = None,
@@ -61,6 +64,7 @@ def install(
         target,
         installer=installer or Installer.available(),
         index_url=index_url,
+        extra_index_url=extra_index_url,
         find_links=find_links,
         no_deps=no_deps,
     )

@@ -53,6 +53,13 @@ class Installer(enum.StrEnum):
         return cls("uv")
 
 
+# The variables of the options that select an index.
+_VARIABLES: Final = {
+    "--index-url": {Installer.UV: "UV_DEFAULT_INDEX", Installer.PIP: "PIP_INDEX_URL"},
+    "--extra-index-url": {Installer.UV: "UV_INDEX", Installer.PIP: "PIP_EXTRA_INDEX_URL"},
+}
+
+
 @dataclass(frozen=True)
 class Request:
     """The requested release.
@@ -129,19 +136,18 @@ class Installation:
     Attributes:
         release: The release.
         command: The command, without the URL of an index.
-        env: The variables with the URL, which can contain a password.
-        index: The URL without credentials.
+        env: The variables with the URLs, which can contain a password.
+        indexes: The options with these URLs, without credentials.
     """
 
     release: Release
     command: tuple[str, ...]
     env: dict[str, str]
-    index: str | None
+    indexes: tuple[str, ...]
 
     def __str__(self) -> str:
         """Return the command as a shell command."""
-        index = ("--index-url", self.index) if self.index else ()
-        return shlex.join((*self.command, *index))
+        return shlex.join((*self.command, *self.indexes))
 
 
 def plan(
@@ -150,6 +156,7 @@ def plan(
     *,
     installer: Installer,
     index_url: str | None = None,
+    extra_index_url: str | None = None,
     find_links: Path | None = None,
     no_deps: bool = False,
 ) -> Installation:
@@ -160,6 +167,7 @@ def plan(
         target: The target environment.
         installer: The installer.
         index_url: The package index; None for the installer's default.
+        extra_index_url: An additional package index.
         find_links: A folder with additional distributions.
         no_deps: Whether to install the connector without its requirements.
 
@@ -194,14 +202,13 @@ def plan(
     options = ["--no-deps"] if no_deps else []
     if find_links is not None:
         options += ["--find-links", str(find_links)]
-    env = {}
-    if index_url is not None:
-        env["UV_DEFAULT_INDEX" if installer is Installer.UV else "PIP_INDEX_URL"] = index_url
+    indexes = {"--index-url": index_url, "--extra-index-url": extra_index_url}
+    urls = {option: url for option, url in indexes.items() if url is not None}
     return Installation(
         release=release,
         command=(*_begin(installer, target.python), *options, *requirements),
-        env=env,
-        index=None if index_url is None else _shown(index_url),
+        env={_VARIABLES[option][installer]: url for option, url in urls.items()},
+        indexes=tuple(text for option, url in urls.items() for text in (option, _shown(url))),
     )
 
 

@@ -70,10 +70,11 @@ def _matrix(candidate: Candidate, major: CoreMajor) -> Iterator[Finding]:
 def _version(candidate: Candidate, major: CoreMajor, before: CoreMajor | None) -> Iterator[Finding]:
     version = candidate.version
     is_first = before is None or Version.parse(before.version).major < version.major
-    if is_first and (version.minor, version.patch) != (0, 0):
+    first = _first(version.major)
+    if is_first and version != first:
         yield Finding(
             f"{candidate.name} would be the first release of its major",
-            f"a first release is {version.major}.0.0; to fix an earlier release, run this "
+            f"a first release is {first}; to fix an earlier release, run this "
             f"on main with --major {version.major}",
         )
     update = f"run release-tools release update {candidate.connector} --version"
@@ -88,6 +89,11 @@ def _version(candidate: Candidate, major: CoreMajor, before: CoreMajor | None) -
             f"pyproject.toml has {version}",
             f"{update} with a newer version",
         )
+
+
+def _first(major: int) -> Version:
+    """Return the first version of a major. That of a new connector is 0.1.0."""
+    return Version(major, 0 if major else 1, 0)
 
 
 def _notes(repository: Repository, candidate: Candidate) -> Iterator[Finding]:

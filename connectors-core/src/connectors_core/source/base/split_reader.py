@@ -40,6 +40,7 @@ class RecordsBySplits(Generic[E]):
 
     Attributes:
         records: Pairs of a split id and an element of that split, in order. No element is None.
+            Elements have ``nbytes``, unless the fetcher manager is given ``size_of``.
         finished_splits: Splits that have no more elements after these records. If possible,
             name a split here together with its last element: it then finishes with that element,
             without another poll.
