@@ -14,6 +14,7 @@ from connector_kafka.sink import (
     KafkaPartitioner,
     KafkaRecordSerializationSchema,
     KafkaSink,
+    RecordPartitioner,
     UpsertMode,
     ValueFields,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "KafkaSource",
     "OffsetsInitializer",
     "OffsetsLost",
+    "RecordPartitioner",
     "UpsertMode",
     "ValueFields",
 ]
