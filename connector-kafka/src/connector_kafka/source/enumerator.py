@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,7 +20,9 @@ from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
 from connector_kafka.source.group_offsets import GroupOffsets, gauge_of
 from connector_kafka.source.plans import plan
+from connector_kafka.source.removals import RemovedTopics
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
+from connector_kafka.source.subscription import Subscription
 from connectors_core.errors import (
     DataLossError,
     RetryableError,
@@ -65,7 +67,8 @@ class KafkaEnumeratorState:
         waiting: Unassigned splits.
         started: Whether the first partitions were found. Later ones are read from the earliest
             offset.
-        paused: Splits that a run up to the available records did not read completely.
+        paused: Splits that resume partitions: in the next run after one up to the available
+            records, or when their removed topic returns.
         resume_at: The next offsets of splits with lost records, until a plan contains them.
     """
 
@@ -114,6 +117,7 @@ class KafkaEnumerator(
         context: The coordinator.
         settings: The settings of the source.
         state: The state to resume from.
+        topics: The topics of the subscription to read; see `subscribe`. None stands for all.
     """
 
     def __init__(
@@ -121,16 +125,21 @@ class KafkaEnumerator(
         context: SplitEnumeratorContext[KafkaPartitionSplit],
         settings: EnumerationSettings,
         state: KafkaEnumeratorState,
+        *,
+        topics: Collection[str] | None = None,
     ) -> None:
         self._context = context
         self._settings = settings
         self._wire = Wire(settings.config)
         self._cluster = Cluster(self._wire)
         self._discovery = Discovery(context, settings, self._cluster)
+        self._removed = RemovedTopics(context, self._cluster, settings.drains_removed)
+        if topics is not None:
+            self._removed.subscribe(topics)
         # Discovery runs on other threads: what it reads of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
-        self._paused = list(state.paused)
+        self._paused = state.paused
         self._resume_at = dict(state.resume_at)
         # For recreated topics, the state keeps the earlier IDs of splits, so that a restart detects
         # the recreation again.
@@ -163,8 +172,7 @@ class KafkaEnumerator(
 
     def start(self) -> None:
         """Start discovering partitions and records."""
-        self._waiting += self._paused
-        self._paused.clear()
+        self._resume([each for each in self._paused if not self._is_removed(each)])
         if not self._complete:
             self._context.call_async(
                 self._look, self._take_found, period=self._settings.discovery_interval
@@ -200,15 +208,15 @@ class KafkaEnumerator(
             known={**self._known, **self._former_ids},
             waiting=tuple(self._waiting),
             started=self._started,
-            paused=tuple(self._paused),
+            paused=self._paused,
             resume_at=dict(self._resume_at),
         )
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Handle a reader that reached the end of this run, or that skipped lost records."""
+        """Handle a reader that reached a pause, or that skipped lost records."""
         if isinstance(event, PartitionPaused):
-            if self._last_stops is not None:
-                self._paused.append(event.split)
+            if self._last_stops is not None or self._is_removed(event.split):
+                self._pause(event.split)
             else:  # repeated after a restart: this is a later run
                 self.add_splits_back([event.split], subtask_id)
             return
@@ -225,11 +233,60 @@ class KafkaEnumerator(
         """Whether partition discovery has ended."""
         return self._started and self._settings.discovery_interval is None
 
+    # --- topics ----------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Read these topics from now on, and the other ones to their end.
+
+        A topic that returns is resumed at the offset at which it paused.
+        """
+        self._removed.subscribe(topics)
+        self._context.call_async(self._look, self._take_found)
+
+    @property
+    def has_found_partitions(self) -> bool:
+        """Whether the first partitions were found."""
+        return self._started
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all topics were removed and read to their end."""
+        return self._removed.subscribed == frozenset() and not (self._active() or self._waiting)
+
+    def _is_removed(self, split: KafkaPartitionSplit) -> bool:
+        return self._removed.contains(split.topic_partition)
+
+    def _active(self) -> dict[str, str]:
+        """Return the topic ID of every known partition that is not paused."""
+        paused = {str(each.topic_partition) for each in self._paused}
+        return {name: each for name, each in self._known.items() if name not in paused}
+
+    def _pause(self, split: KafkaPartitionSplit) -> None:
+        self._paused = (*self._without([split]), split)
+        if self._is_removed(split):
+            self._positions.pop(split.topic_partition, None)
+
+    def _resume(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        self._paused = self._without(splits)
+        self._waiting += splits
+
+    def _without(self, splits: Iterable[KafkaPartitionSplit]) -> tuple[KafkaPartitionSplit, ...]:
+        """Return the paused splits without those with the IDs of others."""
+        ids = {each.split_id for each in splits}
+        return tuple(each for each in self._paused if each.split_id not in ids)
+
     # --- partitions ------------------------------------------------------------------------------
 
     def _look(self) -> FoundPartitions:
         """Discover partitions. Worker thread."""
-        return self._discovery.look(self._known, started=self._started)
+        active, topics = self._active(), self._removed.subscribed
+        subscription = self._settings.subscription
+        if topics is not None:  # removed ones are read too, until they pause
+            names = sorted(topics | {_partition(name).topic for name in active})
+            if not names:
+                return FoundPartitions({}, (), {})
+            subscription = Subscription(topics=tuple(names))
+        return self._discovery.look(subscription, active, started=self._started)
 
     def _take_found(self, found: FoundPartitions | None, error: BaseException | None) -> None:
         if found is None:
@@ -246,8 +303,11 @@ class KafkaEnumerator(
         new = [
             each
             for each in found.new
-            if not self._complete and str(each.topic_partition) not in self._known
+            if not self._complete
+            and not self._is_removed(each)
+            and str(each.topic_partition) not in self._known
         ]
+        self._resume_returned(found)
         # These come before the partitions that were found and read earlier; see `_assign`.
         self._waiting[:0] = new
         read = {split.topic_partition for split in new}
@@ -264,6 +324,22 @@ class KafkaEnumerator(
             self._context.metric_group.inc("discoveredPartitions", len(new))
         self._assign()
 
+    def _resume_returned(self, found: FoundPartitions) -> None:
+        """Resume paused partitions whose topic is read again, if it is still the same topic."""
+        paused = {each.split_id: each for each in self._paused if not self._is_removed(each)}
+        returned = [
+            paused[each.split_id]
+            if paused[each.split_id].topic_id in ("", each.topic_id)
+            else replace(each, resumed=paused[each.split_id].resumed)
+            for each in found.new
+            if each.split_id in paused
+        ]
+        self._resume(returned)
+        for partition in (each.topic_partition for each in returned):  # it can be a new log
+            self._ends = {known: end for known, end in self._ends.items() if known != partition}
+            self._positions.pop(partition, None)
+            self._gone.discard(partition)
+
     def _look_failed(self, error: BaseException) -> None:
         self._failures += 1
         passing = isinstance(error, RetryableError) and not self._settings.bounded
@@ -278,7 +354,7 @@ class KafkaEnumerator(
         """Report lost records of partitions that were deleted, or deleted and recreated."""
         now = time.monotonic()
         there = {str(each) for each in found.partitions}
-        missing = {_partition(name) for name in self._known if name not in there} - self._gone
+        missing = {_partition(name) for name in self._active() if name not in there} - self._gone
         for each in self._missing_since.keys() - missing:
             del self._missing_since[each]
         for each in sorted(missing):
@@ -316,7 +392,9 @@ class KafkaEnumerator(
 
     def _look_for_ends(self) -> _Ends:
         """Request the end offsets of partitions once. Worker thread."""
-        partitions = [each for name in self._known if (each := _partition(name)) not in self._gone]
+        partitions = [
+            each for name in self._active() if (each := _partition(name)) not in self._gone
+        ]
         found, errors = self._cluster.try_offsets(partitions, LATEST, self._settings.isolation)
         return _Ends(found, tuple(errors.values()))
 
@@ -336,6 +414,7 @@ class KafkaEnumerator(
         else:
             self._poll_log.succeeded()
         self._ends = {**self._ends, **found.ends}
+        self._removed.ask_for_ends(found.ends)
         self._note_cut_off(found.ends, now)
         if now >= self._gauges_at:
             self._gauges_at = now + _GAUGE_SECONDS
@@ -357,11 +436,35 @@ class KafkaEnumerator(
     ) -> Mapping[str, PlannedRead[KafkaPartitionSplit]]:
         """Plan up to the last known end offsets, and divide limits by lag."""
         moved = [self._as_it_is_now(split) for split in splits]
+        self._note_read_before(moved)
         for split in moved:
             self._positions[split.topic_partition] = split.offset
             self._cuts[split.topic_partition] = split.cuts
         ends = None if self._settings.bounded else self._ends
-        return plan(moved, ends, limits, self._last_stops)
+        pauses = {split.topic_partition: self._pause_of(split) for split in moved}
+        known = {each: pause for each, pause in pauses.items() if pause is not None}
+        return plan(moved, ends, limits, known)
+
+    def _note_read_before(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        """Take over what an earlier driver did after the state was stored."""
+        if self._paused:  # it resumed them
+            self._paused = self._without(splits)
+        removed = {
+            str(each.topic_partition): each.topic_id for each in filter(self._is_removed, splits)
+        }
+        if removed.keys() - self._known.keys():  # it found them before they were removed
+            self._known = {**removed, **self._known}
+
+    def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
+        """Return the offset at which reading of a partition pauses, if it is known."""
+        partition = split.topic_partition
+        if partition in self._gone and self._is_removed(split):
+            return split.offset
+        of_run = None
+        if self._last_stops is not None:
+            of_run = self._last_stops.get(partition, split.offset)
+        ends = [each for each in (of_run, self._removed.end_of(partition)) if each is not None]
+        return min(ends, default=None)
 
     def _as_it_is_now(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
         partition = split.topic_partition
