@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The source of streams whose topics move between clusters (Flink's FLIP-246)."""
 
-from connector_kafka.dynamic.enumerator import DynamicKafkaState
+from connector_kafka.dynamic.enumerator import ClusterState, DynamicKafkaState
 from connector_kafka.dynamic.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream
 from connector_kafka.dynamic.options import RemovedTopicsPolicy
 from connector_kafka.dynamic.services import FileMetadataService, SingleClusterMetadataService
@@ -11,6 +11,7 @@ from connector_kafka.dynamic.split import DynamicKafkaSplit
 __all__ = [
     "DYNAMIC_KAFKA_SOURCE_OPTIONS",
     "ClusterMetadata",
+    "ClusterState",
     "DynamicKafkaSource",
     "DynamicKafkaSplit",
     "DynamicKafkaState",

@@ -13,7 +13,7 @@ from connector_kafka.client.options import ClientOptions
 from connector_kafka.dynamic.metadata import KafkaMetadataService
 from connector_kafka.dynamic.services import FileMetadataService, SingleClusterMetadataService
 from connector_kafka.source.options import TOPICS, ReadingOptions
-from connectors_core.errors import InvalidOptionError
+from connectors_core.errors import InvalidOptionError, MissingOptionError
 from connectors_core.options import (
     DURATION,
     JSON_MAP,
@@ -93,15 +93,15 @@ _CLUSTER_ID: Final = Option(
 (_PROPERTIES,) = ClientOptions.properties.options
 
 
-def _service(options: Options) -> KafkaMetadataService | None:
+def _service(options: Options) -> KafkaMetadataService:
     """Return the service that options describe.
 
     Raises:
-        InvalidOptionError: They describe none.
+        OptionError: They describe none.
     """
     name = options.get(_SERVICE)
     if name is None:
-        return None
+        raise MissingOptionError(_SERVICE.key, doc=_SERVICE.doc)
     path, cluster_id = options.get(_PATH), options.get(_CLUSTER_ID)
     properties: Mapping[str, Any] = options.get(_PROPERTIES) or {}
     for wanted, value, of in (
