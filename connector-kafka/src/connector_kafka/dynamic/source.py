@@ -30,7 +30,7 @@ from connector_kafka.dynamic.split import ClusterEvent, DynamicKafkaSplit, split
 from connector_kafka.dynamic.subscription import StreamSubscription
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.discovery import EnumerationSettings
-from connector_kafka.source.layout import RecordLayout
+from connector_kafka.source.layout import CLUSTER, RecordLayout
 from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
@@ -50,6 +50,7 @@ from connectors_core.source import (
     SplitTraits,
     SupportsFilterPushDown,
     SupportsForetoldEvents,
+    SupportsPartitionPushDown,
     SupportsProjectionPushDown,
     SupportsRewinding,
 )
@@ -64,6 +65,7 @@ class DynamicKafkaSource(
     Source[DynamicKafkaSplit, DynamicKafkaState],
     SupportsConnectionCheck,
     SupportsFilterPushDown,
+    SupportsPartitionPushDown,
     SupportsProjectionPushDown,
     SupportsRewinding[DynamicKafkaSplit, DynamicKafkaState],
     SupportsForetoldEvents[DynamicKafkaSplit],
@@ -174,6 +176,14 @@ class DynamicKafkaSource(
         """Decode no records before and after those with the wanted metadata."""
         layout = self._layout.filtered(filters)
         return self._with(layout), layout.conditions
+
+    def partition_of(self, split: Any) -> Mapping[str, Any]:
+        """Return the cluster, the topic, and the partition, if they are columns."""
+        own = split.split
+        if own.pauses:  # only a reader sends the position of a later run
+            return {}
+        known = {CLUSTER: split.cluster, "topic": own.topic, "partition": own.partition}
+        return {name: known[field] for field, name in self._layout.metadata if field in known}
 
     def events_after(self, splits: Sequence[DynamicKafkaSplit]) -> list[SourceEvent]:
         """Foretell where partitions resume. See `SupportsForetoldEvents`. Driver."""
