@@ -299,8 +299,9 @@ def test_the_events_of_a_native_format_have_their_cluster() -> None:
     paused = KafkaPartitionSplit(
         split_id="t-0", topic="t", partition=0, offset=5, stop=9, pauses=True
     )
-    (event,) = source().events_after([DynamicKafkaSplit.of("east", {}, paused)])
-    assert event.cluster == "east"
+    properties = {"client.id": "me"}
+    (event,) = source().events_after([DynamicKafkaSplit.of("east", properties, paused)])
+    assert (event.cluster, event.properties) == ("east", properties)
     assert event.event == PartitionPaused(paused.resumed_later(9))
     assert not isinstance(event.event, OffsetsLost)
 

@@ -135,10 +135,9 @@ class KnownCluster:
     is_running: bool = field(default=False, init=False)
 
     def start(self) -> None:
-        """Start the enumerator, unless it was started before."""
-        if not self.is_running:
-            self.is_running = True
-            self.enumerator.start()
+        """Start the enumerator."""
+        self.is_running = True
+        self.enumerator.start()
 
     def retire(self) -> None:
         """Close the enumerator, whose pending calls are dropped, and clear its gauges."""

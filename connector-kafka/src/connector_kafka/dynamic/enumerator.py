@@ -149,7 +149,7 @@ class DynamicKafkaEnumerator(
         for each in self._clusters.values():
             # Only the metadata says where reading of the others starts.
             if each.enumerator.has_found_partitions:
-                each.start()
+                self._start(each)
         self._context.call_async(self._find, self._take_metadata, period=self._settings.interval)
 
     def close(self) -> None:
@@ -162,7 +162,8 @@ class DynamicKafkaEnumerator(
     def add_reader(self, subtask_id: int) -> None:
         """See `SplitEnumerator`."""
         for each in self._clusters.values():
-            each.enumerator.add_reader(subtask_id)
+            if each.is_running:
+                each.enumerator.add_reader(subtask_id)
         self._tell_readers()
 
     def handle_split_request(self, subtask_id: int) -> None:
@@ -171,12 +172,14 @@ class DynamicKafkaEnumerator(
     def add_splits_back(self, splits: Sequence[DynamicKafkaSplit], subtask_id: int) -> None:
         """See `SplitEnumerator`."""
         for name, own in _by_cluster(splits).items():
-            self._known(name).add_splits_back([each.split for each in own], subtask_id)
+            known = self._known(name, own[0].properties)
+            known.enumerator.add_splits_back([each.split for each in own], subtask_id)
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Pass the event to the enumerator of its cluster."""
         assert isinstance(event, ClusterEvent)
-        self._known(event.cluster).handle_source_event(subtask_id, event.event)
+        known = self._known(event.cluster, event.properties)
+        known.enumerator.handle_source_event(subtask_id, event.event)
 
     def snapshot_state(self, checkpoint_id: int) -> DynamicKafkaState:
         """See `SplitEnumerator`."""
@@ -185,7 +188,11 @@ class DynamicKafkaEnumerator(
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Close the enumerators of removed clusters that were read to their end."""
-        ended = {name for name, each in self._clusters.items() if each.enumerator.has_ended}
+        ended = {
+            name
+            for name, each in self._clusters.items()
+            if each.is_running and each.enumerator.has_ended
+        }
         # The positions of the last plan are reported at the latest with the next one.
         for name in sorted(ended & self._ended):
             cluster = self._clusters.pop(name)
@@ -217,7 +224,7 @@ class DynamicKafkaEnumerator(
             for name, metadata in found.items():
                 self._take_cluster(name, metadata)
             for name in self._clusters.keys() - found.keys():
-                self._clusters[name].start()
+                self._start(self._clusters[name])
                 self._subscribe(name, frozenset())
             self._started = True
         self._found = True
@@ -228,7 +235,9 @@ class DynamicKafkaEnumerator(
 
     def _find_failed(self, error: BaseException) -> None:
         self._failures += 1
-        if not self._started or self._failures > self._settings.tolerated_failures:
+        is_tolerated = self._started and self._failures <= self._settings.tolerated_failures
+        waits = self._frozen and not all(each.is_running for each in self._clusters.values())
+        if waits or not is_tolerated:
             raise error
         self._context.metric_group.inc(_FAILED)
         _logger.warning("the last known metadata is used, because discovery failed", exc_info=error)
@@ -240,14 +249,20 @@ class DynamicKafkaEnumerator(
             if known.is_running and not changed:
                 self._subscribe(name, metadata.topics)
                 return
+            if not known.is_running:
+                known.topics = metadata.topics
             stored = _stored(known, 0)
             known.retire()
         _logger.info("the source reads the cluster %r", name)
         opened = self._open(name, metadata, stored)
-        opened.start()
-        for reader in sorted(self._context.registered_readers):
-            opened.enumerator.add_reader(reader)
+        self._start(opened)
         self._subscribe(name, metadata.topics)
+
+    def _start(self, cluster: KnownCluster) -> None:
+        if not cluster.is_running:
+            cluster.start()
+            for reader in sorted(self._context.registered_readers):
+                cluster.enumerator.add_reader(reader)
 
     def _subscribe(self, name: str, topics: frozenset[str]) -> None:
         known = self._clusters[name]
@@ -287,9 +302,16 @@ class DynamicKafkaEnumerator(
         )
         return opened
 
-    def _known(self, name: str) -> KafkaEnumerator:
-        """Return the enumerator of a cluster, which a report of a task names."""
-        return self._clusters[name].enumerator
+    def _known(self, name: str, properties: Mapping[str, str]) -> KnownCluster:
+        """Return a cluster that a plan or a report names.
+
+        An earlier driver can have found it after the state was stored. It is then not read before
+        the metadata is found again.
+        """
+        if name in self._clusters:
+            return self._clusters[name]
+        metadata = ClusterMetadata(topics=frozenset(), properties=properties)
+        return self._open(name, metadata, self._former.pop(name, None))
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -338,7 +360,9 @@ class DynamicKafkaEnumerator(
     ) -> dict[str, PlannedRead[DynamicKafkaSplit]]:
         reads: dict[str, PlannedRead[DynamicKafkaSplit]] = {}
         for name, own in _by_cluster(splits).items():
-            cluster = self._clusters[name]
+            cluster = self._known(name, own[0].properties)
+            if not cluster.is_running:
+                continue
             wrapped = cluster.context.wrapped
             planned = cluster.enumerator.plan_reads(
                 [each.split for each in own], ReadLimits(rows=rows.get(name))

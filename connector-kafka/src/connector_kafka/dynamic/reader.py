@@ -38,6 +38,7 @@ class _ClusterContext:
 
     context: SourceReaderContext
     cluster: str
+    properties: Mapping[str, str]
     metrics: ClusterMetrics
 
     @property
@@ -60,7 +61,8 @@ class _ClusterContext:
         self.context.send_split_request()
 
     def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        self.context.send_source_event_to_coordinator(ClusterEvent.of(self.cluster, event))
+        own = ClusterEvent.of(self.cluster, self.properties, event)
+        self.context.send_source_event_to_coordinator(own)
 
 
 @dataclass(eq=False, repr=False)
@@ -160,7 +162,7 @@ class DynamicKafkaSourceReader(SourceReader[DynamicKafkaSplit]):
         metrics = ClusterMetrics(
             source=self._context.metric_group, cluster=name, siblings=self._metrics
         )
-        context = _ClusterContext(self._context, name, metrics)
+        context = _ClusterContext(self._context, name, properties, metrics)
         reader = self._create(context, name, properties)
         reader.start()
         if self._no_more_splits:

@@ -188,7 +188,9 @@ class DynamicKafkaSource(
     def events_after(self, splits: Sequence[DynamicKafkaSplit]) -> list[SourceEvent]:
         """Foretell where partitions resume. See `SupportsForetoldEvents`. Driver."""
         return [
-            ClusterEvent.of(each.cluster, PartitionPaused(own.resumed_later(own.stop)))
+            ClusterEvent.of(
+                each.cluster, each.properties, PartitionPaused(own.resumed_later(own.stop))
+            )
             for each in splits
             if (own := each.split).pauses and own.stop is not None
         ]

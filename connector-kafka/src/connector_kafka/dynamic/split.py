@@ -56,21 +56,23 @@ class ClusterEvent(SourceEvent):
 
     Attributes:
         cluster: The ID of the cluster.
+        properties: Its properties, as in its splits.
         paused: The event, if it is this one.
         lost: The event, if it is this one.
     """
 
     cluster: str
+    properties: dict[str, str] = field(default_factory=dict)
     paused: PartitionPaused | None = None
     lost: OffsetsLost | None = None
 
     @classmethod
-    def of(cls, cluster: str, event: SourceEvent) -> Self:
+    def of(cls, cluster: str, properties: Mapping[str, str], event: SourceEvent) -> Self:
         """Return the event of a cluster for that of a partition."""
         if isinstance(event, PartitionPaused):
-            return cls(cluster, paused=event)
+            return cls(cluster, dict(properties), paused=event)
         assert isinstance(event, OffsetsLost)
-        return cls(cluster, lost=event)
+        return cls(cluster, dict(properties), lost=event)
 
     @property
     def event(self) -> SourceEvent:

@@ -251,15 +251,26 @@ class KafkaEnumerator(
     @property
     def has_ended(self) -> bool:
         """Whether all topics were removed and read to their end."""
-        return self._removed.subscribed == frozenset() and not (self._active() or self._waiting)
+        return self._removed.subscribed == frozenset() and not (self._unpaused() or self._waiting)
 
     def _is_removed(self, split: KafkaPartitionSplit) -> bool:
         return self._removed.contains(split.topic_partition)
 
-    def _active(self) -> dict[str, str]:
+    def _unpaused(self) -> dict[str, str]:
         """Return the topic ID of every known partition that is not paused."""
         paused = {str(each.topic_partition) for each in self._paused}
         return {name: each for name, each in self._known.items() if name not in paused}
+
+    def _active(self) -> dict[str, str]:
+        """Return the unpaused partitions about which the cluster is asked."""
+        unpaused = self._unpaused()
+        if self._removed.drains:
+            return unpaused
+        return {
+            name: each
+            for name, each in unpaused.items()
+            if not self._removed.contains(_partition(name))
+        }
 
     def _pause(self, split: KafkaPartitionSplit) -> None:
         self._paused = (*self._without([split]), split)
