@@ -8,13 +8,15 @@ import itertools
 import json
 import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -28,6 +30,7 @@ from connector_kafka import (
     OffsetsInitializer,
 )
 from connector_kafka.testing import BrokerSecurity, KafkaBroker
+from connectors_core import Pipeline
 from connectors_core.errors import ConfigurationError
 from connectors_core.secrets import Secret
 from connectors_core.source import ReadLimits
@@ -37,8 +40,11 @@ from connectors_core.testing import (
     Fault,
     FaultAction,
     LocalPipeline,
+    run_driver,
 )
-from connectors_core.testing.driver import running_driver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PASSWORD = "canary-91fd"  # pragma: allowlist secret
 SOON = timedelta(milliseconds=50)
@@ -318,6 +324,26 @@ def test_a_topic_that_returns_after_it_was_recreated_is_read_from_its_start(
     moving.assert_complete()
 
 
+def test_a_topic_moves_between_runs_on_spark(spark: SparkSession, moving: Moving) -> None:
+    def run() -> None:
+        location = str(moving.folder / "on-spark")
+        with Pipeline(spark, "moving", checkpoint_location=location) as pipeline:
+            rows = pipeline.from_source(moving.source(), uid="stream")
+            rows = rows.where("kafka_cluster <> 'nowhere'").select("value", "kafka_cluster")
+            pipeline.sink_to(rows, moving.sink, uid="out")
+            assert "the source reads: value, kafka_cluster" in pipeline.explain()
+            assert pipeline.run(available_now=True, drain=False)
+
+    moving.place(west=[moving.topic])
+    moving.write("west", 20)
+    run()
+    moving.write("west", 10)
+    moving.place(east=[moving.topic])
+    moving.write("east", 20)
+    run()
+    moving.assert_complete()
+
+
 def forever(source: DynamicKafkaSource, sink: DirectorySink, location: str) -> None:
     with LocalPipeline("moving", checkpoint_location=location, parallelism=2) as pipeline:
         pipeline.sink_to(pipeline.from_source(source, uid="stream"), sink, uid="out")
@@ -345,14 +371,14 @@ def test_no_driver_that_is_killed_loses_or_repeats_a_record_of_a_move(
             nth=chosen.randint(1, 6),
             once=moving.folder / f"{life:02d}-dies",
         )
-        with running_driver(job, log, death) as driver:
-            for place in itertools.islice(places, 100):
+        with ThreadPoolExecutor(1) as driver:
+            running = driver.submit(run_driver, job, log, death)
+            while not running.done():
+                place = next(places)
                 moving.write(place, chosen.randint(1, 40))
                 moving.place(**{place: [moving.topic]})
                 moving.write(place, chosen.randint(1, 40))
-                if driver.poll() is not None:
-                    break
-        assert death.fired, (death, log.read_text()[-4000:])
+        assert running.result() == -signal.SIGKILL, (death, log.read_text()[-4000:])
     with moving.pipeline() as pipeline:
         pipeline.start()
         moving.wait_for_all(pipeline)

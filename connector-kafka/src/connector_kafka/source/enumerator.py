@@ -19,10 +19,10 @@ from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
 from connector_kafka.source.group_offsets import GroupOffsets, gauge_of
+from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
-from connector_kafka.source.subscription import Subscription
 from connectors_core.errors import (
     DataLossError,
     RetryableError,
@@ -139,7 +139,7 @@ class KafkaEnumerator(
         # Discovery runs on other threads: what it reads of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
-        self._paused = state.paused
+        self._paused = PausedPartitions(state.paused)
         self._resume_at = dict(state.resume_at)
         # For recreated topics, the state keeps the earlier IDs of splits, so that a restart detects
         # the recreation again.
@@ -172,7 +172,7 @@ class KafkaEnumerator(
 
     def start(self) -> None:
         """Start discovering partitions and records."""
-        self._resume([each for each in self._paused if not self._is_removed(each)])
+        self._resume([each for each in self._paused.splits if not self._is_removed(each)])
         if not self._complete:
             self._context.call_async(
                 self._look, self._take_found, period=self._settings.discovery_interval
@@ -208,7 +208,7 @@ class KafkaEnumerator(
             known={**self._known, **self._former_ids},
             waiting=tuple(self._waiting),
             started=self._started,
-            paused=self._paused,
+            paused=self._paused.splits,
             resume_at=dict(self._resume_at),
         )
 
@@ -216,7 +216,7 @@ class KafkaEnumerator(
         """Handle a reader that reached a pause, or that skipped lost records."""
         if isinstance(event, PartitionPaused):
             if self._last_stops is not None or self._is_removed(event.split):
-                self._pause(event.split)
+                self._paused = self._paused.having(event.split)
             else:  # repeated after a restart: this is a later run
                 self.add_splits_back([event.split], subtask_id)
             return
@@ -231,7 +231,8 @@ class KafkaEnumerator(
     @property
     def _complete(self) -> bool:
         """Whether partition discovery has ended."""
-        return self._started and self._settings.discovery_interval is None
+        follows = self._removed.subscribed is not None and self._settings.stop is None
+        return self._started and self._settings.discovery_interval is None and not follows
 
     # --- topics ----------------------------------------------------------------------------------
 
@@ -251,52 +252,29 @@ class KafkaEnumerator(
     @property
     def has_ended(self) -> bool:
         """Whether all topics were removed and read to their end."""
-        return self._removed.subscribed == frozenset() and not (self._unpaused() or self._waiting)
+        return self._removed.subscribed == frozenset() and not (
+            self._paused.others(self._known) or self._waiting
+        )
 
     def _is_removed(self, split: KafkaPartitionSplit) -> bool:
         return self._removed.contains(split.topic_partition)
 
-    def _unpaused(self) -> dict[str, str]:
-        """Return the topic ID of every known partition that is not paused."""
-        paused = {str(each.topic_partition) for each in self._paused}
-        return {name: each for name, each in self._known.items() if name not in paused}
-
-    def _active(self) -> dict[str, str]:
-        """Return the unpaused partitions about which the cluster is asked."""
-        unpaused = self._unpaused()
-        if self._removed.drains:
-            return unpaused
-        return {
-            name: each
-            for name, each in unpaused.items()
-            if not self._removed.contains(_partition(name))
-        }
-
-    def _pause(self, split: KafkaPartitionSplit) -> None:
-        self._paused = (*self._without([split]), split)
-        if self._is_removed(split):
-            self._positions.pop(split.topic_partition, None)
+    def _active(self) -> Mapping[str, str]:
+        """Return the topic ID of the known partitions about which the cluster is asked."""
+        return self._removed.without_dropped(self._paused.others(self._known))
 
     def _resume(self, splits: Sequence[KafkaPartitionSplit]) -> None:
-        self._paused = self._without(splits)
+        self._paused = self._paused.without(splits)
         self._waiting += splits
-
-    def _without(self, splits: Iterable[KafkaPartitionSplit]) -> tuple[KafkaPartitionSplit, ...]:
-        """Return the paused splits without those with the IDs of others."""
-        ids = {each.split_id for each in splits}
-        return tuple(each for each in self._paused if each.split_id not in ids)
 
     # --- partitions ------------------------------------------------------------------------------
 
     def _look(self) -> FoundPartitions:
         """Discover partitions. Worker thread."""
-        active, topics = self._active(), self._removed.subscribed
-        subscription = self._settings.subscription
-        if topics is not None:  # removed ones are read too, until they pause
-            names = sorted(topics | {_partition(name).topic for name in active})
-            if not names:
-                return FoundPartitions({}, (), {})
-            subscription = Subscription(topics=tuple(names))
+        active = self._active()
+        subscription = self._removed.narrowed(self._settings.subscription, active)
+        if subscription is None:
+            return FoundPartitions({}, (), {})
         return self._discovery.look(subscription, active, started=self._started)
 
     def _take_found(self, found: FoundPartitions | None, error: BaseException | None) -> None:
@@ -336,20 +314,12 @@ class KafkaEnumerator(
         self._assign()
 
     def _resume_returned(self, found: FoundPartitions) -> None:
-        """Resume paused partitions whose topic is read again, if it is still the same topic."""
-        paused = {each.split_id: each for each in self._paused if not self._is_removed(each)}
-        returned = [
-            paused[each.split_id]
-            if paused[each.split_id].topic_id in ("", each.topic_id)
-            else replace(each, resumed=paused[each.split_id].resumed)
-            for each in found.new
-            if each.split_id in paused
-        ]
+        """Resume the partitions of topics that are read again."""
+        returned = self._paused.returned(each for each in found.new if not self._is_removed(each))
         self._resume(returned)
-        for partition in (each.topic_partition for each in returned):  # it can be a new log
-            self._ends = {known: end for known, end in self._ends.items() if known != partition}
-            self._positions.pop(partition, None)
-            self._gone.discard(partition)
+        logs = {each.topic_partition for each in returned}  # they can be new ones
+        self._ends = {each: end for each, end in self._ends.items() if each not in logs}
+        self._gone -= logs
 
     def _look_failed(self, error: BaseException) -> None:
         self._failures += 1
@@ -373,6 +343,7 @@ class KafkaEnumerator(
             if now - since >= _GONE_SECONDS:
                 self._lost(each, "the partition was deleted")
                 self._gone.add(each)
+                self._removed.end_now(each)
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
         for each, offset in found.recreated.items():
             self._lost(each, "the topic was deleted and recreated")
@@ -458,8 +429,7 @@ class KafkaEnumerator(
 
     def _note_read_before(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         """Take over what an earlier driver did after the state was stored."""
-        if self._paused:  # it resumed them
-            self._paused = self._without(splits)
+        self._paused = self._paused.without(splits)  # it resumed them
         removed = {
             str(each.topic_partition): each.topic_id for each in filter(self._is_removed, splits)
         }
@@ -468,14 +438,10 @@ class KafkaEnumerator(
 
     def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
         """Return the offset at which reading of a partition pauses, if it is known."""
-        partition = split.topic_partition
-        if partition in self._gone and self._is_removed(split):
-            return split.offset
-        of_run = None
-        if self._last_stops is not None:
-            of_run = self._last_stops.get(partition, split.offset)
-        ends = [each for each in (of_run, self._removed.end_of(partition)) if each is not None]
-        return min(ends, default=None)
+        stops = self._last_stops
+        of_run = None if stops is None else stops.get(split.topic_partition, split.offset)
+        of_topic = self._removed.end_of(split.topic_partition)
+        return min((each for each in (of_run, of_topic) if each is not None), default=None)
 
     def _as_it_is_now(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
         partition = split.topic_partition
@@ -505,7 +471,8 @@ class KafkaEnumerator(
             position = self._positions.get(partition)
             if position is None:
                 continue
-            lag = max(0, end - position)
+            stop = self._removed.end_of(partition)
+            lag = max(0, (end if stop is None else min(end, stop)) - position)
             pending += lag
             metrics.set(gauge_of(partition, "currentOffset"), position)
             metrics.set(gauge_of(partition, "recordsLag"), lag)

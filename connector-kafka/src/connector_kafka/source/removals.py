@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from connector_kafka.client.metadata import LATEST, Cluster, TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
+from connector_kafka.source.subscription import Subscription
 from connectors_core.errors import RetryableError
 from connectors_core.source import SplitEnumeratorContext
 
@@ -52,6 +53,30 @@ class RemovedTopics:
     def contains(self, partition: TopicPartition) -> bool:
         """Return whether the topic of a partition was removed."""
         return self._subscribed is not None and partition.topic not in self._subscribed
+
+    def narrowed(self, subscription: Subscription, active: Iterable[str]) -> Subscription | None:
+        """Return the part of a subscription to look for, or None if it is nothing.
+
+        Args:
+            subscription: The subscription of the source.
+            active: The partitions that are read, as `topic-partition`.
+        """
+        if self._subscribed is None:
+            return subscription
+        topics = self._subscribed | {name.rpartition("-")[0] for name in active}
+        return Subscription(topics=tuple(sorted(topics))) if topics else None
+
+    def without_dropped(self, known: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the entries of `topic-partition` whose ends matter."""
+        subscribed = self._subscribed
+        if self.drains or subscribed is None:
+            return known
+        return {name: each for name, each in known.items() if name.rpartition("-")[0] in subscribed}
+
+    def end_now(self, partition: TopicPartition) -> None:
+        """End a partition that no longer exists at its position, if its topic was removed."""
+        if self.contains(partition):
+            self._ends[partition] = 0
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """Return the end of a removed partition, or None if it is not known yet."""
