@@ -22,7 +22,7 @@ from connectors_core.testing import (
 STATE = Path(__file__).parents[1] / "unit" / "dynamic_state"
 
 
-@pytest.mark.line("3.5")
+@pytest.mark.slow
 class TestDynamicKafkaSource(DynamicKafkaSourceSuite):
     pass
 

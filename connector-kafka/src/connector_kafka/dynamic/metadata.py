@@ -41,8 +41,7 @@ class ClusterMetadata:
     def __post_init__(self) -> None:
         object.__setattr__(self, "topics", frozenset(self.topics))
         for key, value in self.properties.items():
-            known = key in CONSUMER_PROPERTIES and CONSUMER_PROPERTIES.is_secret(key)
-            if known or isinstance(value, Secret):
+            if isinstance(value, Secret) or CONSUMER_PROPERTIES.is_secret(key):
                 raise InvalidOptionError(
                     f"the metadata of a cluster has the secret property {key!r}",
                     expected="properties that plans and state may contain",

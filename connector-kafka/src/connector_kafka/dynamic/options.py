@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import enum
-import importlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal
 
+from connector_kafka.classes import created
 from connector_kafka.client.options import ClientOptions
 from connector_kafka.dynamic.metadata import KafkaMetadataService
 from connector_kafka.dynamic.services import FileMetadataService, SingleClusterMetadataService
@@ -121,29 +121,15 @@ def _service(options: Options) -> KafkaMetadataService:
         return FileMetadataService(path, credentials=options.get(_CREDENTIALS))
     if cluster_id is not None:
         return SingleClusterMetadataService(cluster_id, properties)
-    return _made(name, properties)
-
-
-def _made(name: str, properties: Mapping[str, Any]) -> KafkaMetadataService:
-    module, _, class_name = name.partition(":")
-    expected = "file, single-cluster, or a subclass of KafkaMetadataService as module:Class"
     try:
-        made = getattr(importlib.import_module(module), class_name)(properties)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        return created(name, KafkaMetadataService, properties)  # type: ignore[type-abstract]
+    except ValueError as error:
         raise InvalidOptionError(
             "the metadata service cannot be created",
-            expected=expected,
-            found=f"{name} ({type(error).__name__})",
+            expected="file, single-cluster, or a subclass of KafkaMetadataService as module:Class",
+            found=f"{name} ({type(error.__cause__ or error).__name__})",
             option=_SERVICE.key,
         ) from error
-    if not isinstance(made, KafkaMetadataService):
-        raise InvalidOptionError(
-            "the class is no metadata service",
-            expected=expected,
-            found=name,
-            option=_SERVICE.key,
-        )
-    return made
 
 
 class StreamOptions(Configured, since=_SINCE):

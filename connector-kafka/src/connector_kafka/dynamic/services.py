@@ -119,8 +119,7 @@ class SingleClusterMetadataService(KafkaMetadataService):
         secret = {
             key
             for key, value in properties.items()
-            if isinstance(value, Secret)
-            or (key in CONSUMER_PROPERTIES and CONSUMER_PROPERTIES.is_secret(key))
+            if isinstance(value, Secret) or CONSUMER_PROPERTIES.is_secret(key)
         }
         self._plain = {key: str(each) for key, each in properties.items() if key not in secret}
         self._secret = {key: _secret(each) for key, each in properties.items() if key in secret}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import Any, Final
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from connector_kafka.classes import created
 from connectors_core.errors import InvalidOptionError
 from connectors_core.options import OptionType
 
@@ -108,23 +108,12 @@ def _parse(value: object) -> KafkaPartitioner | RecordPartitioner:
         return value
     text = str(value)
     if ":" in text:
-        return _made(*text.split(":", 1))
+        return created(text, RecordPartitioner)  # type: ignore[type-abstract]
     try:
         return KafkaPartitioner(text.strip().lower().replace("_", "-"))
     except ValueError:
         names = ", ".join(KafkaPartitioner)
         raise ValueError(f"one of {names}, or a class as module:Class") from None
-
-
-def _made(module: str, name: str) -> RecordPartitioner:
-    expected = f"a subclass of {RecordPartitioner.__name__} as module:Class, without arguments"
-    try:
-        made = getattr(importlib.import_module(module), name)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ValueError(f"{expected} ({error})") from error
-    if not isinstance(made, RecordPartitioner):
-        raise ValueError(expected)
-    return made
 
 
 def _shown(value: KafkaPartitioner | RecordPartitioner) -> str:
