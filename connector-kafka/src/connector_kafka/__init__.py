@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Apache Kafka source and an exactly-once sink."""
 
+from connector_kafka.dynamic import (
+    DYNAMIC_KAFKA_SOURCE_OPTIONS,
+    ClusterMetadata,
+    DynamicKafkaSource,
+    DynamicKafkaSplit,
+    FileMetadataService,
+    KafkaMetadataService,
+    KafkaStream,
+    RemovedTopicsPolicy,
+    SingleClusterMetadataService,
+)
 from connector_kafka.errors import (
     CorruptRecordsError,
     KafkaAuthenticationError,
@@ -14,6 +25,7 @@ from connector_kafka.sink import (
     KafkaPartitioner,
     KafkaRecordSerializationSchema,
     KafkaSink,
+    RecordPartitioner,
     UpsertMode,
     ValueFields,
 )
@@ -30,14 +42,20 @@ from connector_kafka.source import (
 from connectors_core.compatibility import check_spark
 
 __all__ = [
+    "DYNAMIC_KAFKA_SOURCE_OPTIONS",
     "KAFKA_SINK_OPTIONS",
     "KAFKA_SOURCE_OPTIONS",
+    "ClusterMetadata",
     "CorruptRecordsError",
     "DataLossPolicy",
+    "DynamicKafkaSource",
+    "DynamicKafkaSplit",
+    "FileMetadataService",
     "IsolationLevel",
     "KafkaAuthenticationError",
     "KafkaAuthorizationError",
     "KafkaFatalError",
+    "KafkaMetadataService",
     "KafkaPartitionSplit",
     "KafkaPartitioner",
     "KafkaRecordDeserializationSchema",
@@ -46,8 +64,12 @@ __all__ = [
     "KafkaRetryableError",
     "KafkaSink",
     "KafkaSource",
+    "KafkaStream",
     "OffsetsInitializer",
     "OffsetsLost",
+    "RecordPartitioner",
+    "RemovedTopicsPolicy",
+    "SingleClusterMetadataService",
     "UpsertMode",
     "ValueFields",
 ]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of topics for SQL: `'connector' = 'kafka'` and `'connector' = 'upsert-kafka'`."""
+"""Tables of topics for SQL: the connectors `kafka`, `upsert-kafka`, and `dynamic-kafka`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -16,12 +16,13 @@ from connector_kafka.client.config import (
     READING_PROPERTIES,
     WRITING_PROPERTIES,
 )
+from connector_kafka.dynamic import DynamicKafkaSource
 from connector_kafka.sink import KafkaSink
 from connector_kafka.source import KafkaSource
 from connector_kafka.source.options import TOPICS
 from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
 from connectors_core.formats import FormatName
-from connectors_core.options import OptionSet
+from connectors_core.options import Configured, OptionSet
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.table import (
     ChangelogMode,
@@ -35,7 +36,7 @@ from connectors_core.table import (
     schema_option,
 )
 
-__all__ = ["KafkaTableFactory", "UpsertKafkaTableFactory"]
+__all__ = ["DynamicKafkaTableFactory", "KafkaTableFactory", "UpsertKafkaTableFactory"]
 
 _CHANGELOGS: Final = frozenset(each.value for each in FormatName if each.is_changelog)
 _WITH_REGISTRY: Final = (FormatName.AVRO_CONFLUENT, FormatName.DEBEZIUM_AVRO_CONFLUENT)
@@ -72,7 +73,8 @@ class KafkaTableFactory(ConfiguredTableFactory):
     """
 
     identifier = "kafka"
-    parts = (KafkaSource, KafkaSink)
+    parts: ClassVar[tuple[type[Configured], ...]] = (KafkaSource, KafkaSink)
+    source: ClassVar[type[KafkaSource] | type[DynamicKafkaSource]] = KafkaSource
 
     def is_secret(self, key: str) -> bool:
         """See `DynamicTableFactory`. Of the properties, those that may be shown are known."""
@@ -100,7 +102,7 @@ class KafkaTableFactory(ConfiguredTableFactory):
             schema = schema.append(pa.field(ROW_KIND_COLUMN, pa.string()))
         metadata, computed = _read_metadata(context.table.schema.metadata)
         columns = {"schema": schema, "metadata.columns": metadata or None}
-        source = KafkaSource.from_options(given_options(KafkaSource, context, columns))
+        source = self.source.from_options(given_options(self.source, context, columns))
         mode = ChangelogMode.all() if changelog else ChangelogMode.insert_only()
         return ScanTableSource(
             source=source,
@@ -145,6 +147,18 @@ class KafkaTableFactory(ConfiguredTableFactory):
                 found=f"PRIMARY KEY ({', '.join(keys)})",
                 hint="use 'connector' = 'upsert-kafka', or remove the key",
             )
+
+
+class DynamicKafkaTableFactory(KafkaTableFactory):
+    """Tables of streams, whose topics move between clusters. They can only be read, as in Flink."""
+
+    identifier = "dynamic-kafka"
+    parts = (DynamicKafkaSource,)
+    source = DynamicKafkaSource
+
+    def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
+        """Refuse writing: a stream does not say which of its topics gets a row."""
+        raise self._lacks("sink", context)
 
 
 class UpsertKafkaTableFactory(KafkaTableFactory):

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyspark
 import pytest
+from kafka import KafkaConsumer
 
 from connector_kafka import (
     KafkaRecordDeserializationSchema,
@@ -108,6 +111,44 @@ def test_java_reads_the_records_of_the_sink(
             for each in found
         ]
     )
+
+
+@pytest.mark.line("3.5")
+def test_keys_are_in_the_partitions_that_java_chooses(broker: KafkaBroker, tmp_path: Path) -> None:
+    keys = [b"key %d" % number * (number % 4 + 1) for number in range(ROWS)]
+    of_java, ours = (broker.topics.create(name, partitions=7) for name in ("java", "ours"))
+    rows = [ConsoleRecord(key=key, value=b"") for key in keys]
+    console_producer(broker.internal_servers, of_java, rows)
+    schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+    generated = DataGeneratorSource(
+        lambda numbers: pa.RecordBatch.from_pydict(
+            {"key": [keys[at] for at in numbers.to_pylist()], "value": [b""] * len(numbers)},
+            schema=schema,
+        ),
+        ROWS,
+        schema,
+    )
+    sink = KafkaSink(
+        broker.bootstrap_servers, serialization=KafkaRecordSerializationSchema(topic=ours)
+    )
+    with LocalPipeline("keys", checkpoint_location=str(tmp_path / "keys")) as pipeline:
+        pipeline.sink_to(pipeline.from_source(generated, uid="keys"), sink, uid="topic")
+        assert pipeline.run(timeout=60)
+    found, expected = (partitions_of_keys(broker, topic) for topic in (ours, of_java))
+    assert found == expected
+    assert len(set(found.values())) == 7
+
+
+def partitions_of_keys(broker: KafkaBroker, topic: str) -> dict[bytes, int]:
+    """Return the partition of each key, as another client reads them."""
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap_servers,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=10_000,
+    )
+    with closing(consumer):
+        return {each.key: each.partition for each in itertools.islice(consumer, ROWS)}
 
 
 @pytest.mark.slow

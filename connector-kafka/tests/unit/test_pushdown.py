@@ -219,7 +219,9 @@ def test_only_conditions_on_metadata_let_it_read_less() -> None:
 def test_the_reader_counts_the_records_that_it_leaves_out() -> None:
     pushed, _ = source().apply_filters([Comparison(("offset",), "=", 8)])
     assert pushed._fetching.columns == tuple(
-        name for name in METADATA.names if name not in {"headers", "topic", "partition"}
+        name
+        for name in METADATA.names
+        if name not in {"headers", "topic", "partition", "kafka_cluster"}
     )
     columns = {name: [None] * 3 for name in pushed._fetching.columns}
     columns |= {"offset": [7, 8, 9], "timestamp": [START] * 3}

@@ -19,6 +19,7 @@ from connector_kafka import (
     KafkaPartitioner,
     KafkaRecordSerializationSchema,
     KafkaSink,
+    RecordPartitioner,
     UpsertMode,
     ValueFields,
 )
@@ -60,7 +61,7 @@ def preparation(
     schema: KafkaRecordSerializationSchema,
     *,
     upsert: UpsertMode | None = None,
-    partitioner: KafkaPartitioner = KafkaPartitioner.DEFAULT,
+    partitioner: KafkaPartitioner | RecordPartitioner = KafkaPartitioner.DEFAULT,
     of: WriterInitContext | None = None,
     max_request_size: int = 1 << 20,
 ) -> RecordPreparation:
@@ -471,6 +472,22 @@ def test_round_robin_uses_all_partitions_and_ignores_the_key() -> None:
     rows = pa.RecordBatch.from_pydict({"key": ["k"] * 3000, "value": ["x" * 100] * 3000})
     (made,) = preparation(RAW, partitioner=KafkaPartitioner.ROUND_ROBIN).prepare(rows)
     assert set(made.partitions.tolist()) == {0, 1, 2}
+
+
+def test_a_partitioner_sees_the_rows_of_the_records_that_it_assigns() -> None:
+    class ByColumn(RecordPartitioner):
+        def partition(self, rows: Any, keys: Any, values: Any, topic: str, count: int) -> Any:
+            assert (topic, keys.to_pylist()) == ("a", [b"b", b"d"])
+            return rows.column("at")
+
+    schema = KafkaRecordSerializationSchema(
+        topic_column="to", key_fields="key", value_format="json", value_fields="except-key"
+    )
+    made = preparation(schema, partitioner=ByColumn(), of=context(RecordPolicy.skip()))
+    rows = {"key": ["a", "b", "c", "d"], "at": [0, 1, 9, 2], "to": ["x", "a", "x", "a"]}
+    for _ in range(2):
+        (found,) = made.prepare(pa.RecordBatch.from_pydict(rows))
+        assert found.partitions.tolist() == [1, 2]
 
 
 # --- Properties of the sink -------------------------------------------------------------------

@@ -4,7 +4,7 @@
 from connector_kafka.sink.changelog import UpsertMode
 from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.kafka_sink import KAFKA_SINK_OPTIONS, KafkaSink
-from connector_kafka.sink.partition_assigner import KafkaPartitioner
+from connector_kafka.sink.partitioners import KafkaPartitioner, RecordPartitioner
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema, ValueFields
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "KafkaPartitioner",
     "KafkaRecordSerializationSchema",
     "KafkaSink",
+    "RecordPartitioner",
     "UpsertMode",
     "ValueFields",
 ]

@@ -16,7 +16,8 @@ from connector_kafka.sink.committable import KafkaCommittable
 from connector_kafka.sink.committer import KafkaCommitter
 from connector_kafka.sink.non_transactional_committer import NonTransactionalCommitter
 from connector_kafka.sink.options import KafkaSinkOptions
-from connector_kafka.sink.partition_assigner import KafkaPartitioner, PartitionAssigner
+from connector_kafka.sink.partition_assigner import PartitionAssigner
+from connector_kafka.sink.partitioners import KafkaPartitioner
 from connector_kafka.sink.preparation import RecordPreparation
 from connector_kafka.sink.producers import PRODUCERS
 from connector_kafka.sink.receipts import Receipts

@@ -8,7 +8,11 @@ from typing import Final, Literal
 
 from connector_kafka.client.options import ClientOptions
 from connector_kafka.sink.changelog import UpsertMode
-from connector_kafka.sink.partition_assigner import KafkaPartitioner
+from connector_kafka.sink.partitioners import (
+    PARTITIONER,
+    KafkaPartitioner,
+    RecordPartitioner,
+)
 from connector_kafka.sink.receipts import RECEIPTS_TOPIC
 from connector_kafka.sink.record_serialization import KafkaRecordSerializationSchema
 from connectors_core.formats import FORMAT_OPTIONS
@@ -58,13 +62,14 @@ class KafkaSinkOptions(
         aliases=("sink.semantic", "delivery.guarantee", "sink.exactly-once"),
     )
     partitioner: Setting[
-        KafkaPartitioner, KafkaPartitioner | Literal["default", "fixed", "round-robin"]
+        KafkaPartitioner | RecordPartitioner, KafkaPartitioner | RecordPartitioner | str
     ] = option(
         "sink.partitioner",
-        KafkaPartitioner,
+        PARTITIONER,
         default=KafkaPartitioner.DEFAULT,
-        doc="Partition of records without an explicit one: by the hash of their key as in Java's "
-        "clients, one partition per writer, or round-robin.",
+        doc="Partition of records without an explicit one: `default` by the hash of their key as "
+        "in Java's clients, `fixed` one partition per writer, `round-robin`, or the class of a "
+        "`RecordPartitioner` as `module:Class`.",
         aliases=("partitioner.class",),
     )
     upsert: Setting[

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connector_kafka.errors import KafkaRequestError
 from connector_kafka.records import measured, refused_rows, wrong_partitions
@@ -32,6 +33,7 @@ _ROW: Final = "row"
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 _Mask = npt.NDArray[np.bool_]
+_RowsOf = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +110,13 @@ class RecordPreparation:
         records = _filtered(records, good)
         if self.upsert is UpsertMode.LAST_OF_EACH_KEY:
             records = last_of_each_key(records)
-        yield from self._by_topic(records)
 
-    def _by_topic(self, records: pa.RecordBatch) -> Iterator[PreparedRecords]:
+        def rows_of(chosen: pa.RecordBatch) -> pa.RecordBatch:
+            return batch.take(pc.subtract(chosen.column(_ROW), int(numbers[0])))
+
+        yield from self._by_topic(records, rows_of)
+
+    def _by_topic(self, records: pa.RecordBatch, rows_of: _RowsOf) -> Iterator[PreparedRecords]:
         fixed = self.schema.topic
         if not records.num_rows:
             return
@@ -122,7 +128,7 @@ class RecordPreparation:
                     option="topic",
                     hint="create the topic, or correct its name",
                 )
-            yield from self._partitioned(fixed, records, counts[fixed])
+            yield from self._partitioned(fixed, records, counts[fixed], rows_of)
             return
         topics = records.column("topic").dictionary_encode()
         names = topics.dictionary.to_pylist()
@@ -137,10 +143,10 @@ class RecordPreparation:
         self._refuse(records, good, ~exists[codes], "the topic does not exist")
         for code in np.unique(codes[good]).tolist():
             chosen = records.filter(pa.array(codes == code))
-            yield from self._partitioned(names[code], chosen, counts[names[code]])
+            yield from self._partitioned(names[code], chosen, counts[names[code]], rows_of)
 
     def _partitioned(
-        self, topic: str, records: pa.RecordBatch, count: int
+        self, topic: str, records: pa.RecordBatch, count: int, rows_of: _RowsOf
     ) -> Iterator[PreparedRecords]:
         if "partition" in records.schema.names:
             good = np.ones(records.num_rows, np.bool_)
@@ -151,7 +157,7 @@ class RecordPreparation:
         if records.num_rows:
             yield PreparedRecords(
                 topic=topic,
-                partitions=self.assigner.assign(topic, records, count),
+                partitions=self.assigner.assign(topic, records, count, rows_of),
                 records=records,
             )
 

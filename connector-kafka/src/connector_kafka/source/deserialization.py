@@ -73,7 +73,8 @@ class KafkaRecordDeserializationSchema(FieldsOptions, scope="Kafka records", sin
             default=None,
             aliases=("includeheaders", "metadata-columns"),
             doc="Metadata columns: a map from `key`, `value`, `topic`, `partition`, `offset`, "
-            "`timestamp`, `timestamp_type`, or `headers` to a column name. A key such as "
+            "`timestamp`, `timestamp_type`, `headers`, or (of a `DynamicKafkaSource`) "
+            "`kafka_cluster` to a column name. A key such as "
             "`value.table` is metadata that the format of values reads. If nothing is decoded, the "
             "default is all except the headers. Otherwise, it is none.",
         )

@@ -42,6 +42,7 @@ class EnumerationSettings:
         on_data_loss: `fail`, `earliest`, or `latest`.
         discovery_interval: Interval of partition discovery. None discovers partitions once.
         poll_interval: Interval at which the source checks for new records.
+        drains_removed: Whether topics that the source no longer reads are read to their end.
         commit_offsets: Whether to commit the group's offsets.
     """
 
@@ -55,6 +56,7 @@ class EnumerationSettings:
     discovery_interval: timedelta | None
     poll_interval: timedelta
     commit_offsets: bool
+    drains_removed: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,18 +91,21 @@ class Discovery:
     def __post_init__(self) -> None:
         self._group = self.settings.config.get(GROUP_ID)
 
-    def look(self, known: Mapping[str, str], *, started: bool) -> FoundPartitions:
+    def look(
+        self, subscription: Subscription, known: Mapping[str, str], *, started: bool
+    ) -> FoundPartitions:
         """Discover partitions, and the offsets at which to read the new ones.
 
         Args:
+            subscription: The selection of partitions.
             known: The topic ID of every partition found before, by `topic-partition`.
             started: Whether the first partitions were found. New ones are then read from the
                 earliest offset.
         """
         settings = self.settings
-        partitions = settings.subscription.find(self.cluster)
+        partitions = subscription.find(self.cluster)
         if not started:
-            settings.subscription.check_complete(partitions)
+            subscription.check_complete(partitions)
         new = [each for each in partitions if str(each) not in known]
         recreated = [
             each

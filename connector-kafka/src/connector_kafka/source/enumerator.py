@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,7 +19,9 @@ from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
 from connector_kafka.source.group_offsets import GroupOffsets, gauge_of
+from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
+from connector_kafka.source.removals import RemovedTopics
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
 from connectors_core.errors import (
     DataLossError,
@@ -66,7 +68,8 @@ class KafkaEnumeratorState:
         waiting: Unassigned splits.
         started: Whether the first partitions were found. Later ones are read from the earliest
             offset.
-        paused: Splits that a run up to the available records did not read completely.
+        paused: Splits that resume partitions: in the next run after one up to the available
+            records, or when their removed topic returns.
         resume_at: The next offsets of splits with lost records, until a plan contains them.
     """
 
@@ -116,6 +119,7 @@ class KafkaEnumerator(
         context: The coordinator.
         settings: The settings of the source.
         state: The state to resume from.
+        topics: The topics of the subscription to read; see `subscribe`. None stands for all.
     """
 
     def __init__(
@@ -123,16 +127,21 @@ class KafkaEnumerator(
         context: SplitEnumeratorContext[KafkaPartitionSplit],
         settings: EnumerationSettings,
         state: KafkaEnumeratorState,
+        *,
+        topics: Collection[str] | None = None,
     ) -> None:
         self._context = context
         self._settings = settings
         self._wire = Wire(settings.config)
         self._cluster = Cluster(self._wire)
         self._discovery = Discovery(context, settings, self._cluster)
+        self._removed = RemovedTopics(context, self._cluster, settings.drains_removed)
+        if topics is not None:
+            self._removed.subscribe(topics)
         # Discovery runs on other threads: what it reads of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
-        self._paused = list(state.paused)
+        self._paused = PausedPartitions(state.paused)
         self._resume_at = dict(state.resume_at)
         # For recreated topics, the state keeps the earlier IDs of splits, so that a restart detects
         # the recreation again.
@@ -165,8 +174,7 @@ class KafkaEnumerator(
 
     def start(self) -> None:
         """Start discovering partitions and records."""
-        self._waiting += self._paused
-        self._paused.clear()
+        self._resume([each for each in self._paused.splits if not self._is_removed(each)])
         if not self._complete:
             self._context.call_async(
                 self._look, self._take_found, period=self._settings.discovery_interval
@@ -202,15 +210,15 @@ class KafkaEnumerator(
             known={**self._known, **self._former_ids},
             waiting=tuple(self._waiting),
             started=self._started,
-            paused=tuple(self._paused),
+            paused=self._paused.splits,
             resume_at=dict(self._resume_at),
         )
 
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Handle a reader that reached the end of this run, or that skipped lost records."""
+        """Handle a reader that reached a pause, or that skipped lost records."""
         if isinstance(event, PartitionPaused):
-            if self._last_stops is not None:
-                self._paused.append(event.split)
+            if self._last_stops is not None or self._is_removed(event.split):
+                self._paused = self._paused.having(event.split)
             else:  # repeated after a restart: this is a later run
                 self.add_splits_back([event.split], subtask_id)
             return
@@ -225,13 +233,51 @@ class KafkaEnumerator(
     @property
     def _complete(self) -> bool:
         """Whether partition discovery has ended."""
-        return self._started and self._settings.discovery_interval is None
+        follows = self._removed.subscribed is not None and self._settings.stop is None
+        return self._started and self._settings.discovery_interval is None and not follows
+
+    # --- topics ----------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Read these topics from now on, and the other ones to their end.
+
+        A topic that returns is resumed at the offset at which it paused.
+        """
+        self._removed.subscribe(topics)
+        self._context.call_async(self._look, self._take_found)
+
+    @property
+    def has_found_partitions(self) -> bool:
+        """Whether the first partitions were found."""
+        return self._started
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all topics were removed and read to their end."""
+        return self._removed.subscribed == frozenset() and not (
+            self._paused.others(self._known) or self._waiting
+        )
+
+    def _is_removed(self, split: KafkaPartitionSplit) -> bool:
+        return self._removed.contains(split.topic_partition)
+
+    def _active(self) -> Mapping[str, str]:
+        """Return the topic ID of the known partitions about which the cluster is asked."""
+        return self._removed.without_dropped(self._paused.others(self._known))
+
+    def _resume(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        self._paused = self._paused.without(splits)
+        self._waiting += splits
 
     # --- partitions ------------------------------------------------------------------------------
 
     def _look(self) -> FoundPartitions:
         """Discover partitions. Worker thread."""
-        return self._discovery.look(self._known, started=self._started)
+        active = self._active()
+        subscription = self._removed.narrowed(self._settings.subscription, active)
+        if subscription is None:
+            return FoundPartitions({}, (), {})
+        return self._discovery.look(subscription, active, started=self._started)
 
     def _take_found(self, found: FoundPartitions | None, error: BaseException | None) -> None:
         if found is None:
@@ -248,8 +294,11 @@ class KafkaEnumerator(
         new = [
             each
             for each in found.new
-            if not self._complete and str(each.topic_partition) not in self._known
+            if not self._complete
+            and not self._is_removed(each)
+            and str(each.topic_partition) not in self._known
         ]
+        self._resume_returned(found)
         # These come before the partitions that were found and read earlier; see `_assign`.
         self._waiting[:0] = new
         read = {split.topic_partition for split in new}
@@ -266,6 +315,14 @@ class KafkaEnumerator(
             self._context.metric_group.inc("discoveredPartitions", len(new))
         self._assign()
 
+    def _resume_returned(self, found: FoundPartitions) -> None:
+        """Resume the partitions of topics that are read again."""
+        returned = self._paused.returned(each for each in found.new if not self._is_removed(each))
+        self._resume(returned)
+        logs = {each.topic_partition for each in returned}  # they can be new ones
+        self._ends = {each: end for each, end in self._ends.items() if each not in logs}
+        self._gone -= logs
+
     def _look_failed(self, error: BaseException) -> None:
         self._failures += 1
         passing = isinstance(error, RetryableError) and not self._settings.bounded
@@ -280,7 +337,7 @@ class KafkaEnumerator(
         """Report lost records of partitions that were deleted, or deleted and recreated."""
         now = time.monotonic()
         there = {str(each) for each in found.partitions}
-        missing = {_partition(name) for name in self._known if name not in there} - self._gone
+        missing = {_partition(name) for name in self._active() if name not in there} - self._gone
         for each in self._missing_since.keys() - missing:
             del self._missing_since[each]
         for each in sorted(missing):
@@ -288,6 +345,7 @@ class KafkaEnumerator(
             if now - since >= _GONE_SECONDS:
                 self._lost(each, "the partition was deleted")
                 self._gone.add(each)
+                self._removed.end_now(each)
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
         for each, offset in found.recreated.items():
             self._lost(each, "the topic was deleted and recreated")
@@ -318,7 +376,9 @@ class KafkaEnumerator(
 
     def _look_for_ends(self) -> _Ends:
         """Request the end offsets of partitions once. Worker thread."""
-        partitions = [each for name in self._known if (each := _partition(name)) not in self._gone]
+        partitions = [
+            each for name in self._active() if (each := _partition(name)) not in self._gone
+        ]
         found, errors = self._cluster.try_offsets(partitions, LATEST, self._settings.isolation)
         return _Ends(found, tuple(errors.values()))
 
@@ -338,6 +398,7 @@ class KafkaEnumerator(
         else:
             self._poll_log.succeeded()
         self._ends = {**self._ends, **found.ends}
+        self._removed.ask_for_ends(found.ends)
         self._note_cut_off(found.ends, now)
         if now >= self._gauges_at:
             self._gauges_at = now + _GAUGE_SECONDS
@@ -359,11 +420,30 @@ class KafkaEnumerator(
     ) -> Mapping[str, PlannedRead[KafkaPartitionSplit]]:
         """Plan up to the last known end offsets, and divide limits by lag."""
         moved = [self._as_it_is_now(split) for split in splits]
+        self._note_read_before(moved)
         for split in moved:
             self._positions[split.topic_partition] = split.offset
             self._cuts[split.topic_partition] = split.cuts
         ends = None if self._settings.bounded else self._ends
-        return plan(moved, ends, limits, self._last_stops)
+        pauses = {split.topic_partition: self._pause_of(split) for split in moved}
+        known = {each: pause for each, pause in pauses.items() if pause is not None}
+        return plan(moved, ends, limits, known)
+
+    def _note_read_before(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        """Take over what an earlier driver did after the state was stored."""
+        self._paused = self._paused.without(splits)  # it resumed them
+        removed = {
+            str(each.topic_partition): each.topic_id for each in filter(self._is_removed, splits)
+        }
+        if removed.keys() - self._known.keys():  # it found them before they were removed
+            self._known = {**removed, **self._known}
+
+    def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
+        """Return the offset at which reading of a partition pauses, if it is known."""
+        stops = self._last_stops
+        of_run = None if stops is None else stops.get(split.topic_partition, split.offset)
+        of_topic = self._removed.end_of(split.topic_partition)
+        return min((each for each in (of_run, of_topic) if each is not None), default=None)
 
     def _as_it_is_now(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
         partition = split.topic_partition
@@ -393,7 +473,8 @@ class KafkaEnumerator(
             position = self._positions.get(partition)
             if position is None:
                 continue
-            lag = max(0, end - position)
+            stop = self._removed.end_of(partition)
+            lag = max(0, (end if stop is None else min(end, stop)) - position)
             pending += lag
             metrics.set(gauge_of(partition, "currentOffset"), position)
             metrics.set(gauge_of(partition, "recordsLag"), lag)

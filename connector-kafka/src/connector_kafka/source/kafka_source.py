@@ -11,24 +11,13 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from connector_kafka.client.cluster import check_reachable
-from connector_kafka.client.config import (
-    AUTO_OFFSET_RESET,
-    CONSUMER_PROPERTIES,
-    GROUP_ID,
-    ISOLATION_LEVEL,
-    ClientConfig,
-)
-from connector_kafka.client.fetcher import FetchSettings
-from connector_kafka.client.metadata import IsolationLevel
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.enumerator import (
-    EnumerationSettings,
     KafkaEnumerator,
     KafkaEnumeratorState,
     state_serializer,
 )
-from connector_kafka.source.layout import RecordLayout
-from connector_kafka.source.offsets import OffsetsInitializer
+from connector_kafka.source.layout import CLUSTER, RecordLayout
 from connector_kafka.source.options import DataLossPolicy, KafkaSourceOptions
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
@@ -64,7 +53,6 @@ from connectors_core.source import (
 
 __all__ = ["KafkaSource"]
 
-_BATCH_BYTES: Final = 32 << 20
 # Brokers do not tell the size of a range of offsets.
 _ASSUMED_RECORD_BYTES: Final = 1 << 10
 
@@ -95,44 +83,21 @@ class KafkaSource(
     event_types: tuple[type[SourceEvent], ...] = (OffsetsLost, PartitionPaused)
 
     def __post_init__(self) -> None:
-        if self.as_stream and self.bounded is None:
+        self.check_end()
+        if CLUSTER in dict(self.deserialization.layout.metadata):
             raise InvalidOptionError(
-                "a stream that ends needs an end",
-                expected="scan.bounded.mode with scan.bounded.stream",
-                found="no end",
-                option="scan.bounded.stream",
+                f"a source of one cluster has no metadata {CLUSTER!r}",
+                expected="another metadata column, or DynamicKafkaSource",
+                option="metadata.columns",
             )
-        given = {**self.properties, "bootstrap.servers": self.bootstrap_servers}
-        if self.group_id is not None:
-            given[GROUP_ID.key] = self.group_id
-        if self.isolation_level is not None:
-            given[ISOLATION_LEVEL.key] = self.isolation_level.value
-        config = ClientConfig.of(given, CONSUMER_PROPERTIES)
-        isolation, policy = IsolationLevel(config[ISOLATION_LEVEL]), self.on_data_loss.value
+        config = self.consumer({**self.properties, "bootstrap.servers": self.bootstrap_servers})
         self._layout = self.deserialization.layout
         self._bounds = Bounds()
-        self._enumeration = EnumerationSettings(
-            config=config,
-            subscription=Subscription(
-                topics=self.topics, pattern=self.topic_pattern, partitions=self.partitions
-            ),
-            start=self._start(config),
-            stop=self.bounded,
-            bounded=self.bounded is not None and not self.as_stream,
-            isolation=isolation,
-            on_data_loss=policy,
-            discovery_interval=self.discovery_interval if self.bounded is None else None,
-            poll_interval=self.poll_interval,
-            commit_offsets=self.commit_offsets_on_checkpoint,
+        subscription = Subscription(
+            topics=self.topics, pattern=self.topic_pattern, partitions=self.partitions
         )
-        self._fetching = FetchSettings(
-            isolation=isolation,
-            on_data_loss=policy,
-            columns=self._layout.fetched_columns,
-            batch_rows=self.batch_rows,
-            batch_bytes=_BATCH_BYTES,
-            max_record_bytes=self.max_record_size,
-        )
+        self._enumeration = self.enumeration(config, subscription)
+        self._fetching = self.fetching(config, self._layout)
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its topics, or their pattern."""
@@ -261,26 +226,10 @@ class KafkaSource(
         """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._enumeration.config, timeout)
 
-    def _start(self, config: ClientConfig) -> OffsetsInitializer:
-        """Return the starting offsets, with the fallback that Kafka's own property sets."""
-        if not config.options.is_given(AUTO_OFFSET_RESET):
-            return self.starting_offsets
-        if not self.starting_offsets.is_committed:
-            raise InvalidOptionError(
-                f"the property {AUTO_OFFSET_RESET.key!r} has no effect",
-                expected="the offsets of a group as the start",
-                found=str(self.starting_offsets),
-                option=f"properties.{AUTO_OFFSET_RESET.key}",
-                hint="remove it, or set 'scan.startup.mode' to group-offsets",
-            )
-        fallbacks = {"earliest": OffsetsInitializer.earliest, "latest": OffsetsInitializer.latest}
-        fallback = fallbacks.get(config[AUTO_OFFSET_RESET])
-        return OffsetsInitializer.committed(fallback and fallback())
-
     def _with(self, layout: RecordLayout) -> Self:
         made = copy.copy(self)
         made._layout = layout
-        made._fetching = dataclasses.replace(self._fetching, columns=layout.fetched_columns)
+        made._fetching = self.fetching(layout)
         return made
 
     def __repr__(self) -> str:

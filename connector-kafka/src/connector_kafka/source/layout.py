@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import DecodingFormat
 from connectors_core.source import Predicate
 
-__all__ = ["METADATA", "OF_VALUE", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
+__all__ = ["CLUSTER", "METADATA", "OF_VALUE", "RAW_COLUMNS", "Damaged", "RecordLayout", "Rows"]
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())])
 #: Metadata columns of a record, by their default names.
@@ -31,14 +31,17 @@ METADATA: Final = pa.schema(
         pa.field("timestamp", pa.timestamp("us", "UTC")),
         pa.field("timestamp_type", pa.int32()),
         pa.field("headers", pa.list_(pa.field("item", _HEADER, False))),
+        pa.field("kafka_cluster", pa.string()),
     ]
 )
+CLUSTER: Final = "kafka_cluster"
+"""The metadata that only a source of several clusters has (as in Flink)."""
 #: The metadata columns that are included if nothing is decoded.
-RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name != "headers")
+RAW_COLUMNS: Final = tuple(name for name in METADATA.names if name not in ("headers", CLUSTER))
 OF_VALUE: Final = "value."
 """The prefix of the metadata that the format of values reads (as in Flink)."""
 _MAX_MILLISECONDS: Final = (2**63 - 1) // 1000
-_OF_PARTITION: Final = frozenset({"topic", "partition"})
+_OF_PARTITION: Final = frozenset({"topic", "partition", CLUSTER})
 # The fields whose conditions are evaluated before keys and values are decoded.
 _BEFORE_DECODING: Final = _OF_PARTITION | {"offset", "timestamp", "timestamp_type"}
 
@@ -91,6 +94,7 @@ class RecordLayout:
         columns: The columns to return, or None for all. A format can decode more.
         conditions: Conditions on metadata columns. Records before the first match and after the
             last one are not decoded.
+        cluster: The ID of the cluster, for the metadata `kafka_cluster`.
     """
 
     key_format: DecodingFormat | None
@@ -101,6 +105,7 @@ class RecordLayout:
     metadata: tuple[tuple[str, str], ...]
     columns: tuple[str, ...] | None = None
     conditions: tuple[Predicate, ...] = ()
+    cluster: str = ""
 
     @classmethod
     def of(
@@ -283,7 +288,7 @@ class RecordLayout:
             )
             keys, values = decoded[: len(keys)], decoded[len(keys) :]
         beside = [
-            _METADATA_COLUMNS[field](records, topic, partition, field) for field, _ in self.metadata
+            self._metadata_column(field, records, topic, partition) for field, _ in self.metadata
         ]
         columns = [*keys, *values, *beside]
         if self.columns is not None:
@@ -291,6 +296,16 @@ class RecordLayout:
             columns = [by_name[name] for name in self.columns]
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Rows(rows, tuple(damaged), excluded_before=first, excluded_after=total - last)
+
+    def _metadata_column(
+        self, field: str, records: pa.RecordBatch, topic: str, partition: int
+    ) -> pa.Array:
+        kind = METADATA.field(field).type
+        constants = {"topic": topic, "partition": partition, CLUSTER: self.cluster}
+        if field in constants:
+            return pa.repeat(pa.scalar(constants[field], kind), records.num_rows)
+        column = records.column(field)
+        return column if column.type == kind else pc.cast(column, kind)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -305,10 +320,7 @@ class RecordLayout:
         fields = {name: field for field, name in self.metadata}
         names = sorted({path[0] for each in self.conditions for path in each.fields()})
         metadata = pa.RecordBatch.from_arrays(
-            [
-                _METADATA_COLUMNS[fields[name]](records, topic, partition, fields[name])
-                for name in names
-            ],
+            [self._metadata_column(fields[name], records, topic, partition) for name in names],
             names=names,
         )
         matches = np.ones(last, np.bool_)
@@ -416,24 +428,3 @@ def _decode(
     ]
     before = [decoded.lined_up(column) for column in before]
     return decoded.lined_up(records), [*before, *decoded.rows.columns]
-
-
-def _as_is(records: pa.RecordBatch, _topic: str, _partition: int, field: str) -> pa.Array:
-    column = records.column(field)
-    kind = METADATA.field(field).type
-    return column if column.type == kind else pc.cast(column, kind)
-
-
-def _topic(records: pa.RecordBatch, topic: str, _partition: int, _field: str) -> pa.Array:
-    return pa.repeat(pa.scalar(topic, pa.string()), records.num_rows)
-
-
-def _partition(records: pa.RecordBatch, _topic: str, partition: int, _field: str) -> pa.Array:
-    return pa.repeat(pa.scalar(partition, pa.int32()), records.num_rows)
-
-
-_METADATA_COLUMNS: Final[dict[str, Callable[[pa.RecordBatch, str, int, str], pa.Array]]] = {
-    **dict.fromkeys(METADATA.names, _as_is),
-    "topic": _topic,
-    "partition": _partition,
-}

@@ -4,22 +4,34 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from connector_kafka.client.config import ISOLATION_LEVEL
+from connector_kafka.client.config import (
+    AUTO_OFFSET_RESET,
+    CONSUMER_PROPERTIES,
+    GROUP_ID,
+    ISOLATION_LEVEL,
+    ClientConfig,
+)
 from connector_kafka.client.fetch_api import FetchApi
+from connector_kafka.client.fetcher import FetchSettings
 from connector_kafka.client.metadata import IsolationLevel, TopicPartition
 from connector_kafka.client.options import ClientOptions
 from connector_kafka.records import MAX_RECORD_BYTES
 from connector_kafka.source.deserialization import KafkaRecordDeserializationSchema
+from connector_kafka.source.discovery import EnumerationSettings
+from connector_kafka.source.layout import RecordLayout
 from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.places import OFFSETS, PARTITIONS, Edge, offsets_of
+from connector_kafka.source.subscription import Subscription
+from connectors_core.errors import InvalidOptionError
 from connectors_core.formats import FORMAT_OPTIONS
 from connectors_core.options import (
     DURATION,
     MEMORY_SIZE,
+    Configured,
     Option,
     Setting,
     at_least,
@@ -32,9 +44,10 @@ from connectors_core.options import (
 )
 from connectors_core.source import SOURCE_BATCH_ROWS
 
-__all__ = ["TOPICS", "DataLossPolicy", "KafkaSourceOptions"]
+__all__ = ["TOPICS", "DataLossPolicy", "KafkaSourceOptions", "ReadingOptions"]
 
 _SINCE: Final = "2.0.0"
+_BATCH_BYTES: Final = 32 << 20
 TOPICS: Final = list_of(str, separator=",;")
 """The names of topics."""
 
@@ -130,9 +143,35 @@ _FORMER: Final = {
 }
 
 
-class KafkaSourceOptions(
-    ClientOptions,
-    scope="Kafka source",
+class TopicOptions(Configured, since=_SINCE):
+    """The topics of one cluster."""
+
+    topics: Setting[tuple[str, ...], str | Sequence[str]] = option(
+        "topic",
+        TOPICS,
+        default=(),
+        aliases=("topics", "subscribe"),
+        doc="Topics to read. Set exactly one of `topic`, `topic-pattern`, and `partitions`.",
+    )
+    topic_pattern: Setting[str | None] = option(
+        "topic-pattern",
+        str,
+        default=None,
+        aliases=("subscribepattern", "topics-pattern", "topic.pattern"),
+        doc="Regular expression that must match the whole topic name. It never matches internal "
+        "topics.",
+    )
+    partitions: Setting[tuple[TopicPartition, ...], str | Iterable[tuple[str, int]]] = option(
+        "partitions",
+        PARTITIONS,
+        default=(),
+        aliases=("assign", "topic-partitions"),
+        doc="Single partitions, as `topic:0, topic:1`.",
+    )
+
+
+class ReadingOptions(
+    Configured,
     since=_SINCE,
     elsewhere={
         "maxoffsetspertrigger": _LIMITS.format("rows=..."),
@@ -163,30 +202,8 @@ class KafkaSourceOptions(
     },
     former=_FORMER,
 ):
-    """What to read and how: the settings of `KafkaSource`."""
+    """How to read topics, wherever they are."""
 
-    topics: Setting[tuple[str, ...], str | Sequence[str]] = option(
-        "topic",
-        TOPICS,
-        default=(),
-        aliases=("topics", "subscribe"),
-        doc="Topics to read. Set exactly one of `topic`, `topic-pattern`, and `partitions`.",
-    )
-    topic_pattern: Setting[str | None] = option(
-        "topic-pattern",
-        str,
-        default=None,
-        aliases=("subscribepattern", "topics-pattern", "topic.pattern"),
-        doc="Regular expression that must match the whole topic name. It never matches internal "
-        "topics.",
-    )
-    partitions: Setting[tuple[TopicPartition, ...], str | Iterable[tuple[str, int]]] = option(
-        "partitions",
-        PARTITIONS,
-        default=(),
-        aliases=("assign", "topic-partitions"),
-        doc="Single partitions, as `topic:0, topic:1`.",
-    )
     starting_offsets: Setting[OffsetsInitializer, OffsetsInitializer | None] = part(
         OffsetsInitializer,
         _STARTUP_MODE,
@@ -296,3 +313,90 @@ class KafkaSourceOptions(
         doc="Client API for reading. `public` is far slower, and `auto` uses it only if the "
         "client's internals are not as expected.",
     )
+
+    def consumer(self, properties: Mapping[str, Any]) -> ClientConfig:
+        """Return the client of a cluster.
+
+        Args:
+            properties: Properties of Kafka. Settings with keywords replace them.
+
+        Raises:
+            OptionError: A property is not valid.
+        """
+        given = dict(properties)
+        if self.group_id is not None:
+            given[GROUP_ID.key] = self.group_id
+        if self.isolation_level is not None:
+            given[ISOLATION_LEVEL.key] = self.isolation_level.value
+        return ClientConfig.of(given, CONSUMER_PROPERTIES)
+
+    def enumeration(self, config: ClientConfig, subscription: Subscription) -> EnumerationSettings:
+        """Return the settings for the partitions of a cluster.
+
+        Args:
+            config: The client of the cluster.
+            subscription: Its topics or partitions.
+
+        Raises:
+            InvalidOptionError: A property has no effect.
+        """
+        return EnumerationSettings(
+            config=config,
+            subscription=subscription,
+            start=_start(self.starting_offsets, config),
+            stop=self.bounded,
+            bounded=self.bounded is not None and not self.as_stream,
+            isolation=IsolationLevel(config[ISOLATION_LEVEL]),
+            on_data_loss=self.on_data_loss.value,
+            discovery_interval=self.discovery_interval if self.bounded is None else None,
+            poll_interval=self.poll_interval,
+            commit_offsets=self.commit_offsets_on_checkpoint,
+        )
+
+    def fetching(self, config: ClientConfig, layout: RecordLayout) -> FetchSettings:
+        """Return the settings for fetching the columns of a layout."""
+        return FetchSettings(
+            isolation=IsolationLevel(config[ISOLATION_LEVEL]),
+            on_data_loss=self.on_data_loss.value,
+            columns=layout.fetched_columns,
+            batch_rows=self.batch_rows,
+            batch_bytes=_BATCH_BYTES,
+            max_record_bytes=self.max_record_size,
+        )
+
+    def check_end(self) -> None:
+        """Check that a stream that ends has an end.
+
+        Raises:
+            InvalidOptionError: It has none.
+        """
+        if self.as_stream and self.bounded is None:
+            raise InvalidOptionError(
+                "a stream that ends needs an end",
+                expected="scan.bounded.mode with scan.bounded.stream",
+                found="no end",
+                option="scan.bounded.stream",
+            )
+
+
+def _start(given: OffsetsInitializer, config: ClientConfig) -> OffsetsInitializer:
+    """Return the starting offsets, with the fallback that Kafka's own property sets."""
+    if not config.options.is_given(AUTO_OFFSET_RESET):
+        return given
+    if not given.is_committed:
+        raise InvalidOptionError(
+            f"the property {AUTO_OFFSET_RESET.key!r} has no effect",
+            expected="the offsets of a group as the start",
+            found=str(given),
+            option=f"properties.{AUTO_OFFSET_RESET.key}",
+            hint="remove it, or set 'scan.startup.mode' to group-offsets",
+        )
+    fallbacks = {"earliest": OffsetsInitializer.earliest, "latest": OffsetsInitializer.latest}
+    fallback = fallbacks.get(config[AUTO_OFFSET_RESET])
+    return OffsetsInitializer.committed(fallback and fallback())
+
+
+class KafkaSourceOptions(
+    ReadingOptions, TopicOptions, ClientOptions, scope="Kafka source", since=_SINCE
+):
+    """What to read and how: the settings of `KafkaSource`."""

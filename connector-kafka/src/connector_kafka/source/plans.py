@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
@@ -17,7 +18,7 @@ def plan(
     splits: Sequence[KafkaPartitionSplit],
     ends: Mapping[TopicPartition, int] | None,
     limits: ReadLimits,
-    pauses: Mapping[TopicPartition, int] | None = None,
+    pauses: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> dict[str, PlannedRead[KafkaPartitionSplit]]:
     """Set the stops of splits, in the given order if the limits do not suffice for all.
 
@@ -27,8 +28,7 @@ def plan(
             and is omitted. None means that all splits have a last stop and that all records before
             it exist.
         limits: The maximum amount to read. Offsets count as rows.
-        pauses: The ends of a run up to the available records. Other partitions end at their
-            position.
+        pauses: The ends of partitions that pause there, or at their position if it is later.
 
     Returns:
         The splits to read, by ID. Those beyond the limits are omitted.
@@ -39,7 +39,7 @@ def plan(
         end = split.last_stop if ends is None else ends.get(split.topic_partition)
         if end is not None and split.last_stop is not None:
             end = min(end, split.last_stop)
-        pause = None if pauses is None else pauses.get(split.topic_partition, split.offset)
+        pause = pauses.get(split.topic_partition)
         if pause is not None:
             end = pause if end is None else min(end, pause)
         last = _last_stop(split, pause)

@@ -33,8 +33,9 @@ class KafkaPartitionSplit(SourceSplit):
         last_stop: The first offset never to read, or None for a partition without an end.
         lost: The number of offsets that readers skipped because their records were lost.
         cuts: How often the partition lost its end after it had been read.
-        pauses: Whether a run up to the available records ends at the stop. A later run resumes
-            after it.
+        pauses: Whether reading pauses at the stop, because a run up to the available records ends
+            or because the topic was removed. The next split of the partition resumes there.
+        resumed: How often reading was paused before.
     """
 
     split_id: str
@@ -47,6 +48,7 @@ class KafkaPartitionSplit(SourceSplit):
     lost: int = 0
     cuts: int = 0
     pauses: bool = False
+    resumed: int = 0
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -54,8 +56,8 @@ class KafkaPartitionSplit(SourceSplit):
         return TopicPartition(self.topic, self.partition)
 
     def resumed_later(self, offset: int) -> KafkaPartitionSplit:
-        """Return the split of the run after one that paused it at an offset."""
-        return replace(self, offset=offset, stop=None, pauses=False)
+        """Return the split that resumes after a pause at an offset."""
+        return replace(self, offset=offset, stop=None, pauses=False, resumed=self.resumed + 1)
 
     def weight(self) -> int:
         """The number of remaining offsets, as far as it is known."""
@@ -125,10 +127,10 @@ class OffsetsLost(SourceEvent):
 
 @dataclass(frozen=True)
 class PartitionPaused(SourceEvent):
-    """A reader reached the end of a run up to the available records.
+    """A reader reached the offset at which reading of a partition pauses.
 
     Attributes:
-        split: The split that a later run resumes with.
+        split: The split that resumes there.
     """
 
     split: KafkaPartitionSplit

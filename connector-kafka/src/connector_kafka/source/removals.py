@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics that a source no longer reads. Driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from connector_kafka.client.metadata import LATEST, Cluster, TopicPartition
+from connector_kafka.source.split import KafkaPartitionSplit
+from connector_kafka.source.subscription import Subscription
+from connectors_core.errors import RetryableError
+from connectors_core.source import SplitEnumeratorContext
+
+__all__ = ["RemovedTopics"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, repr=False)
+class RemovedTopics:
+    """The offsets at which reading of removed topics ends.
+
+    The end of a partition is that of its log after the removal, with the records of open
+    transactions. Nothing that was written before the removal is lost.
+
+    Args:
+        context: The coordinator.
+        cluster: The client of the cluster.
+        drains: Whether removed topics are read to their end. Otherwise, reading ends at once.
+    """
+
+    context: SplitEnumeratorContext[KafkaPartitionSplit]
+    cluster: Cluster
+    drains: bool = True
+    _subscribed: frozenset[str] | None = field(default=None, init=False)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _asked: set[TopicPartition] | None = field(default=None, init=False)
+
+    @property
+    def subscribed(self) -> frozenset[str] | None:
+        """The topics to read, or None for all that a source finds."""
+        return self._subscribed
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Take over the topics to read."""
+        self._subscribed = frozenset(topics)
+        self._ends = {each: end for each, end in self._ends.items() if self.contains(each)}
+        if self._asked is not None:  # a topic that is removed again later has a later end
+            self._asked -= {each for each in self._asked if not self.contains(each)}
+
+    def contains(self, partition: TopicPartition) -> bool:
+        """Return whether the topic of a partition was removed."""
+        return self._subscribed is not None and partition.topic not in self._subscribed
+
+    def narrowed(self, subscription: Subscription, active: Iterable[str]) -> Subscription | None:
+        """Return the part of a subscription to look for, or None if it is nothing.
+
+        Args:
+            subscription: The subscription of the source.
+            active: The partitions that are read, as `topic-partition`.
+        """
+        if self._subscribed is None:
+            return subscription
+        topics = self._subscribed | {name.rpartition("-")[0] for name in active}
+        return Subscription(topics=tuple(sorted(topics))) if topics else None
+
+    def without_dropped(self, known: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the entries of `topic-partition` whose ends matter."""
+        subscribed = self._subscribed
+        if self.drains or subscribed is None:
+            return known
+        return {name: each for name, each in known.items() if name.rpartition("-")[0] in subscribed}
+
+    def end_now(self, partition: TopicPartition) -> None:
+        """End a partition that no longer exists at its position, if its topic was removed."""
+        if self.contains(partition):
+            self._ends[partition] = 0
+
+    def end_of(self, partition: TopicPartition) -> int | None:
+        """Return the end of a removed partition, or None if it is not known yet."""
+        if self.contains(partition) and not self.drains:
+            return 0
+        return self._ends.get(partition)
+
+    def ask_for_ends(self, partitions: Iterable[TopicPartition]) -> None:
+        """Request the ends of those that were removed, unless they are known or requested."""
+        wanted = {each for each in partitions if self.contains(each)} - self._ends.keys()
+        if not wanted or self._asked is not None or not self.drains:
+            return
+        self._asked = set(wanted)
+
+        def take(found: Mapping[TopicPartition, int] | None, error: BaseException | None) -> None:
+            asked, self._asked = self._asked, None
+            if found is not None:
+                assert asked is not None
+                self._ends |= {each: end for each, end in found.items() if each in asked}
+            elif isinstance(error, RetryableError):
+                _logger.warning("the ends of removed topics are not known yet", exc_info=error)
+            else:
+                assert error is not None
+                raise error
+
+        self.context.call_async(lambda: self.cluster.offsets(wanted, LATEST), take)
