@@ -229,7 +229,7 @@ class KafkaSource(
     def _with(self, layout: RecordLayout) -> Self:
         made = copy.copy(self)
         made._layout = layout
-        made._fetching = self.fetching(layout)
+        made._fetching = self.fetching(self._enumeration.config, layout)
         return made
 
     def __repr__(self) -> str:
