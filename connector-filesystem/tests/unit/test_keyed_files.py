@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import pickle
 from collections.abc import Iterable
@@ -27,6 +28,8 @@ from connector_filesystem import (
     KeyedFileSink,
     RollingPolicy,
 )
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.sink.contents import Contents, newest_contents, record
 from connectors_core.errors import (
     BadRecordError,
     CommitError,
@@ -325,17 +328,64 @@ def test_a_type_that_former_rows_do_not_fit_is_refused(tmp_path: Path) -> None:
         writer.flush()
 
 
-def test_a_disk_without_hard_links_keeps_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(errno.EPERM, "no links")
 
     monkeypatch.setattr(os, "link", refuse)
+
+
+@pytest.mark.usefixtures("no_links")
+def test_a_disk_without_hard_links_keeps_the_table(tmp_path: Path) -> None:
     sink = sink_at(tmp_path)
-    apply(sink, 1, ("+I", "AA", 1, 1))
-    apply(sink, 2, ("+I", "AA", 2, 2))
-    assert table(tmp_path) == {("AA", 1): 1, ("AA", 2): 2}
+    for epoch in range(1, 5):
+        apply(sink, epoch, ("+I", "AA", epoch, epoch))
+    assert table(tmp_path) == {("AA", epoch): epoch for epoch in range(1, 5)}
+    assert len(list(tmp_path.rglob("*.claim"))) <= len(list(tmp_path.rglob("_contents/**/*.json")))
+
+
+@pytest.mark.usefixtures("no_links")
+@pytest.mark.parametrize("renames", [0, 1])
+def test_without_hard_links_one_of_two_simultaneous_records_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """The other pipeline creates its record before or after this one renames its claim."""
+    location = FileLocation(str(tmp_path))
+    mine, theirs = (Contents(folder="", version=1, files=(name,)) for name in ("mine", "theirs"))
+    rename, results, calls = os.rename, [], itertools.count()
+
+    def interrupted(*paths: Any) -> None:
+        if next(calls) == renames:
+            results.append(record(location, theirs))
+        rename(*paths)
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    results.append(record(location, mine))
+    winner = theirs if renames == 0 else mine
+    assert newest_contents(location, "") == winner
+    assert results[1] == winner
+    assert results[0] in (winner, Contents(folder=""))  # the other one has no record of its own
+
+
+@pytest.mark.usefixtures("no_links")
+def test_without_hard_links_a_record_is_created_after_a_crash_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = FileLocation(str(tmp_path))
+    contents = Contents(folder="", version=1, files=("a",))
+    rename = os.rename
+
+    def dying(old: str, new: str) -> None:
+        if not new.endswith(".claim"):
+            raise KeyboardInterrupt
+        rename(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", dying)
+        with pytest.raises(KeyboardInterrupt):
+            record(location, contents)
+    assert record(location, contents) == contents
 
 
 def test_a_storage_that_writes_in_place_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

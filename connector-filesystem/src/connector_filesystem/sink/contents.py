@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
+import shutil
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,7 @@ from fsspec.spec import AbstractFileSystem
 
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.new_files import create_file
-from connector_filesystem.sink.part_file import link_exclusively, make_folders
+from connector_filesystem.sink.part_file import claim_of, make_folders, name_exclusively
 from connectors_core.errors import InvalidOptionError, StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
 
@@ -106,7 +107,7 @@ def record(location: FileLocation, contents: Contents) -> Contents:
     if newest_contents(location, contents.folder).version < contents.version:
         make_folders(location, _folder(contents.folder))
         path = _path(contents.folder, contents.version)
-        create_file(location, path, _SERIALIZER.serialize(contents), link=link_exclusively)
+        create_file(location, path, _SERIALIZER.serialize(contents), link=name_exclusively)
     return newest_contents(location, contents.folder)
 
 
@@ -114,8 +115,11 @@ def remove_former(location: FileLocation, contents: Contents) -> None:
     """Remove the records of earlier versions. Driver."""
     for version in _versions(location, contents.folder):
         if version < contents.version:
+            path = location.join(_path(contents.folder, version))
             with contextlib.suppress(FileNotFoundError):
-                location.fs.rm_file(location.join(_path(contents.folder, version)))
+                location.fs.rm_file(path)
+            if location.is_local:
+                shutil.rmtree(claim_of(path), ignore_errors=True)
 
 
 def _versions(location: FileLocation, folder: str) -> list[int]:

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import os
 import posixpath
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -37,9 +38,11 @@ __all__ = [
     "StagedOutput",
     "Unclosed",
     "attempt_folder",
+    "claim_of",
     "epoch_folder",
     "link_exclusively",
     "make_folders",
+    "name_exclusively",
     "request_folder",
     "short_attempt_name",
     "sink_folder",
@@ -123,6 +126,43 @@ def link_exclusively(written: str, final: str) -> None:
         if os.path.lexists(final):
             raise FileExistsError(final) from exc
         os.rename(written, final)
+
+
+def name_exclusively(written: str, final: str) -> None:
+    """Give a local file a name that other writers may want for their files.
+
+    Without hard links, a folder next to the name decides, because no folder replaces one that is
+    not empty. It has the digest of the file, so a writer that was killed in between can continue.
+
+    Raises:
+        FileExistsError: Another file has this name, or will have it.
+    """
+    try:
+        os.link(written, final)
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        _claim(written, final)
+        link_exclusively(written, final)
+
+
+def claim_of(final: str) -> str:
+    """Return the folder that decides who gets a name without hard links."""
+    return f"{final}.claim"
+
+
+def _claim(written: str, final: str) -> None:
+    with open(written, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    own, claim = claim_of(written), claim_of(final)
+    os.mkdir(own)
+    open(os.path.join(own, digest), "xb").close()
+    try:
+        os.rename(own, claim)
+    except OSError as exc:
+        shutil.rmtree(own)
+        if os.listdir(claim) != [digest]:
+            raise FileExistsError(final) from exc
 
 
 def sync_folders(location: FileLocation, relatives: Iterable[str]) -> None:

@@ -99,11 +99,11 @@ class _MemberContext(SplitEnumeratorContext[Any]):
     def signal_no_more_splits(self, subtask_id: int) -> None:
         if self.over:
             return
-        if self.place + 1 == len(self.chain.members):
-            self.context.signal_no_more_splits(subtask_id)
-        else:
-            assert isinstance(self.context, SupportsIntermediateNoMoreSplits)
+        another_follows = self.place + 1 < len(self.chain.members)
+        if another_follows and isinstance(self.context, SupportsIntermediateNoMoreSplits):
             self.context.signal_intermediate_no_more_splits(subtask_id)
+        else:
+            self.context.signal_no_more_splits(subtask_id)
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
         self._check_present("sent an event")
