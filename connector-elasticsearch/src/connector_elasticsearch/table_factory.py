@@ -16,6 +16,7 @@ from connectors_core.table import (
     DynamicTableSink,
     LookupTableSource,
     ScanTableSource,
+    VectorSearchTableSource,
     given_options,
     metadata_option,
     refuse_metadata,
@@ -40,7 +41,11 @@ class ElasticsearchTableFactory(ConfiguredTableFactory):
 
     def create_lookup_source(self, context: DynamicTableContext) -> LookupTableSource:
         """See `DynamicTableFactory`."""
-        return ElasticsearchTable.from_options(self._reading(ElasticsearchTable, context))
+        return self._table(context)
+
+    def create_vector_search_source(self, context: DynamicTableContext) -> VectorSearchTableSource:
+        """See `DynamicTableFactory`."""
+        return self._table(context)
 
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """See `DynamicTableFactory`."""
@@ -50,6 +55,9 @@ class ElasticsearchTableFactory(ConfiguredTableFactory):
         sink = ElasticsearchSink.from_options(given_options(ElasticsearchSink, context, key))
         mode = ChangelogMode.upsert() if sink.id_columns else ChangelogMode.insert_only()
         return DynamicTableSink(sink=sink, changelog_mode=mode, key=schema.primary_key)
+
+    def _table(self, context: DynamicTableContext) -> ElasticsearchTable:
+        return ElasticsearchTable.from_options(self._reading(ElasticsearchTable, context))
 
     def _reading(self, made: type[Configured], context: DynamicTableContext) -> dict[str, Any]:
         columns = {"schema": schema_option(context)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import elasticsearch
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -91,3 +92,41 @@ def test_source_lookup_and_sink_work_with_elasticsearch_9(
         }
     finally:
         newer.request("DELETE", "/flights,planes,joined")
+
+
+def test_vectors_are_written_read_looked_up_and_searched_with_elasticsearch_9(
+    newer: ElasticsearchServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The server omits vectors from documents unless a request selects them."""
+    vector = {"type": "dense_vector", "dims": 2, "similarity": "l2_norm"}
+    fields = {"number": {"type": "long"}, "vector": vector}
+    for name in ("points", "found"):
+        newer.request("PUT", f"/{name}", {"mappings": {"properties": fields}})
+    try:
+        points = {str(number): {"number": number, "vector": [number, 1]} for number in range(4)}
+        fill(newer, "points", points)
+        table = ElasticsearchTable(newer.url, "points", id_column="id")
+        with Pipeline(spark, "p", checkpoint_location=str(tmp_path / "checkpoint")) as pipeline:
+            source = ElasticsearchSource(newer.url, "points", metadata_columns={"_id": "id"})
+            rows = pipeline.from_source(source, uid="points")
+            similar = pipeline.vector_search(
+                rows, table, vector_column="vector", top_k=1, columns={"number": "nearest"}
+            )
+            again = pipeline.lookup_join(similar, table, on=["id"], columns={"vector": "again"})
+            sink = ElasticsearchSink(newer.url, "found", id_columns=["number"])
+            pipeline.sink_to(again, sink, uid="found")
+            assert pipeline.run(timeout=120)
+        read = ElasticsearchSource(newer.url, "found", array_fields=["again"])
+        assert read.schema().field("vector").type == pa.list_(pa.float32())
+        fields_of_all = {"query": {"match_all": {}}, "fields": ["vector", "nearest", "again"]}
+        hits = newer.request("POST", "/found/_search", fields_of_all)["hits"]["hits"]
+        assert {hit["_id"]: hit["fields"] for hit in hits} == {
+            name: {
+                "vector": [float(each) for each in point["vector"]],
+                "nearest": [point["number"]],
+                "again": [float(each) for each in point["vector"]],
+            }
+            for name, point in points.items()
+        }
+    finally:
+        newer.request("DELETE", "/points,found")

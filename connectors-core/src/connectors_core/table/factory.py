@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.options import Option
 from connectors_core.records import RecordPolicy
 from connectors_core.schema import RowKind
@@ -180,6 +181,14 @@ class DynamicTableFactory(ABC):
             ConfigurationError: The connector has no lookup, or the definition does not fit.
         """
         raise self._lacks("lookup", context)
+
+    def create_vector_search_source(self, context: DynamicTableContext) -> VectorSearchTableSource:
+        """Return the vector search of a table.
+
+        Raises:
+            ConfigurationError: The connector has none, or the definition does not fit.
+        """
+        raise self._lacks("vector search", context)
 
     def create_sink(self, context: DynamicTableContext) -> DynamicTableSink:
         """Return the sink of a table.

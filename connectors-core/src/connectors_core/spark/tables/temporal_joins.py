@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`JOIN t FOR SYSTEM_TIME AS OF ...` as lookup joins (Flink's FLIP-35 and FLIP-221)."""
+"""`JOIN t FOR SYSTEM_TIME AS OF ...` as lookup joins (Flink's FLIP-35 and FLIP-221).
+
+A vector search (FLIP-540) is such a join, whose condition is a vector and not equal columns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -11,14 +15,17 @@ from pyspark.sql import DataFrame
 from sqlglot import exp
 
 from connectors_core.errors import UnsupportedError
+from connectors_core.lookup.join import JoinType
 from connectors_core.lookup.lookup_table_source import LookupTableSource
+from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.schema.ddl import quoted
 from connectors_core.spark.tables.text_edits import Edits, span, tables_of
 from connectors_core.spark.tables.updating_queries import is_updating
 from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
-from connectors_core.table.sql.dialect import parse_query, words_of
+from connectors_core.table.sql.dialect import Word, parse_query, words_of
 from connectors_core.table.sql.errors import SqlError
+from connectors_core.table.sql.vector_searches import VectorSearch, vector_search_of
 
 if TYPE_CHECKING:
     from connectors_core.spark.tables.query_planner import QueryPlanner
@@ -28,6 +35,8 @@ __all__ = ["TemporalJoins", "is_temporal", "refuse_lookup_joins"]
 _BEFORE_JOIN: Final = frozenset(
     {"LEFT", "INNER", "OUTER", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"}
 )
+_BEFORE_SEARCHED: Final = frozenset({"LATERAL", "TABLE", "VECTOR_SEARCH", "("})
+_SCORE: Final = "score"
 _AFTER_JOINS: Final = frozenset(
     {"WHERE", "GROUP", "HAVING", "ORDER", "SORT", "LIMIT", "WINDOW", "UNION", "EXCEPT", "INTERSECT"}
     | {"LATERAL", "CLUSTER", "DISTRIBUTE", "QUALIFY", "OFFSET", "MINUS", "PIVOT", "UNPIVOT"}
@@ -35,7 +44,9 @@ _AFTER_JOINS: Final = frozenset(
 
 
 def is_temporal(table: exp.Table, text: str) -> bool:
-    """Return whether a query looks a table up: `JOIN t FOR SYSTEM_TIME AS OF ...`."""
+    """Return whether a query looks up or searches a table: `JOIN t FOR SYSTEM_TIME AS OF ...`."""
+    if vector_search_of(table) is not None:
+        return True
     if table.args.get("version") is None or not isinstance(table.parent, exp.Join):
         return False
     after = text[span(table)[1] :].split(maxsplit=2)
@@ -50,7 +61,8 @@ def refuse_lookup_joins(query: str) -> None:
     """
     if any(is_temporal(each, query) for each in tables_of(parse_query(query))):
         raise UnsupportedError(
-            "a lookup join belongs to a pipeline, which pins the versions of its tables",
+            "a lookup join or vector search belongs to a pipeline, which limits what runs again "
+            "after a failure",
             hint="INSERT INTO a table of a connector, or join without FOR SYSTEM_TIME AS OF",
         )
 
@@ -59,7 +71,8 @@ def refuse_lookup_joins(query: str) -> None:
 class _Lookup:
     node: exp.Table
     name: str
-    table: LookupTableSource
+    table: LookupTableSource | VectorSearchTableSource
+    search: VectorSearch | None
 
     @property
     def alias(self) -> str:
@@ -67,8 +80,17 @@ class _Lookup:
 
     @cached_property
     def columns(self) -> dict[str, str]:
-        """The columns by their names in lower case."""
-        return {name.lower(): name for name in self.table.schema().names}
+        """The columns by their names in lower case, with the score of a search."""
+        columns = {name.lower(): name for name in self.table.schema().names}
+        if self.search is None:
+            return columns
+        if _SCORE in columns:
+            raise UnsupportedError(
+                f"the table {self.name} has a column with the name of the score",
+                found=columns[_SCORE],
+                hint="use Pipeline.vector_search, which can rename columns and the score",
+            )
+        return {**columns, _SCORE: _SCORE}
 
 
 @dataclass(frozen=True)
@@ -120,11 +142,16 @@ class TemporalJoins:
         if found is None:
             found = self._planner.catalog.get(name)
         if isinstance(found, CatalogView):
-            raise UnsupportedError(f"{'.'.join(name)} is a view, which has no lookup by key")
+            raise UnsupportedError(f"{'.'.join(name)} is a view, which has no lookup")
         shown = str(self._planner.catalog.full_name(name))
-        context = DynamicTableContext.of(shown, found)
-        table = factory_named(found, shown).create_lookup_source(context)
-        self._lookups.append(_Lookup(node, shown, table))
+        context, factory = DynamicTableContext.of(shown, found), factory_named(found, shown)
+        search = vector_search_of(node)
+        table: LookupTableSource | VectorSearchTableSource = (
+            factory.create_lookup_source(context)
+            if search is None
+            else factory.create_vector_search_source(context)
+        )
+        self._lookups.append(_Lookup(node, shown, table, search))
 
     def plan(self, query: exp.Expr) -> None:
         """Replace the joins by their rows."""
@@ -181,7 +208,7 @@ class TemporalJoins:
         join: exp.Join,
         lookup: _Lookup,
     ) -> DataFrame:
-        keys = self._keys(join, lookup, left)
+        keys = self._keys(join, lookup, left) if lookup.search is None else {}
         wanted: dict[str, str] = {}
         taken = {each.lower() for each in rows.columns}
 
@@ -228,13 +255,56 @@ class TemporalJoins:
                 hint="put the lookup before the aggregate",
             )
         left.looked_up[lookup.alias.lower()] = wanted
-        return self._planner.pipeline.lookup_join(
+        uid = self._planner.unique_uid(f"{lookup.name}.{lookup.alias}")
+        how: JoinType = "left" if keeps_rows else "inner"
+        if isinstance(lookup.table, LookupTableSource) and lookup.search is None:
+            return self._planner.pipeline.lookup_join(
+                rows,
+                lookup.table,
+                on=keys,
+                how=how,
+                columns=wanted or {next(iter(keys.values())): f"{lookup.alias}__key"},
+                uid=uid,
+            )
+        return self._searched(rows, left, lookup, wanted, how, uid)
+
+    def _searched(
+        self,
+        rows: DataFrame,
+        left: _Left,
+        lookup: _Lookup,
+        wanted: Mapping[str, str],
+        how: JoinType,
+        uid: str,
+    ) -> DataFrame:
+        """Return rows with those that a vector search finds."""
+        search, table = lookup.search, lookup.table
+        assert search is not None and isinstance(table, VectorSearchTableSource)  # noqa: PT018
+        query = search.query
+        vector = left.column(query) if isinstance(query, exp.Column) else None
+        if vector is None:
+            raise UnsupportedError(
+                f"a vector search in {lookup.name} needs a column with the vector",
+                expected=f"a column of {left.alias}",
+                found=query.sql("spark"),
+                hint="put an expression into a subquery: FROM (SELECT ...) AS a",
+            )
+        if is_updating(rows):
+            raise UnsupportedError(
+                f"a vector search in {lookup.name} cannot follow an aggregate that is updated",
+                hint="put the search before the aggregate, or write the aggregate to a table first",
+            )
+        column = lookup.columns.get(search.search_column.lower(), search.search_column)
+        return self._planner.pipeline.vector_search(
             rows,
-            lookup.table,
-            on=keys,
-            how="left" if keeps_rows else "inner",
-            columns=wanted or {next(iter(keys.values())): f"{lookup.alias}__key"},
-            uid=self._planner.unique_uid(f"{lookup.name}.{lookup.alias}"),
+            table,
+            vector_column=vector,
+            search_column=column,
+            top_k=search.top_k,
+            how=how,
+            columns={name: other for name, other in wanted.items() if name != _SCORE},
+            score=wanted.get(_SCORE, f"{lookup.alias}__{_SCORE}"),
+            uid=uid,
         )
 
     def _column_of(
@@ -286,16 +356,18 @@ class TemporalJoins:
         words = words_of(self._text)
         places = [span(each.node)[0] for each in lookups]
         at = next(n for n, word in enumerate(words) if word.start == min(places))
-        while words[at].upper != "JOIN":
+        while words[at].upper not in {"JOIN", "LATERAL"}:
             at -= 1
-        while words[at - 1].upper in _BEFORE_JOIN:
+        if words[at].upper == "LATERAL":
+            at -= 1  # a comma, or JOIN
+        while words[at].upper == "JOIN" and words[at - 1].upper in _BEFORE_JOIN:
             at -= 1
         begin, depth = at - 1, 0
         while depth or words[begin].upper != "FROM":
             depth += (words[begin].upper == ")") - (words[begin].upper == "(")
             begin -= 1
         last = next(n for n, word in enumerate(words) if word.start == max(places))
-        depth = 0
+        depth = _parentheses_of_search(words, last)
         while last < len(words):
             depth += (words[last].upper == "(") - (words[last].upper == ")")
             if depth < 0 or (depth == 0 and words[last].upper in _AFTER_JOINS):
@@ -303,6 +375,15 @@ class TemporalJoins:
             last += 1
         end = words[last].start if last < len(words) else len(self._text)
         return words[at].start, words[begin + 1].start, end
+
+
+def _parentheses_of_search(words: Sequence[Word], at: int) -> int:
+    """Return how many parentheses of a vector search are open at the name of its table, or none."""
+    depth = 0
+    while words[at - 1].upper in _BEFORE_SEARCHED:
+        at -= 1
+        depth += words[at].upper == "("
+    return depth if words[at].upper == "LATERAL" else 0
 
 
 def _is_star_of(column: exp.Expr, alias: str) -> bool:

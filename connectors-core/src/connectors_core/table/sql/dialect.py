@@ -14,6 +14,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from connectors_core.table.sql.errors import SqlError
+from connectors_core.table.sql.vector_searches import with_vector_searches
 
 __all__ = ["Kind", "Word", "parse_query", "refuse_hints", "words_of"]
 
@@ -108,7 +109,8 @@ def parse_query(text: str) -> exp.Expr:
     """
     refuse_hints(text)
     try:
-        found = Spark().parser().parse(_with_window_functions(Spark().tokenize(text)), text)
+        tokens = with_vector_searches(_with_window_functions(Spark().tokenize(text)), text)
+        found = Spark().parser().parse(tokens, text)
     except ParseError as error:  # its text is the statement, which can have secrets
         first = error.errors[0]
         line, column = int(first["line"]), int(first["col"])
