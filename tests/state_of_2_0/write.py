@@ -30,7 +30,7 @@ from connectors_core import Pipeline, ReadLimits
 from connectors_core.testing import Fault, FaultPoint, faults_env
 
 HERE = Path(__file__).parent
-ROOT = Path(tempfile.gettempdir(), "connectors-2.0")
+ROOT = Path("/tmp/connectors-2.0")
 LINE = ".".join(spark_version.split(".")[:2])
 # A broker writes them at each start.
 OF_PROCESS = {"broker.log", "server.properties"}
