@@ -27,13 +27,13 @@ from connector_kafka.testing.tools import console_consumer
 from connectors_core import Pipeline
 from connectors_core.engine.state.documents import encode
 from connectors_core.sink import Sink
-from connectors_core.source.source import AnySource
+from connectors_core.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LINE = ".".join(version("pyspark").split(".")[:2])
-ARCHIVES = Path(__file__).parent / "state_of_2_0"
+ARCHIVES = Path(__file__).parent.parent / "state_of_2_0"
 FORMER_ROOT = "/tmp/connectors-2.0"
 FOLDERS = ("plans", "reports", "decisions")
 ROWS = list(range(60))
@@ -78,7 +78,7 @@ def point_in_time(root: Path) -> str:
     return json.loads(base64.b64decode(state))["point_in_time"]
 
 
-def complete(spark: SparkSession, root: Path, source: AnySource, sink: Sink) -> None:
+def complete(spark: SparkSession, root: Path, source: Source[Any, Any], sink: Sink) -> None:
     with Pipeline(
         spark,
         "state-of-2.0",

@@ -175,9 +175,9 @@ class Configured:
     does.
 
     The class keywords are `scope` and `elsewhere` (see `OptionSet`), `former`, the replacements of
-    removed keywords, and `since`, the version that
-    introduced the options of the body unless an option has its own. It is also the version of
-    options that another package declares, in a base class or in the class of a part.
+    removed keywords, and `since`, the version that introduced the options of the body unless an
+    option has its own. It is also the version of options that another package declares, in a base
+    class or in the class of a part.
 
     Attributes:
         OPTIONS: The options by key.
@@ -205,19 +205,16 @@ class Configured:
             cls._introduce(since)
         fields = {name: each for name, (each, _) in _settings(cls).items()}
         cls.SETTINGS = tuple(fields.values())
-        foreign = {
-            key: hint
-            for base in reversed(cls.__mro__)
-            if issubclass(base, Configured)
-            for key, hint in base.OPTIONS.elsewhere.items()
-        }
+        bases = [each for each in reversed(cls.__mro__) if issubclass(each, Configured)]
+        foreign = {key: hint for each in bases for key, hint in each.OPTIONS.elsewhere.items()}
         cls.OPTIONS = OptionSet(
             *(option for each in cls.SETTINGS for option in each.options),
             scope=scope or cls.OPTIONS.scope,
             keywords=cls.keywords_by_key(),
             elsewhere={**foreign, **(elsewhere or {})},
         )
-        cls.FORMER = {**cls.FORMER, **(former or {})}
+        removed = {name: hint for each in bases for name, hint in each.FORMER.items()}
+        cls.FORMER = {**removed, **(former or {})}
         cls.__doc__ = _documented(cls)
 
     def __init__(self, *positional: Any, **keywords: Any) -> None:

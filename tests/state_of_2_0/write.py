@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the state of an interrupted pipeline of the connectors 2.0.0, for `test_state_of_2_0.py`.
+"""Writes the state of an interrupted pipeline of the connectors 2.0.0, for the tests of 3.0.
 
 Run it with connectors-core 1.0.0 and the connectors 2.0.0, once for each connector and Spark line.
 Their sources are the folders `src` of the commits in `releases/*-2.0.0.yaml`:
 
-    PYTHONPATH=... python tests/spark/state_of_2_0/write.py kafka
+    PYTHONPATH=... python tests/state_of_2_0/write.py kafka
 
 A pipeline reads 30 of 60 rows in three epochs, and a kill ends it after the decision of the third
 one, before its commit. The archive has the state, the external data, and `rows.json`, the rows
@@ -30,7 +30,7 @@ from connectors_core import Pipeline, ReadLimits
 from connectors_core.testing import Fault, FaultPoint, faults_env
 
 HERE = Path(__file__).parent
-ROOT = Path(tempfile.gettempdir(), "connectors-2.0")
+ROOT = Path("/tmp/connectors-2.0")
 LINE = ".".join(spark_version.split(".")[:2])
 # A broker writes them at each start.
 OF_PROCESS = {"broker.log", "server.properties"}
