@@ -345,7 +345,8 @@ class KafkaEnumerator(
             for each in found.new
             if not self._complete and str(each.topic_partition) not in self._known
         ]
-        self._waiting.extend(new)
+        # Before the splits that were found and read earlier; see `_assign`.
+        self._waiting[:0] = new
         read = {split.topic_partition for split in new}
         self._known = {
             **self._known,
@@ -562,9 +563,15 @@ class KafkaEnumerator(
     def _assign(self) -> None:
         readers = sorted(self._context.registered_readers)
         if readers:
+            # After a restart, the report of a paused partition can arrive before discovery finds
+            # it again. Discovery then assigns the split of the earlier driver, which the
+            # coordinator skips. The paused split must come after it.
             waiting, self._waiting = self._waiting, []
             assignment: dict[int, list[KafkaPartitionSplit]] = {}
             for split in waiting:
+                if str(split.topic_partition) not in self._known:
+                    self._waiting.append(split)
+                    continue
                 assignment.setdefault(readers[self._owner(split, len(readers))], []).append(split)
             if assignment:
                 self._context.assign_splits(assignment)
