@@ -93,6 +93,8 @@ def error_of_exception(error: Exception, doing: str, *, login: str | None) -> Co
 def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
     from elasticsearch import UnsupportedProductError
 
+    from connector_elasticsearch.client.node import origin_of
+
     status: int = error.meta.status
     answered = error.body.get("error") if isinstance(error.body, dict) else error.body
     name = type_of(answered)
@@ -112,6 +114,8 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
             option=HOSTS.key,
             hint=f"look for its version: curl {_node(error)}",
         )
+    elif 300 <= status < 400:
+        made = _redirected(status, origin_of(error.meta.headers.get("location", "")), doing)
     elif is_refused_for_now(status, name):
         after = error.meta.headers.get("retry-after", "")
         made = ElasticsearchRetryableError(
@@ -150,6 +154,11 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
 def _of_transport(error: Any, doing: str) -> ConnectorError:
     import elastic_transport
 
+    from connector_elasticsearch.client.node import RedirectRefused
+
+    for each in _reasons(error):
+        if isinstance(each, RedirectRefused):
+            return _redirected(each.status, each.origin, doing)
     found = str(error.message)
     refusal = _certificate_refusal(error)
     if refusal is not None:
@@ -171,6 +180,19 @@ def _of_transport(error: Any, doing: str) -> ConnectorError:
         found=found,
         option=HOSTS.key,
     )
+
+
+def _redirected(status: int, origin: str, doing: str) -> ElasticsearchRequestError:
+    made = ElasticsearchRequestError(
+        "the server redirects to another address, and the connector does not follow redirects: "
+        f"{doing}",
+        expected="a response, because documents and credentials go only to the configured hosts",
+        found=f"{status} to {origin}",
+        option=HOSTS.key,
+        hint="set the addresses of the servers, or of the proxy that forwards requests",
+    )
+    made.status = status
+    return made
 
 
 def _node(error: Any) -> str:

@@ -195,8 +195,11 @@ def _library() -> Any:
 
 
 def _settings(connection: ElasticsearchConnection, *, is_async: bool) -> dict[str, Any]:
+    from connector_elasticsearch.client.node import DirectNode
+
     return {
         **connection.client_arguments(is_async=is_async),
+        **({"node_class": DirectNode} if is_async else {}),  # the other one follows no redirects
         "max_retries": 0,
         "retry_on_timeout": False,
         "serializers": _serializers(),
