@@ -68,6 +68,7 @@ _PROJECT: Final = (
     "benchmarks/README",
     "CONTRIBUTING",
     "docs/dev/style",
+    "docs/dev/release",
     "docs/dev/nexmark",
     "SECURITY",
 )
