@@ -70,6 +70,7 @@ _PROJECT: Final = (
     "CONTRIBUTING",
     "docs/dev/style",
     "docs/dev/connectors-3",
+    "docs/dev/release",
     "docs/dev/nexmark",
     "SECURITY",
 )
