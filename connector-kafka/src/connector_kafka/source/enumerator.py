@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from connector_kafka.client.config import GROUP_ID
 from connector_kafka.client.errors import is_missing
@@ -18,7 +18,7 @@ from connector_kafka.client.retries import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
-from connector_kafka.source.group_offsets import GroupOffsets, gauge_of
+from connector_kafka.source.group_offsets import GroupOffsets, set_lags
 from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
@@ -27,7 +27,7 @@ from connectors_core.errors import (
     DataLossError,
     RetryableError,
 )
-from connectors_core.metrics import EnumeratorMetric, SourceMetric
+from connectors_core.metrics import EnumeratorMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     PlannedRead,
@@ -320,6 +320,18 @@ class KafkaEnumerator(
         logs = {each.topic_partition for each in returned}  # they can be new ones
         self._ends = {each: end for each, end in self._ends.items() if each not in logs}
         self._gone -= logs
+        of_former_logs: tuple[dict[TopicPartition, Any], ...] = (
+            self._cut_off,
+            self._cuts,
+            self._positions,
+            self._recreated,
+            self._short_since,
+        )
+        for split in returned:
+            self._resume_at.pop(split.split_id, None)
+            self._former_ids.pop(str(split.topic_partition), None)
+            for each in of_former_logs:
+                each.pop(split.topic_partition, None)
 
     def _look_failed(self, error: BaseException) -> None:
         self._failures += 1
@@ -465,18 +477,7 @@ class KafkaEnumerator(
         return split
 
     def _set_gauges(self) -> None:
-        metrics = self._context.metric_group
-        pending = 0
-        for partition, end in self._ends.items():
-            position = self._positions.get(partition)
-            if position is None:
-                continue
-            stop = self._removed.end_of(partition)
-            lag = max(0, (end if stop is None else min(end, stop)) - position)
-            pending += lag
-            metrics.set(gauge_of(partition, "currentOffset"), position)
-            metrics.set(gauge_of(partition, "recordsLag"), lag)
-        metrics.set(SourceMetric.PENDING_RECORDS, pending)
+        set_lags(self._context.metric_group, self._removed.limited(self._ends), self._positions)
 
     # --- the end of a run up to the available records
     # -----------------------------------------------
