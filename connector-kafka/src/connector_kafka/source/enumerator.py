@@ -78,6 +78,11 @@ class KafkaEnumeratorState:
     started: bool = False
     resume_at: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is left to read before a paused partition resumes."""
+        return not (self.waiting or PausedPartitions(self.paused).others(self.known))
+
 
 def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
     """The stored form."""
@@ -252,9 +257,7 @@ class KafkaEnumerator(
     @property
     def has_ended(self) -> bool:
         """Whether all topics were removed and read to their end."""
-        return self._removed.subscribed == frozenset() and not (
-            self._paused.others(self._known) or self._waiting
-        )
+        return self._removed.subscribed == frozenset() and self.snapshot_state(0).is_paused
 
     def _is_removed(self, split: KafkaPartitionSplit) -> bool:
         return self._removed.contains(split.topic_partition)
