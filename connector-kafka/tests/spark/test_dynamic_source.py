@@ -209,7 +209,7 @@ def test_a_removed_cluster_is_not_asked_again_after_its_end(moving: Moving) -> N
     with moving.pipeline() as pipeline:
         pipeline.start()
         moving.wait_for_all(pipeline)
-        moving.place(west=[moving.topic])
+        moving.place(west=[moving.topic], east=[])
         moving.wait_for_one_cluster(pipeline, "west")
         moving.brokers["east"].kill()
         try:

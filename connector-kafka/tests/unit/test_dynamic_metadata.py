@@ -162,6 +162,13 @@ def test_a_file_that_cannot_be_read_can_come_back(tmp_path: Path) -> None:
         FileMetadataService(str(tmp_path / "missing.json")).get_all_streams()
 
 
+def test_credentials_are_given_by_cluster() -> None:
+    wrong: Any = {"sasl.password": PASSWORD}
+    with pytest.raises(InvalidOptionError) as refused:
+        FileMetadataService("streams.json", credentials=wrong)
+    assert PASSWORD not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "properties",
     [{"sasl.password": PASSWORD}, {"ssl.keystore.key": PASSWORD}, {"client.id": Secret(PASSWORD)}],

@@ -67,6 +67,7 @@ def test_the_end_is_asked_once_and_after_the_removal() -> None:
     log.answer()
     made.ask_for_ends([OLD, NEW])
     assert (made.end_of(OLD), made.end_of(NEW), log.asked) == (10, None, [])
+    assert made.limited({OLD: 15, NEW: 15}) == {OLD: 10, NEW: 15}
 
 
 def test_a_topic_that_is_removed_again_has_a_later_end() -> None:

@@ -137,10 +137,11 @@ class DynamicKafkaEnumerator(
         self._former: dict[str, ClusterState] = {}  # removed clusters that were read to their end
         self._ended: frozenset[str] = frozenset()
         for name, stored in state.clusters.items():
-            metadata = ClusterMetadata(
-                topics=frozenset(stored.topics), properties=stored.properties
-            )
-            self._open(name, metadata, stored)
+            if not stored.topics and _state_of(stored).is_paused:
+                self._former[name] = stored
+                continue
+            topics = frozenset(stored.topics)
+            self._open(name, ClusterMetadata(topics=topics, properties=stored.properties), stored)
 
     # --- lifecycle -------------------------------------------------------------------------------
 
@@ -243,7 +244,10 @@ class DynamicKafkaEnumerator(
         _logger.warning("the last known metadata is used, because discovery failed", exc_info=error)
 
     def _take_cluster(self, name: str, metadata: ClusterMetadata) -> None:
-        known, stored = self._clusters.get(name), self._former.pop(name, None)
+        known = self._clusters.get(name)
+        if known is None and not metadata.topics:
+            return
+        stored = self._former.pop(name, None)
         if known is not None:
             changed = dict(metadata.properties) != dict(known.context.properties)
             if known.is_running and not changed:
@@ -292,7 +296,7 @@ class DynamicKafkaEnumerator(
         is_later, topics, state = self._started, metadata.topics, KafkaEnumeratorState()
         if stored is not None:
             is_later, topics = stored.is_later, frozenset(stored.topics)
-            state = state_serializer().deserialize(stored.version, stored.data)
+            state = _state_of(stored)
         settings = self._settings.enumeration(name, metadata, is_later)
         opened = self._clusters[name] = KnownCluster(
             topics=topics,
@@ -398,6 +402,10 @@ def _stored(cluster: KnownCluster, checkpoint_id: int) -> ClusterState:
         version=serializer.version,
         data=serializer.serialize(cluster.enumerator.snapshot_state(checkpoint_id)),
     )
+
+
+def _state_of(stored: ClusterState) -> KafkaEnumeratorState:
+    return state_serializer().deserialize(stored.version, stored.data)
 
 
 def _by_cluster(splits: Iterable[DynamicKafkaSplit]) -> dict[str, list[DynamicKafkaSplit]]:

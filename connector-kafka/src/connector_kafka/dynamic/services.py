@@ -16,6 +16,7 @@ from connector_kafka.source.places import parse_position
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
+    InvalidOptionError,
     MissingDependencyError,
     RetryableError,
 )
@@ -39,6 +40,9 @@ class FileMetadataService(KafkaMetadataService):
         path: A path, or a URL for fsspec. A name that ends in `.yaml` or `.yml` is YAML.
         credentials: Secret properties by the ID of the cluster.
         storage_options: Arguments of the fsspec file system. Values can be a `Secret`.
+
+    Raises:
+        InvalidOptionError: The credentials are not given by cluster.
     """
 
     def __init__(
@@ -49,6 +53,12 @@ class FileMetadataService(KafkaMetadataService):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = path
+        if not all(isinstance(each, Mapping) for each in (credentials or {}).values()):
+            raise InvalidOptionError(
+                "the credentials of a cluster are not properties",
+                expected='properties by cluster, such as {"east": {"sasl.password": ...}}',
+                option="metadata-service.credentials",
+            )
         self._credentials = {
             cluster: {key: _secret(value) for key, value in properties.items()}
             for cluster, properties in (credentials or {}).items()

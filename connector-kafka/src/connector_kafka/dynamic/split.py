@@ -33,9 +33,8 @@ class DynamicKafkaSplit(SourceSplit):
     @classmethod
     def of(cls, cluster: str, properties: Mapping[str, str], split: KafkaPartitionSplit) -> Self:
         """Return the split of a partition of a cluster."""
-        pauses = f"#{split.resumed}" if split.resumed else ""
         return cls(
-            split_id=f"{cluster}:{split.split_id}{pauses}",
+            split_id=split.id_in(cluster),
             cluster=cluster,
             properties=dict(properties),
             split=split,

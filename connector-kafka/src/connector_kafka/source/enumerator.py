@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from connector_kafka.client.config import GROUP_ID
 from connector_kafka.client.errors import is_missing
@@ -18,7 +18,7 @@ from connector_kafka.client.retries import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
-from connector_kafka.source.group_offsets import GroupOffsets, gauge_of
+from connector_kafka.source.group_offsets import GroupOffsets, set_lags
 from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
@@ -27,7 +27,7 @@ from connectors_core.errors import (
     DataLossError,
     RetryableError,
 )
-from connectors_core.metrics import EnumeratorMetric, SourceMetric
+from connectors_core.metrics import EnumeratorMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     PlannedRead,
@@ -78,6 +78,11 @@ class KafkaEnumeratorState:
     waiting: tuple[KafkaPartitionSplit, ...] = ()
     started: bool = False
     resume_at: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is left to read before a paused partition resumes."""
+        return not (self.waiting or PausedPartitions(self.paused).others(self.known))
 
 
 def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
@@ -254,9 +259,7 @@ class KafkaEnumerator(
     @property
     def has_ended(self) -> bool:
         """Whether all topics were removed and read to their end."""
-        return self._removed.subscribed == frozenset() and not (
-            self._paused.others(self._known) or self._waiting
-        )
+        return self._removed.subscribed == frozenset() and self.snapshot_state(0).is_paused
 
     def _is_removed(self, split: KafkaPartitionSplit) -> bool:
         return self._removed.contains(split.topic_partition)
@@ -322,6 +325,18 @@ class KafkaEnumerator(
         logs = {each.topic_partition for each in returned}  # they can be new ones
         self._ends = {each: end for each, end in self._ends.items() if each not in logs}
         self._gone -= logs
+        of_former_logs: tuple[dict[TopicPartition, Any], ...] = (
+            self._cut_off,
+            self._cuts,
+            self._positions,
+            self._recreated,
+            self._short_since,
+        )
+        for split in returned:
+            self._resume_at.pop(split.split_id, None)
+            self._former_ids.pop(str(split.topic_partition), None)
+            for each in of_former_logs:
+                each.pop(split.topic_partition, None)
 
     def _look_failed(self, error: BaseException) -> None:
         self._failures += 1
@@ -467,18 +482,7 @@ class KafkaEnumerator(
         return split
 
     def _set_gauges(self) -> None:
-        metrics = self._context.metric_group
-        pending = 0
-        for partition, end in self._ends.items():
-            position = self._positions.get(partition)
-            if position is None:
-                continue
-            stop = self._removed.end_of(partition)
-            lag = max(0, (end if stop is None else min(end, stop)) - position)
-            pending += lag
-            metrics.set(gauge_of(partition, "currentOffset"), position)
-            metrics.set(gauge_of(partition, "recordsLag"), lag)
-        metrics.set(SourceMetric.PENDING_RECORDS, pending)
+        set_lags(self._context.metric_group, self._removed.limited(self._ends), self._positions)
 
     # --- the end of a run up to the available records
     # -----------------------------------------------

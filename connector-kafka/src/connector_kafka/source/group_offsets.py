@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commits the offsets of a consumer group for external monitoring. Driver."""
+"""Shows positions to others: the offsets of a consumer group, and gauges. Driver."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Final
 from connector_kafka.client.metadata import Cluster, TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
 from connectors_core.errors import ConnectorError
+from connectors_core.metrics import MetricGroup, SourceMetric
 from connectors_core.source import SplitEnumeratorContext
 
-__all__ = ["GroupOffsets", "gauge_of"]
+__all__ = ["GroupOffsets", "set_lags"]
 
 _logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class GroupOffsets:
             if error is None:
                 metrics.inc("commitsSucceeded")
                 for partition, offset in offsets.items():
-                    metrics.set(gauge_of(partition, "committedOffset"), offset)
+                    metrics.set(_gauge_of(partition, "committedOffset"), offset)
             else:
                 metrics.inc("commitsFailed")
                 self._not_committed(error)
@@ -98,6 +99,25 @@ class GroupOffsets:
         )
 
 
-def gauge_of(partition: TopicPartition, name: str) -> str:
+def set_lags(
+    metrics: MetricGroup,
+    ends: Mapping[TopicPartition, int],
+    positions: Mapping[TopicPartition, int],
+) -> None:
+    """Set the gauges of the positions of partitions, and of the offsets after them.
+
+    Args:
+        metrics: The metrics of the enumerator.
+        ends: The end offsets.
+        positions: The next offsets to read. Partitions without one have no gauges yet.
+    """
+    lags = {each: max(0, end - positions[each]) for each, end in ends.items() if each in positions}
+    for partition, lag in lags.items():
+        metrics.set(_gauge_of(partition, "currentOffset"), positions[partition])
+        metrics.set(_gauge_of(partition, "recordsLag"), lag)
+    metrics.set(SourceMetric.PENDING_RECORDS, sum(lags.values()))
+
+
+def _gauge_of(partition: TopicPartition, name: str) -> str:
     """Return the name of a partition's gauge, as in Flink's reader."""
     return f"topic.{partition.topic}.partition.{partition.partition}.{name}"

@@ -174,11 +174,13 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
         split_state.move_to(element.next_offset)
 
     def _hand_over(self, damaged: Damaged, split: KafkaPartitionSplit) -> None:
+        cluster = self._layout.cluster
+        position = f"topic {split.topic}, partition {split.partition}, offset {damaged.offset}"
         record = BadRecord(
             reason=damaged.reason,
             source_uid="",  # the runtime knows the split
-            split_id=split.split_id,
-            position=f"topic {split.topic}, partition {split.partition}, offset {damaged.offset}",
+            split_id=split.id_in(cluster),
+            position=f"cluster {cluster}, {position}" if cluster else position,
             raw=damaged.raw,
         )
         self._context.record_errors.handle(record, cause=damaged.cause)

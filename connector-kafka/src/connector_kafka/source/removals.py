@@ -84,6 +84,14 @@ class RemovedTopics:
             return 0
         return self._ends.get(partition)
 
+    def limited(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the ends up to which partitions are read, from those of their logs."""
+        known = {each: self.end_of(each) for each in ends}
+        return {
+            each: end if (last := known[each]) is None else min(end, last)
+            for each, end in ends.items()
+        }
+
     def ask_for_ends(self, partitions: Iterable[TopicPartition]) -> None:
         """Request the ends of those that were removed, unless they are known or requested."""
         wanted = {each for each in partitions if self.contains(each)} - self._ends.keys()

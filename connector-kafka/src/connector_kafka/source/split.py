@@ -55,6 +55,19 @@ class KafkaPartitionSplit(SourceSplit):
         """The partition."""
         return TopicPartition(self.topic, self.partition)
 
+    def id_in(self, cluster: str) -> str:
+        """Return the ID of the split in a source of several clusters.
+
+        A partition that resumes is another split, because the ID of a split is never used again.
+
+        Args:
+            cluster: The ID of the cluster. Empty in a source of one cluster.
+        """
+        if not cluster:
+            return self.split_id
+        pauses = f"#{self.resumed}" if self.resumed else ""
+        return f"{cluster}:{self.split_id}{pauses}"
+
     def resumed_later(self, offset: int) -> KafkaPartitionSplit:
         """Return the split that resumes after a pause at an offset."""
         return replace(self, offset=offset, stop=None, pauses=False, resumed=self.resumed + 1)
