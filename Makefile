@@ -162,8 +162,8 @@ wheels: .tools/.ready ## build the wheels for users into dist/, for each Spark l
 	done; done
 	@ls dist/*.whl
 
-demo: env$$(LINE) ## run the flights pipeline on one Spark line, in Python or SQL: make demo SPARK=3.5 JOB=flights_sql
-	$(call SPARK_PYTHON,$(LINE)) -m examples.flights $(JOB:%=--job %)
+demo: env$$(LINE) ## run the flights pipeline on one Spark line, in Python or SQL: make demo SPARK=3.5 JOB=flights_sql DAYS=14
+	$(call SPARK_PYTHON,$(LINE)) -m examples.flights $(JOB:%=--job %) $(DAYS:%=--days %)
 
 bench: env$$(LINE) ## run the benchmarks on one Spark line, or only one part: make bench ONLY=kafka
 	$(call SPARK_PYTHON,$(LINE)) -m benchmarks $(ONLY:%=--only %)

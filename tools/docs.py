@@ -53,9 +53,11 @@ def main(check: bool) -> bool:
         wanted = with_tables(text)
         if wanted != text:
             same = False
-            print(f"{path.relative_to(ROOT)}: the option tables do not match the code")
-            if not check:
+            if check:
+                print(f"{path.relative_to(ROOT)}: the option tables do not match the code")
+            else:
                 path.write_text(wanted, encoding="utf-8")
+                print(f"{path.relative_to(ROOT)}: wrote the option tables")
     return same
 
 

@@ -163,7 +163,8 @@ def _progress(job: Job, feed: Feed, history: History) -> str:
     lag = ", ".join(f"{partition} {lag:,}" for partition, lag in sorted(history.lag.items()))
     return (
         f"{feed.sent:,} flights are sent, {history.rows_read(job.flights):,} read and"
-        f" {history.written[job.archive]:,} written in {history.epochs} epochs; {marks}"
+        f" {history.written[job.archive]:,} written in {history.epochs} epochs"
+        + (f"; {marks}" if marks else "")
         + (f"; drift {history.newest_drift / DAY:.1f} days" if history.newest_drift else "")
         + (f"; lag {lag}" if lag else "")
     )

@@ -75,7 +75,10 @@ class SourceExternalContext(ABC):
 
     @abstractmethod
     def create_split(self) -> SplitDataWriter:
-        """Return a new, empty split."""
+        """Return a new, empty split: a part of the system whose rows the source reads in order.
+
+        In a table without parts, each split can be a range of keys.
+        """
 
     def create_typed_source(self, rows: pa.Table) -> AnySource:
         """Write rows of any types into one split, and return a bounded source of them.

@@ -125,7 +125,7 @@ class OptionsTestSuite(ConnectorSuite):
     def test_no_secret_is_shown(self, valid: dict[str, Any], tmp_path: Path) -> None:
         """Neither the object nor any error shows it, even an error about another option."""
         secret = [option for option in self.options if option.secret]
-        assert secret, "no option is declared as secret"
+        assert secret, "no option is declared as secret: move SECRETS to `cannot`"
         for option in secret:
             key = f"{_stem(option)}.password" if option.is_prefix else option.key
             given = valid | {key: CANARY}

@@ -174,8 +174,8 @@ def _accepted(
         )
     if patron not in flips.maintainers.people(day):
         raise FlipError(
-            f"{patron} is not a maintainer in {MAINTAINERS}",
-            hint="choose a maintainer as the sponsor",
+            f"{patron} maintains no folder in {MAINTAINERS}",
+            hint="choose one of the people below `folders` as the sponsor",
         )
     return flip.header.connector, patron
 
