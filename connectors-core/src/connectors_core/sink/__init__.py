@@ -31,6 +31,12 @@ from connectors_core.sink.compaction import (
     CompactRequest,
     SupportsCompaction,
 )
+from connectors_core.sink.demultiplexing import (
+    ColumnRouter,
+    DemultiplexingSink,
+    SinkRouter,
+    StatefulDemultiplexingSink,
+)
 from connectors_core.sink.discarding_sink import DiscardingSink
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.held import HeldCommittable, SupportsHeldCommittables
@@ -77,6 +83,7 @@ __all__ = [
     "AsyncSink",
     "AsyncSinkWriter",
     "AsyncSinkWriterConfiguration",
+    "ColumnRouter",
     "CombinedCommittables",
     "CommitOutcome",
     "CommitRequest",
@@ -94,6 +101,7 @@ __all__ = [
     "Compactor",
     "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
+    "DemultiplexingSink",
     "DiscardingSink",
     "ElementConverter",
     "EntryColumns",
@@ -106,7 +114,9 @@ __all__ = [
     "ResultInfo",
     "ScalingStrategy",
     "Sink",
+    "SinkRouter",
     "SinkWriter",
+    "StatefulDemultiplexingSink",
     "StatefulSink",
     "StatefulSinkWriter",
     "SupportsCommitTasks",
