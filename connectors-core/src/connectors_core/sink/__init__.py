@@ -44,7 +44,9 @@ from connectors_core.sink.messages import (
     CommittableMessage,
     CommittableSummary,
     CommittableWithLineage,
+    committables_of,
     messages_in_order,
+    messages_of,
 )
 from connectors_core.sink.options import SINK_COMMIT_TASKS_THRESHOLD, SINK_PARALLELISM
 from connectors_core.sink.print_sink import PrintSink
@@ -133,9 +135,11 @@ __all__ = [
     "SupportsRewriting",
     "TwoPhaseCommittingSink",
     "WriterInitContext",
+    "committables_of",
     "is_deletion",
     "is_replaced",
     "is_unknown_row_kind",
     "is_update_before",
     "messages_in_order",
+    "messages_of",
 ]
