@@ -17,7 +17,7 @@ from staged_files import SCHEMA, commit, committer_of, context, ids, outcomes, r
 from connector_filesystem import BucketAssigner, FileSink
 from connectors_core.errors import ConfigurationError
 from connectors_core.serialization import decode_versioned, encode_versioned
-from connectors_core.sink import CommitOutcome, CommittableWithLineage
+from connectors_core.sink import CommitOutcome, messages_of
 
 
 def by_month(folder: Path) -> FileSink:
@@ -34,10 +34,9 @@ def decided(sink: Any, *batches: pa.RecordBatch) -> list[Any]:
     for batch in batches:
         writer.write(batch)
     writer.flush()
-    messages = [
-        CommittableWithLineage(committable=each, checkpoint_id=1, subtask_id=0)
-        for each in writer.prepare_commit()
-    ]
+    messages = messages_of(
+        [(0, each) for each in writer.prepare_commit()], checkpoint_id=1, number_of_subtasks=1
+    )
     writer.close()
     serializer = sink.committable_serializer()
     return [

@@ -38,7 +38,7 @@ from connectors_core.errors import (
 )
 from connectors_core.records import RecordPolicy
 from connectors_core.serialization import decode_versioned, encode_versioned
-from connectors_core.sink import CommitOutcome, CommitRequest, CommittableWithLineage
+from connectors_core.sink import CommitOutcome, CommitRequest, messages_of
 
 SCHEMA = pa.schema(
     [
@@ -83,10 +83,7 @@ def write(
     writer.flush()
     found = writer.prepare_commit()
     writer.close()
-    messages = [
-        CommittableWithLineage(committable=each, checkpoint_id=epoch, subtask_id=0)
-        for each in found
-    ]
+    messages = messages_of([(0, each) for each in found], checkpoint_id=epoch, number_of_subtasks=1)
     serializer = sink.committable_serializer()
     return [
         decode_versioned(serializer, encode_versioned(serializer, each))
@@ -267,10 +264,7 @@ def test_two_writers_of_one_folder_are_refused(tmp_path: Path) -> None:
     """They would replace each other's files."""
     sink = sink_at(tmp_path)
     (one,), (other,) = (write(sink, 1, [("+I", "AA", number, 1)]) for number in (1, 2))
-    messages = [
-        CommittableWithLineage(committable=each, checkpoint_id=1, subtask_id=number)
-        for number, each in enumerate((one, other))
-    ]
+    messages = messages_of(enumerate((one, other)), checkpoint_id=1, number_of_subtasks=2)
     with pytest.raises(ConfigurationError, match="several writers"):
         sink.add_pre_commit_topology(messages)
 

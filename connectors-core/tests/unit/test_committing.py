@@ -151,6 +151,7 @@ def test_an_epoch_is_committed_then_marked_then_swept():
     assert target.of("sweep") == [3]
     first, x, second, y = target.posted[0]
     assert isinstance(first, CommittableSummary)
+    assert (first.number_of_committables, first.number_of_pending_committables) == (1, 0)
     assert (first.subtask_id, x.committable.name, second.subtask_id, y.committable.name) == (
         0,
         "x",

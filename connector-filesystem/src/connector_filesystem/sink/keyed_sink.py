@@ -23,13 +23,13 @@ from connectors_core.serialization import JsonDataclassSerializer, VersionedSeri
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
     CommittableMessage,
-    CommittableWithLineage,
     CommitterInitContext,
     SupportsPartitioning,
     SupportsPreCommitTopology,
     SupportsPreWriteTopology,
     TwoPhaseCommittingSink,
     WriterInitContext,
+    committables_of,
 )
 
 __all__ = ["KeyedFileSink"]
@@ -151,7 +151,7 @@ class KeyedFileSink(
         self, messages: Iterable[CommittableMessage[FileReplacement]]
     ) -> Sequence[FileReplacement]:
         """Check that one writer has rewritten each folder. Driver."""
-        found = [each.committable for each in messages if isinstance(each, CommittableWithLineage)]
+        found = committables_of(messages)
         folders = Counter(each.contents.folder for each in found if each.contents is not None)
         several = sorted(folder for folder, count in folders.items() if count > 1)
         if several:

@@ -26,12 +26,12 @@ from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     CommittableMessage,
-    CommittableWithLineage,
     CommitterInitContext,
     CommittingSinkWriter,
     SupportsPreCommitTopology,
     TwoPhaseCommittingSink,
     WriterInitContext,
+    committables_of,
 )
 
 if TYPE_CHECKING:
@@ -83,12 +83,7 @@ class FileOverwrite(
         self, messages: Iterable[CommittableMessage[FileReplacement]]
     ) -> Sequence[FileReplacement]:
         """Return one replacement, with the names of the files to remove. Driver."""
-        files = tuple(
-            file
-            for each in messages
-            if isinstance(each, CommittableWithLineage)
-            for file in each.committable.files
-        )
+        files = tuple(file for each in committables_of(messages) for file in each.files)
         written = {posixpath.dirname(file.final_path) for file in files}
         if self.partition:
             folders = {self._static_folder()}

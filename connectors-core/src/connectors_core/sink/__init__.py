@@ -31,6 +31,12 @@ from connectors_core.sink.compaction import (
     CompactRequest,
     SupportsCompaction,
 )
+from connectors_core.sink.demultiplexing import (
+    ColumnRouter,
+    DemultiplexingSink,
+    SinkRouter,
+    StatefulDemultiplexingSink,
+)
 from connectors_core.sink.discarding_sink import DiscardingSink
 from connectors_core.sink.entry_columns import EntryColumns
 from connectors_core.sink.held import HeldCommittable, SupportsHeldCommittables
@@ -38,7 +44,9 @@ from connectors_core.sink.messages import (
     CommittableMessage,
     CommittableSummary,
     CommittableWithLineage,
+    committables_of,
     messages_in_order,
+    messages_of,
 )
 from connectors_core.sink.options import SINK_COMMIT_TASKS_THRESHOLD, SINK_PARALLELISM
 from connectors_core.sink.print_sink import PrintSink
@@ -77,6 +85,7 @@ __all__ = [
     "AsyncSink",
     "AsyncSinkWriter",
     "AsyncSinkWriterConfiguration",
+    "ColumnRouter",
     "CombinedCommittables",
     "CommitOutcome",
     "CommitRequest",
@@ -94,6 +103,7 @@ __all__ = [
     "Compactor",
     "CongestionControlRateLimitingStrategy",
     "DeliveryGuarantee",
+    "DemultiplexingSink",
     "DiscardingSink",
     "ElementConverter",
     "EntryColumns",
@@ -106,7 +116,9 @@ __all__ = [
     "ResultInfo",
     "ScalingStrategy",
     "Sink",
+    "SinkRouter",
     "SinkWriter",
+    "StatefulDemultiplexingSink",
     "StatefulSink",
     "StatefulSinkWriter",
     "SupportsCommitTasks",
@@ -123,9 +135,11 @@ __all__ = [
     "SupportsRewriting",
     "TwoPhaseCommittingSink",
     "WriterInitContext",
+    "committables_of",
     "is_deletion",
     "is_replaced",
     "is_unknown_row_kind",
     "is_update_before",
     "messages_in_order",
+    "messages_of",
 ]

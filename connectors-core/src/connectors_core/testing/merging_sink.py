@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from connectors_core.sink import (
     CommittableMessage,
-    CommittableWithLineage,
     SupportsPostCommitTopology,
     SupportsPreCommitTopology,
     SupportsPreWriteTopology,
+    committables_of,
 )
 from connectors_core.testing.directory_sink import DirectorySink, StagedFile, read_files
 
@@ -72,8 +72,3 @@ class SortingDirectorySink(MergingDirectorySink, SupportsPreWriteTopology):
     def add_pre_write_topology(self, df: DataFrame) -> DataFrame:
         """Return the same rows, sorted."""
         return df.repartition(2, *df.columns).sortWithinPartitions(*df.columns)
-
-
-def committables_of(messages: Iterable[CommittableMessage[StagedFile]]) -> list[StagedFile]:
-    """Convert rows to and from the messages of an epoch."""
-    return [each.committable for each in messages if isinstance(each, CommittableWithLineage)]

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
@@ -192,9 +193,13 @@ class SinkTrial(Trial):
         return sorted(decisions_since(self._store, 0))
 
     def rows_decided(self, epoch: int) -> int:
-        """Return the number of decided rows up to an epoch."""
-        decisions = decisions_since(self._store, 0)
-        return sum(d.sinks["out"].rows for number, d in decisions.items() if number <= epoch)
+        """Return the number of rows decided up to an epoch, without those held for a later one."""
+        decisions = [d for d in decisions_since(self._store, 0).values() if d.epoch <= epoch]
+        held = HeldSets()
+        for decision in decisions:
+            held.decided(decision)
+        waiting = sum(each.rows for _, each in held["out"])
+        return sum(decision.sinks["out"].rows for decision in decisions) - waiting
 
     def assert_post_committed(self) -> None:
         """Check that the post-commit topology has processed all decided committables."""

@@ -47,7 +47,7 @@ from connectors_core.sink.committer import (
 )
 from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.held import SupportsHeldCommittables
-from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
+from connectors_core.sink.messages import messages_of
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import (
     SupportsPostCommitTopology,
@@ -74,6 +74,9 @@ _COUNTERS = {
 
 RunTasks = Callable[[CommitTask], Sequence[CommitMessage]]
 """Runs the tasks of a commit and returns their results."""
+
+_OfSubtask = tuple[int, Any]
+"""A committable and the writer that created it."""
 
 Lost = Mapping[str, frozenset[int]]
 """By sink uid, the subtasks of an epoch whose committables are lost."""
@@ -238,15 +241,8 @@ class SinkCommitter:
             RetryableError: The pipeline stops before all are committed.
             LeaseError: Another driver has taken over and commits the rest.
         """
-        committables = [
-            CommittableWithLineage(
-                committable=self._read(decided),
-                checkpoint_id=epoch,
-                subtask_id=decided.subtask,
-            )
-            for decided in decision.committables
-        ]
-        wanted = [each for each in committables if subtasks is None or each.subtask_id in subtasks]
+        committables = [(decided.subtask, self._read(decided)) for decided in decision.committables]
+        wanted = [each for each in committables if subtasks is None or each[0] in subtasks]
         self.metrics.inc(CommitterMetric.TOTAL_COMMITTABLES, len(wanted))
         work = self._shares(wanted)
         if len(work) > 1:
@@ -258,32 +254,32 @@ class SinkCommitter:
             return frozenset[int]().union(*lost)
         if isinstance(self._sink, SupportsPostCommitTopology):
             sink = self._sink
+            # Held committables of writers that this epoch does not have may be among them.
+            writers = max((subtask + 1 for subtask, _ in committables), default=0)
+            messages = messages_of(
+                committables,
+                checkpoint_id=epoch,
+                number_of_subtasks=max(writers, decision.number_of_subtasks),
+                committed=True,
+            )
             self._retry(
-                lambda: sink.add_post_commit_topology(
-                    messages_in_order(
-                        committables,
-                        checkpoint_id=epoch,
-                        number_of_subtasks=decision.number_of_subtasks,
-                    )
-                ),
+                lambda: sink.add_post_commit_topology(iter(messages)),
                 lambda: f"finish the step after the commits of epoch {epoch}",
             )
         return frozenset()
 
     def _shares(
-        self, wanted: Sequence[CommittableWithLineage[Any]]
-    ) -> list[tuple[Committer[Any], Sequence[CommittableWithLineage[Any]]]]:
+        self, wanted: Sequence[_OfSubtask]
+    ) -> list[tuple[Committer[Any], Sequence[_OfSubtask]]]:
         """Return who commits which committables."""
         if self._in_tasks is not None and self._in_tasks.takes(len(wanted)):
             return [(self._in_tasks, wanted)]
         shares = [wanted[i :: len(self._committers)] for i in range(len(self._committers))]
         return [(c, share) for c, share in zip(self._committers, shares, strict=True) if share]
 
-    def _commit_share(
-        self, committer: Committer[Any], share: Sequence[CommittableWithLineage[Any]]
-    ) -> set[int]:
+    def _commit_share(self, committer: Committer[Any], share: Sequence[_OfSubtask]) -> set[int]:
         """Commit a share of an epoch; return the subtasks whose committables are lost."""
-        pending = [(CommitRequest(message.committable), message.subtask_id) for message in share]
+        pending = [(CommitRequest(committable), subtask) for subtask, committable in share]
         lost: set[int] = set()
 
         def commit() -> None:

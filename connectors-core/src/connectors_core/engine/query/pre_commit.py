@@ -12,7 +12,7 @@ from connectors_core.engine.execution.writer_task import encode_committables
 from connectors_core.engine.protocol import DecidedCommittable, HeldRef, SinkDecision, Versioned
 from connectors_core.engine.query.waiting import Waiting, settled
 from connectors_core.errors import FatalError
-from connectors_core.sink.messages import CommittableWithLineage, messages_in_order
+from connectors_core.sink.messages import messages_of
 from connectors_core.sink.sink import TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPreCommitTopologyOverEpochs
 
@@ -106,12 +106,11 @@ def pre_commit(
 ) -> tuple[DecidedCommittable, ...]:
     """Pass the committables of an epoch through the sink's pre-commit topology."""
     serializer = sink.committable_serializer()
-    messages = messages_in_order(
+    messages = messages_of(
         [
-            CommittableWithLineage(
-                committable=serializer.deserialize(each.committable.version, each.committable.data),
-                checkpoint_id=epoch,
-                subtask_id=each.subtask,
+            (
+                each.subtask,
+                serializer.deserialize(each.committable.version, each.committable.data),
             )
             for each in committables
         ],

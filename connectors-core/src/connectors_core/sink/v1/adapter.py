@@ -20,7 +20,7 @@ from connectors_core.errors import (
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.sink.committer import CommitRequest, Committer, CommitterInitContext
-from connectors_core.sink.messages import CommittableMessage, CommittableWithLineage
+from connectors_core.sink.messages import CommittableMessage, committables_of
 from connectors_core.sink.options import SINK_PARALLELISM
 from connectors_core.sink.sink import (
     CommittingSinkWriter,
@@ -195,9 +195,7 @@ class _GloballyCommitting(_Committing, SupportsPostCommitTopology[Any]):
         return _NoCommitter() if committer is None else _Committer(committer)
 
     def add_post_commit_topology(self, messages: Iterable[CommittableMessage[Any]]) -> None:
-        committables = [
-            each.committable for each in messages if isinstance(each, CommittableWithLineage)
-        ]
+        committables = committables_of(messages)
         if not committables:
             return
         with closing(_existing(self._sink.create_global_committer())) as committer:
