@@ -36,6 +36,7 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
         max_held: The number of held files above which epochs wait.
         max_wait: The time after which fewer files are merged.
         holds: Whether compaction is enabled. If it is not, the sink only drains.
+        whole_epochs: Whether the files of an epoch become visible together.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
         max_held: int = 1000,
         max_wait: timedelta = timedelta(hours=1),
         holds: bool = True,
+        whole_epochs: bool = False,
     ) -> None:
         super().__init__(path)
         self._compaction = Compaction(
@@ -55,6 +57,7 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
             max_held=max_held,
             max_wait=max_wait,
             holds=holds,
+            whole_epochs=whole_epochs,
         )
 
     def create_compaction(self) -> Compaction[StagedFile]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from connectors_core.engine._faults import fault_point
@@ -26,6 +27,8 @@ from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.metrics import MetricGroup, SinkMetric
 from connectors_core.sink.compaction import Compaction, HeldCommittable, SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
+
+_ResultOf = Callable[[HeldRef, Members], tuple[DecidedCommittable, ...] | None]
 
 _DISABLE_HINT: Final = (
     "start with the sink that wrote them and compaction enabled, or drain them with "
@@ -92,21 +95,30 @@ class SinkCompaction:
         return self.results.get(request)
 
     def _settled(
-        self,
-        held: HeldSet,
-        decision: SinkDecision,
-        result_of: Callable[[HeldRef, Members], tuple[DecidedCommittable, ...] | None],
+        self, held: HeldSet, decision: SinkDecision, result_of: _ResultOf
     ) -> SinkDecision:
-        """Settle requests in their order, up to the first one without a result."""
-        committables: list[DecidedCommittable] = []
-        compacted = []
+        """Settle requests in their order, up to the first one that has to wait."""
+        results = self._settleable(held, result_of)
+        return replace(
+            decision,
+            committables=tuple(each for result in results.values() for each in result),
+            compacted=tuple(results),
+        )
+
+    def _settleable(
+        self, held: HeldSet, result_of: _ResultOf
+    ) -> dict[HeldRef, tuple[DecidedCommittable, ...]]:
+        """Return the results of the first requests, which a decision can commit."""
+        results = {}
         for request, members in held.requests.items():
             result = result_of(request, members)
             if result is None:
                 break
-            committables += result
-            compacted.append(request)
-        return replace(decision, committables=tuple(committables), compacted=tuple(compacted))
+            results[request] = result
+        if self.settings.whole_epochs:
+            count = held.whole_requests(len(results))
+            return dict(islice(results.items(), count))
+        return results
 
     def _requests(
         self, held: HeldSet, epoch: int, everything: bool
@@ -158,8 +170,7 @@ class SinkCompaction:
         """Whether a decision could settle or request something now."""
         if not self.settings.holds:
             return not held.is_empty
-        first = next(iter(held.requests.items()), None)
-        return (first is not None and self._result(*first) is not None) or self.is_overdue(held)
+        return bool(self._settleable(held, self._result)) or self.is_overdue(held)
 
     def open_requests(self, held: HeldSet) -> tuple[RecordedRequest, ...]:
         """Return the requests that a compactor must run."""
