@@ -94,9 +94,7 @@ class SinkCompaction:
             return tuple(members.values())
         return self.results.get(request)
 
-    def _settled(
-        self, held: HeldSet, decision: SinkDecision, result_of: _ResultOf
-    ) -> SinkDecision:
+    def _settled(self, held: HeldSet, decision: SinkDecision, result_of: _ResultOf) -> SinkDecision:
         """Settle requests in their order, up to the first one that has to wait."""
         results = self._settleable(held, result_of)
         return replace(
