@@ -26,6 +26,7 @@ from toy_sink import (
     PLAIN,
     STAGES_FREELY,
     STATELESS,
+    CompactingTokenSink,
     Directory,
     LeasedTokenSink,
     MergingTokenSink,
@@ -43,6 +44,7 @@ from connectors_core.sink import (
     SupportsLeases,
 )
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
+from connectors_core.testing.compacting_sink import InGroups
 from connectors_core.testing.directory_sink import DirectoryWriter, StagedFile
 from connectors_core.testing.merging_sink import committables_of
 
@@ -113,6 +115,16 @@ class MergingSuite(DirectorySuite):
 
 
 class TestCorrectMergingSink(MergingSuite):
+    __test__ = True
+
+
+class CompactingSuite(DirectorySuite):
+    sink = CompactingTokenSink
+    capabilities = special({})
+
+
+@pytest.mark.slow  # the sink of the page about compaction runs always
+class TestCorrectCompactingSink(CompactingSuite):
     __test__ = True
 
 
@@ -494,6 +506,13 @@ class IndexesWhatItHasCommitted(MergingTokenSink):
         self.committed = []
 
 
+class MergesNothing(CompactingTokenSink):
+    """Asks for each file alone."""
+
+    def create_compaction(self):
+        return replace(super().create_compaction(), coordinator=InGroups(1))
+
+
 @dataclass(frozen=True)
 class Merged(StagedFile):
     files: int
@@ -638,6 +657,7 @@ BROKEN = {
     LeavesWhatItMerged: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesAgain: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesWhatItHasCommitted: "test_a_driver_that_fails_at_a_topology_is_restarted",
+    MergesNothing: "test_committables_are_merged_before_their_commit",
     FindsItsDiskAnyway: "test_a_system_that_is_not_there_is_named_in_time",
     LooksForItsDiskAgainAndAgain: "test_a_system_that_is_not_there_is_named_in_time",
     TellsWhatItsClientSays: "test_a_system_that_is_not_there_is_named_in_time",
@@ -661,7 +681,7 @@ class SinkOfBrokenParts(TokenSink):
 def broken_sink(name):
     """Return a sink that is broken, or that has this broken writer or committer."""
     broken, _ = BY_NAME[name]
-    if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink):
+    if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink | CompactingTokenSink):
         return broken
     if broken is TakesLostForCommitted:
         return type(
@@ -675,9 +695,9 @@ def broken_sink(name):
 
 RUN = """
 from test_suites_see_broken_sinks import (
-    DirectorySuite, LeasedSuite, MergingSuite, NumberingSuite, broken_sink
+    CompactingSuite, DirectorySuite, LeasedSuite, MergingSuite, NumberingSuite, broken_sink
 )
-from toy_sink import LeasedTokenSink, MergingTokenSink, NumberingTokenSink
+from toy_sink import CompactingTokenSink, LeasedTokenSink, MergingTokenSink, NumberingTokenSink
 
 Broken = broken_sink({name!r})
 if {name!r} != "CannotBeImported":
@@ -690,6 +710,8 @@ if issubclass(Broken, NumberingTokenSink):
     Suite = NumberingSuite
 if issubclass(Broken, MergingTokenSink):
     Suite = MergingSuite
+if issubclass(Broken, CompactingTokenSink):
+    Suite = CompactingSuite
 
 class TestBroken(Suite):
     __test__ = True

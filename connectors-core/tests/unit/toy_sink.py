@@ -12,6 +12,7 @@ from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, _Committer
 from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.merging_sink import MergingDirectorySink
@@ -93,6 +94,10 @@ class NumberingTokenSink(RequiresAToken, NumberingDirectorySink):
 
 class MergingTokenSink(RequiresAToken, MergingDirectorySink):
     """A sink whose files are merged before the decision."""
+
+
+class CompactingTokenSink(RequiresAToken, CompactingDirectorySink):
+    """A sink whose files are merged over several epochs."""
 
 
 class Directory(SinkExternalContext):

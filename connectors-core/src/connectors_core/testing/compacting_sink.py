@@ -51,7 +51,7 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
     ) -> None:
         super().__init__(path)
         self._compaction = Compaction(
-            coordinator=_InGroups(files),
+            coordinator=InGroups(files),
             compactor=_Merging(self.path),
             compactors=2,
             max_held=max_held,
@@ -94,7 +94,9 @@ class _KeepingCommitter(Committer[StagedFile], SupportsHeldCommittables[StagedFi
 
 
 @dataclass(frozen=True)
-class _InGroups(CompactCoordinator[StagedFile]):
+class InGroups(CompactCoordinator[StagedFile]):
+    """Asks for groups of a number of files, in order."""
+
     files: int
 
     def requests(
@@ -104,6 +106,7 @@ class _InGroups(CompactCoordinator[StagedFile]):
         *,
         everything: bool,
     ) -> Sequence[CompactRequest[StagedFile]]:
+        """Return the full groups, and at the end the rest."""
         groups = [held[at : at + self.files] for at in range(0, len(held), self.files)]
         return [
             CompactRequest(held=tuple(each))
