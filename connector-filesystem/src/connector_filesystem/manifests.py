@@ -8,11 +8,10 @@ read it as a table. Readers that list the folder ignore it.
 from __future__ import annotations
 
 import contextlib
-import json
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Final, Protocol
 
@@ -22,6 +21,7 @@ from connector_filesystem.listing import visible_files
 from connector_filesystem.new_files import create_file
 from connectors_core.errors import ConfigurationError, StateCorruptedError
 from connectors_core.secrets import mask_url
+from connectors_core.serialization import JsonDataclassSerializer
 
 __all__ = [
     "MANIFESTS_FOLDER",
@@ -70,6 +70,9 @@ class ListedFile:
     size: int
     rows: int | None
     manifest: int
+
+
+_SERIALIZER: Final = JsonDataclassSerializer(ListedFile, version=1)
 
 
 @dataclass(frozen=True)
@@ -143,17 +146,17 @@ def publish(
         removed: The paths of the files that they replace, relative to the folder.
     """
     make_folders(location, MANIFESTS_FOLDER)
+    replaced = set(removed)
     while True:
         newest = newest_manifest(location)
+        listed = () if newest is None else newest.files
+        known = {each.path for each in listed}
+        new = {each.final_path: each for each in added if each.final_path not in known}
+        if newest is not None and not new and known.isdisjoint(replaced):
+            return
         number = 1 if newest is None else newest.number + 1
-        former = _older_files(location) if newest is None else newest.files
-        new = {each.final_path: each for each in added}
-        if newest is not None:
-            for each in former:
-                new.pop(each.path, None)
-            if not new and all(each.path not in removed for each in former):
-                return
-        gone = {*removed, *new}
+        former = _older_files(location) if newest is None else listed
+        gone = replaced | new.keys()
         files = [each for each in former if each.path not in gone]
         files += (
             ListedFile(path=path, size=each.size, rows=each.rows, manifest=number)
@@ -164,11 +167,11 @@ def publish(
             return
 
 
-def _older_files(location: FileLocation) -> list[ListedFile]:
-    return [
+def _older_files(location: FileLocation) -> tuple[ListedFile, ...]:
+    return tuple(
         ListedFile(path=location.relative(each.path), size=each.size, rows=None, manifest=1)
         for each in visible_files(location)
-    ]
+    )
 
 
 def _remove_former(location: FileLocation, newest: int) -> None:
@@ -188,14 +191,11 @@ def _path(number: int) -> str:
 
 
 def _encoded(files: Iterable[ListedFile]) -> bytes:
-    return "".join(json.dumps(asdict(each)) + "\n" for each in files).encode()
+    return b"".join(_SERIALIZER.serialize(each) + b"\n" for each in files)
 
 
 def _decoded(data: bytes, path: str) -> tuple[ListedFile, ...]:
     try:
-        return tuple(ListedFile(**json.loads(line)) for line in data.splitlines())
-    except (ValueError, TypeError) as exc:
-        raise StateCorruptedError(
-            f"the manifest {path!r} cannot be read",
-            expected="a line of JSON per file, with path, size, rows, and manifest",
-        ) from exc
+        return tuple(_SERIALIZER.deserialize(1, line) for line in data.splitlines())
+    except StateCorruptedError as exc:
+        raise StateCorruptedError(f"the manifest {path!r} cannot be read") from exc

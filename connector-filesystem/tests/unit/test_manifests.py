@@ -367,6 +367,16 @@ class TestSource:
         with pytest.raises(DataLossError, match="start over"):
             later.run_calls()
 
+    def test_files_that_were_read_in_another_order_stay_read(self, tmp_path: Path) -> None:
+        sink, now, later = FileSink(tmp_path, manifests=True), Context(), Context()
+        epoch(sink, 1)
+        enumerator = started(followed(tmp_path).replaced(order="any"), now)
+        assert len(take_all(enumerator, now)) == 1
+        again = restored(followed(tmp_path), enumerator, later)
+        [file] = epoch(sink, 2)
+        later.run_calls()
+        assert take_all(again, later) == [file.final_path]
+
     def test_another_order_cannot_continue(self, tmp_path: Path) -> None:
         epoch(FileSink(tmp_path, manifests=True), 1)
         now, later = Context(), Context()
