@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import files, memory, micro_batch, sql, warm_workers
+from benchmarks import compaction, files, memory, micro_batch, sql, warm_workers
 from benchmarks.comparison import Result, compared
 from benchmarks.session import new_session
 
@@ -31,6 +31,7 @@ class Part(StrEnum):
 
     MICRO_BATCH = "micro-batch"
     FILES = "files"
+    COMPACTION = "compaction"
     KAFKA = "kafka"
     KAFKA_FORMATS = "kafka-formats"
     ELASTICSEARCH = "elasticsearch"
@@ -59,6 +60,8 @@ def main(
         report(Part.MICRO_BATCH, measure_micro_batches(runs, plans))
     if Part.FILES in parts:
         report(Part.FILES, measure_files(runs, copies))
+    if Part.COMPACTION in parts:
+        report(Part.COMPACTION, measure_compaction(runs))
     if Part.SQL in parts:
         report(Part.SQL, measure_sql(runs, copies))
     if Part.WARM_WORKERS in parts:
@@ -172,6 +175,14 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
             f"peak memory (MB) reading one CSV file of {megabytes} MB",
             memory.peak(OUTPUT / "data", megabytes),
         )
+
+
+def measure_compaction(runs: int) -> Iterator[Result]:
+    """Measure reads of merged files, and the cost of merging."""
+    spark = new_session()
+    data = files.prepare(OUTPUT / "two", 2, ["parquet"])
+    yield from compaction.measure(spark, runs, OUTPUT / "compaction", data)
+    spark.stop()
 
 
 def report(part: Part, results: Iterator[Result]) -> None:

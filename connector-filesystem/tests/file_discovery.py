@@ -95,7 +95,10 @@ def restored(source, enumerator, context):
 
 
 def listed(files):
-    return Listing({file.path: file for file in files}, complete=bool(files))
+    newest = max((file.manifest or 0 for file in files), default=0)
+    return Listing(
+        {file.path: file for file in files}, complete=bool(files), manifests={"/data": newest}
+    )
 
 
 class MadeUp:

@@ -15,7 +15,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 
-from connector_filesystem import FileCompactStrategy, FileSink, FileSource, FileTable, SchemaChange
+from connector_filesystem import (
+    FileCompactStrategy,
+    FileSink,
+    FileSource,
+    FileTable,
+    SchemaChange,
+    manifest_files,
+)
 from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
@@ -190,6 +197,20 @@ class CompactedFiles(ParquetFiles):
 
     def create_sink(self) -> FileSink:
         return super().create_sink().enable_compact(FileCompactStrategy(epochs=2))
+
+
+class ListedFiles(CompactedFiles):
+    """A folder of merged Parquet files, read from manifests."""
+
+    def create_sink(self) -> FileSink:
+        return super().create_sink().replaced(manifests=True)
+
+    def _files(self, *, hidden: bool) -> Iterable[Path]:
+        if not hidden:
+            is_written = (self._folder / "_manifests").exists()
+            return map(Path, manifest_files(self._folder) if is_written else ())
+        found = super()._files(hidden=True)
+        return (path for path in found if path.parent.name != "_manifests")
 
 
 class ParquetTable(LookupExternalContext):

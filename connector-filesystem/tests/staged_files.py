@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from connector_filesystem import (
+    BucketAssigner,
     FileCommittable,
     FileSink,
 )
@@ -26,6 +28,7 @@ from connectors_core.serialization import decode_versioned, encode_versioned
 from connectors_core.sink import (
     CommitOutcome,
     CommitRequest,
+    CommittableWithLineage,
     CommitterInitContext,
     WriterInitContext,
 )
@@ -164,3 +167,29 @@ def ids(target: Path) -> list[int]:
 
 def committer_of(sink: FileSink) -> Any:
     return sink.create_committer(CommitterInitContext(pipeline_id=PIPELINE, sink_uid=UID))
+
+
+def by_month(folder: Path) -> FileSink:
+    return FileSink(str(folder), bucket_assigner=BucketAssigner.columns("month"))
+
+
+def month(number: int) -> Mapping[str, pa.Scalar]:
+    return {"month": pa.scalar(number, pa.int32())}
+
+
+def decided(sink: Any, *batches: pa.RecordBatch) -> list[Any]:
+    """Write rows on an executor, and return the committables, as a decision keeps them."""
+    writer = pickle.loads(pickle.dumps(sink)).create_writer(context())
+    for batch in batches:
+        writer.write(batch)
+    writer.flush()
+    messages = [
+        CommittableWithLineage(committable=each, checkpoint_id=1, subtask_id=0)
+        for each in writer.prepare_commit()
+    ]
+    writer.close()
+    serializer = sink.committable_serializer()
+    return [
+        decode_versioned(serializer, encode_versioned(serializer, each))
+        for each in sink.add_pre_commit_topology(messages)
+    ]

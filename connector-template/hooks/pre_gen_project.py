@@ -11,6 +11,8 @@ SOURCE = "{{ cookiecutter.source }}" == "True"
 SINK = "{{ cookiecutter.sink }}" == "True"
 LOOKUP = "{{ cookiecutter.lookup }}" == "True"
 TABLE = "{{ cookiecutter.table }}" == "True"
+TWO_PHASE = "{{ cookiecutter.sink_kind }}" == "two-phase"
+COMPACTION = "{{ cookiecutter.compaction }}" == "True"
 CATALOG = "{{ cookiecutter.catalog }}" == "True"
 
 
@@ -30,6 +32,8 @@ def problem() -> str | None:
         return "source, sink, lookup: a connector needs at least one of the three."
     if CATALOG and not (TABLE and SOURCE):
         return "catalog: the tables of a catalog need the answers table and source."
+    if COMPACTION and not (SINK and TWO_PHASE):
+        return "compaction: only a sink of the kind two-phase can merge its outputs."
     return None
 
 

@@ -8,6 +8,7 @@ from connector_filesystem.formats import (
     JsonOptions,
     ParquetOptions,
 )
+from connector_filesystem.manifests import manifest_files
 from connector_filesystem.sink import (
     FILE_SINK_OPTIONS,
     BucketAssigner,
@@ -74,6 +75,7 @@ __all__ = [
     "RollingPolicy",
     "SchemaChange",
     "SchemaChangedError",
+    "manifest_files",
 ]
 
 __getattr__ = removed_names(

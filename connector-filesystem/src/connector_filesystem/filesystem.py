@@ -70,12 +70,14 @@ class FileStatus:
         modification_time: Microseconds since the epoch, or None if the filesystem does not report
             it.
         etag: The version's tag, or None if the filesystem does not report it.
+        manifest: The number of the first manifest that lists it, if its folder has manifests.
     """
 
     path: str
     size: int
     modification_time: int | None = None
     etag: str | None = None
+    manifest: int | None = None
 
     def is_same_version(self, other: FileStatus) -> bool:
         """Return whether both describe the same version of a file: its size, and its tag or time.

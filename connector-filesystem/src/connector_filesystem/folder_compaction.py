@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
+from connector_filesystem.folders import make_folders, sync_folders
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
@@ -30,6 +31,7 @@ from connector_filesystem.formats import (
     ParquetOptions,
     detect_format,
 )
+from connector_filesystem.manifests import MANIFESTS_FOLDER
 from connector_filesystem.new_files import create_file
 from connector_filesystem.sink.compactors import (
     InputFile,
@@ -40,8 +42,6 @@ from connector_filesystem.sink.contents import CONTENTS_FOLDER
 from connector_filesystem.sink.part_file import (
     STAGING_FOLDER,
     EncoderConfig,
-    make_folders,
-    sync_folders,
 )
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.paths import PathColumns
@@ -54,7 +54,9 @@ HIDDEN_FOLDER: Final = "_compaction"
 _LOCK: Final = f"{HIDDEN_FOLDER}/lock.json"
 _JOURNALS: Final = f"{HIDDEN_FOLDER}/journals"
 _STAGED: Final = f"{HIDDEN_FOLDER}/staged"
-_TABLE_LOGS: Final = frozenset({"_delta_log", "_spark_metadata", ".hoodie", CONTENTS_FOLDER})
+_TABLE_LOGS: Final = frozenset(
+    {"_delta_log", "_spark_metadata", ".hoodie", CONTENTS_FOLDER, MANIFESTS_FOLDER}
+)
 _ICEBERG_SUFFIX: Final = ".metadata.json"
 _BUFFER_BYTES: Final = 16 * 1024 * 1024
 
@@ -295,7 +297,8 @@ class FolderCompaction:
                     f"the files of {mask_url(self.location.url)} belong to a table that lists them",
                     expected="a folder of files alone",
                     found=posixpath.join(folder, logs[0]),
-                    hint="use the commands of that table format, such as OPTIMIZE",
+                    hint="use the commands of that table format, such as OPTIMIZE, or enable "
+                    "compaction in the sink with manifests (FileSink.enable_compact)",
                 )
 
     def _refuse_staged_files(self) -> None:

@@ -15,9 +15,9 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import glob_translate
 
-from connector_filesystem.filesystem import FileLocation, FileStatus, status_of
+from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors, status_of
 
-__all__ = ["LeftOut", "Listing", "is_hidden", "list_elsewhere", "list_local"]
+__all__ = ["LeftOut", "Listing", "is_hidden", "list_elsewhere", "list_local", "visible_files"]
 
 
 class LeftOut(StrEnum):
@@ -26,6 +26,7 @@ class LeftOut(StrEnum):
     HIDDEN = "hidden"
     INCOMPLETE = "incomplete"
     UNMATCHED = "unmatched"
+    UNLISTED = "unlisted"
     EMPTY = "empty"
     SAME_FILE = "same-file"
     BROKEN_LINK = "broken-link"
@@ -47,6 +48,7 @@ _EXPLANATIONS: Final[Mapping[LeftOut, str]] = {
     LeftOut.HIDDEN: "hidden (a name that starts with '.' or '_')",
     LeftOut.INCOMPLETE: "incomplete (a suffix of source.ignored-suffixes)",
     LeftOut.UNMATCHED: "not matched by source.path.regex-pattern",
+    LeftOut.UNLISTED: "in no manifest",
     LeftOut.EMPTY: "empty",
     LeftOut.SAME_FILE: "links to files that are read under their own names",
     LeftOut.BROKEN_LINK: "links to missing targets or to a folder above the link",
@@ -68,11 +70,13 @@ class Listing:
         files: The files to read, by path.
         left_out: The ignored paths. A folder represents everything below it.
         complete: Whether each location exists and contains a file.
+        manifests: The number of the newest manifest of each root, if manifests list the files.
     """
 
     files: dict[str, FileStatus] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     complete: bool = False
+    manifests: dict[str, int] = field(default_factory=dict)
 
     def add(self, status: FileStatus, reason: LeftOut | None) -> None:
         """Add a file. It is ignored for the given reason, or if it is empty."""
@@ -90,6 +94,28 @@ def is_hidden(relative: str) -> bool:
         each.startswith(".") or (each.startswith("_") and "=" not in each)
         for each in relative.split("/")
     )
+
+
+def visible_files(location: FileLocation) -> list[FileStatus]:
+    """Return the files of a folder that are not hidden, in order of their paths.
+
+    Raises:
+        RetryableError: The filesystem cannot list it now.
+    """
+    listing = Listing()
+    with mapped_errors("listing", location.url):
+        try:
+            if location.is_local:
+                list_local([location], _hidden, listing)
+            else:
+                list_elsewhere(location, _hidden, listing)
+        except FileNotFoundError:
+            return []
+    return [listing.files[path] for path in sorted(listing.files)]
+
+
+def _hidden(location: FileLocation, path: str) -> LeftOut | None:
+    return LeftOut.HIDDEN if is_hidden(location.relative(path)) else None
 
 
 def list_elsewhere(location: FileLocation, rule: Rule, listing: Listing) -> None:

@@ -8,10 +8,34 @@ import posixpath
 import uuid
 from collections.abc import Callable
 
-from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.sink.part_file import sync_folders
+from fsspec.spec import AbstractFileSystem
 
-__all__ = ["create_file"]
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.folders import sync_folders
+from connectors_core.errors import InvalidOptionError
+
+__all__ = ["check_creates_files", "create_file"]
+
+
+def check_creates_files(location: FileLocation, kept: str) -> None:
+    """Check that the storage creates files as a whole.
+
+    Args:
+        location: The folder.
+        kept: The records to keep there.
+
+    Raises:
+        InvalidOptionError: It writes in place, so that a crash could leave a part of a record.
+    """
+    fs = location.fs
+    inherited = type(fs).pipe_file is AbstractFileSystem.pipe_file and "pipe_file" not in vars(fs)
+    if inherited and not location.is_local:
+        raise InvalidOptionError(
+            f"{location.url_of(location.root)} cannot keep {kept}",
+            expected="a local disk, or an object store that creates objects exclusively",
+            found=f"{type(fs).__name__}, which writes in place",
+            option="path",
+        )
 
 
 def create_file(

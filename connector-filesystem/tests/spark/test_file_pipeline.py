@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,6 +143,30 @@ def test_small_files_are_merged_in_jobs_next_to_the_epochs(
     assert status.counters["numFilesCompacted"] == (18 if streaming else 12)
     assert status.gauges["heldCommittables"] == 0
     assert not (tmp_path / "out" / "_staging").exists()
+
+
+def test_spark_reads_whole_epochs_as_the_page_shows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "manifests.md").read_text()
+    put(tmp_path / "in", "1.csv", rows(0, 90))
+    files = FileSink(
+        tmp_path / "out", bucket_assigner=BucketAssigner.columns("place"), manifests=True
+    )
+    with Pipeline(spark, "listed", checkpoint_location=str(tmp_path / "checkpoint")) as pipeline:
+        source = FileSource(str(tmp_path / "in"), format="csv", schema=SCHEMA)
+        df = pipeline.from_source(source, uid="files", limits=ReadLimits(rows=20))
+        pipeline.sink_to(df, files.enable_compact(FileCompactStrategy(epochs=2)), uid="out")
+        assert pipeline.run()
+    spark.createDataFrame([(-1,)], "id BIGINT").coalesce(1).write.mode("append").parquet(
+        str(tmp_path / "out" / "place=EWR")
+    )
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        names = {"spark": spark}
+        exec(code.replace("data/archive", str(tmp_path / "out")), names)
+        archive = names["archive"]
+        assert sorted(row.id for row in archive.select("id").collect()) == list(range(90))
+        assert archive.where("place = 'JFK'").count() == 30
 
 
 @pytest.mark.line("4.3")

@@ -528,3 +528,37 @@ def test_all_rows_are_read_back(tmp_path: Path) -> None:
     sink = FileSink(str(tmp_path)).enable_compact()
     commit(sink, merge(sink, three_files(sink)))
     assert ids(tmp_path) == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("writers", "epochs"),
+    [(8, 12), pytest.param(64, 200, marks=pytest.mark.slow)],
+)
+def test_many_writers_and_epochs_end_with_files_of_the_target_size(
+    tmp_path: Path, writers: int, epochs: int
+) -> None:
+    per_file = 20
+    total = writers * epochs * per_file
+    target = 16_384
+    strategy = FileCompactStrategy(file_size=target, epochs=epochs, parallelism=2)
+    sink = FileSink(str(tmp_path / "out"), format="json").enable_compact(strategy)
+    pipeline = LocalPipeline(
+        "many", checkpoint_location=str(tmp_path / "state"), parallelism=writers
+    )
+    source = NumberSequenceSource(0, total - 1, split_rows=total // writers)
+    limits = ReadLimits(rows=writers * per_file)
+    pipeline.sink_to(pipeline.from_source(source, uid="n", limits=limits), sink, uid="out")
+    with pipeline:
+        assert pipeline.run(timeout=30 * SECONDS)
+    (status,) = pipeline.status().queries[0].sinks
+    small = status.counters["numFilesCompacted"]
+    files = visible(tmp_path / "out")
+    sizes = sorted(path.stat().st_size for path in files)
+    assert small == writers * epochs
+    assert all(target <= size < target + 1024 for size in sizes[1:])  # the last may be smaller
+    values = [
+        value
+        for path in files
+        for value in read_file(path, pa.schema([("value", pa.int64())]))["value"].to_pylist()
+    ]
+    assert sorted(values) == list(range(total))

@@ -5,44 +5,30 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from staged_files import SCHEMA, commit, committer_of, context, ids, outcomes, rows, visible
+from staged_files import (
+    SCHEMA,
+    by_month,
+    commit,
+    committer_of,
+    context,
+    decided,
+    ids,
+    month,
+    outcomes,
+    rows,
+    visible,
+)
 
-from connector_filesystem import BucketAssigner, FileSink
+from connector_filesystem import FileSink
 from connectors_core.errors import ConfigurationError
-from connectors_core.serialization import decode_versioned, encode_versioned
-from connectors_core.sink import CommitOutcome, messages_of
-
-
-def by_month(folder: Path) -> FileSink:
-    return FileSink(str(folder), bucket_assigner=BucketAssigner.columns("month"))
-
-
-def month(number: int) -> Mapping[str, pa.Scalar]:
-    return {"month": pa.scalar(number, pa.int32())}
-
-
-def decided(sink: Any, *batches: pa.RecordBatch) -> list[Any]:
-    """Write rows on an executor, and return the committables, as a decision keeps them."""
-    writer = pickle.loads(pickle.dumps(sink)).create_writer(context())
-    for batch in batches:
-        writer.write(batch)
-    writer.flush()
-    messages = messages_of(
-        [(0, each) for each in writer.prepare_commit()], checkpoint_id=1, number_of_subtasks=1
-    )
-    writer.close()
-    serializer = sink.committable_serializer()
-    return [
-        decode_versioned(serializer, encode_versioned(serializer, each))
-        for each in sink.add_pre_commit_topology(messages)
-    ]
+from connectors_core.sink import CommitOutcome
 
 
 def insert(sink: FileSink, batch: pa.RecordBatch) -> None:

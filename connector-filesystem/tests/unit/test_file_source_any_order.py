@@ -50,7 +50,10 @@ def test_in_any_order_each_file_is_read_once_however_late_it_arrives(tmp_path):
     assert [len(group.files) for group in state.gone] == [12]  # the replaced file
 
 
-@pytest.mark.parametrize(("former", "order"), list(itertools.permutations(map(str, FileOrder), 2)))
+ORDERS_OF_LISTINGS = [str(each) for each in FileOrder if each is not FileOrder.MANIFEST]
+
+
+@pytest.mark.parametrize(("former", "order"), list(itertools.permutations(ORDERS_OF_LISTINGS, 2)))
 def test_a_change_of_order_rereads_no_file(tmp_path, former, order):
     for number in range(3):
         write(tmp_path / f"{number}.csv", 1000 + number)

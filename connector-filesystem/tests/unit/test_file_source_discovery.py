@@ -330,7 +330,10 @@ def test_state_stays_small(order):
     for number in range(count):
         listing.found.append(
             FileStatus(
-                path=f"/data/{number:08d}.csv", size=5, modification_time=number * 1_000_000 + 1
+                path=f"/data/{number:08d}.csv",
+                size=5,
+                modification_time=number * 1_000_000 + 1,
+                manifest=number + 1,
             )
         )
         if number % 1000 == 999:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from faulty_files import Storage
 from file_suites import (
     SINK,
@@ -14,6 +15,7 @@ from file_suites import (
     FileSinkSuite,
     FileSourceSuite,
     FileTableSuite,
+    ListedFiles,
     ParquetFiles,
     with_outages,
 )
@@ -41,6 +43,12 @@ class TestCompactingFileSink(FileSinkSuite):
 
     def external_context(self, folder: Path) -> CompactedFiles:
         return CompactedFiles(folder, self.address)
+
+
+@pytest.mark.slow
+class TestSinkWithManifests(FileSinkSuite):
+    def external_context(self, folder: Path) -> ListedFiles:
+        return ListedFiles(folder)
 
 
 class TestFileTable(FileTableSuite):

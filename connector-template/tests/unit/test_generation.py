@@ -20,7 +20,7 @@ def _with_sql(answers: tuple[object, ...], *, catalog: bool = False) -> tuple[ob
     return (*answers, *defaults[len(answers) :], True, catalog)
 
 
-# The answers: source, sink, kind of sink, lookup, table, and catalog.
+# The answers: source, sink, kind of sink, lookup, table, catalog, and compaction.
 BASIC = {
     "source": (True, False),
     "sink": (False, True),
@@ -43,8 +43,17 @@ COMBINATIONS = {
         for kind, answers in BASIC.items()
         if answers[0]
     },
+    "merging": (True, True, "two-phase", False, False, False, True),
 }
-ALWAYS = {*BASIC, "source-sql", "sink-sql", "lookup-sql", "both-catalog", "all-async-catalog"}
+ALWAYS = {
+    *BASIC,
+    "merging",
+    "source-sql",
+    "sink-sql",
+    "lookup-sql",
+    "both-catalog",
+    "all-async-catalog",
+}
 # Line breaks depend on the length of names.
 NAMES = ["x", "a-name-of-20-letters"]
 FIRST_LINE = "# SPDX-License-Identifier: Apache-2.0"
@@ -139,6 +148,7 @@ def test_only_requested_files_are_generated(generate) -> None:
     of_sink = {"committable-v1.bin", "committer.py", "sink.md", "sink.py", "writer.py"}
     assert names["both"] - names["sink"] == of_source
     assert names["both"] - names["source"] == of_sink
+    assert names["merging"] - names["both"] == {"compaction.py"}
     of_async_sink = {"async_client.py", "sink.md", "sink.py", "writer.py"}
     assert names["both-async"] - names["source"] == of_async_sink
     assert names["both-async"] - names["async"] == of_source
@@ -179,7 +189,8 @@ def pass_tests(folder: Path, *options: str) -> None:
     "kind",
     [
         *("both-catalog", "async-sql", "lookup-sql"),
-        *map(slow, ("source", "sink", "both", "async", "lookup", "source-lookup", "all-async")),
+        *map(slow, ("source", "sink", "both", "merging", "async", "lookup", "source-lookup")),
+        slow("all-async"),
     ],
 )
 def test_the_suites_pass(generate, kind: str) -> None:
@@ -224,6 +235,7 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
         ("owner=no owner", "owner: expected the name of a GitHub organization"),
+        ("compaction=yes", "compaction: only a sink of the kind two-phase can merge"),
         ("catalog=yes", "catalog: the tables of a catalog need the answers table and source"),
         ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],

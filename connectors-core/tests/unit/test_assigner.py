@@ -91,3 +91,12 @@ def test_an_assigned_split_can_be_returned():
     assigner.add([Part("a", size=2)])
     assert assigner.next() == Part("a", size=2)
     assert assigner.next() is None
+
+
+@given(parts)
+def test_splits_can_keep_the_order_of_discovery(parts):
+    assigner = SplitAssigner(False, largest_first=False)
+    assigner.add(parts)
+    again = SplitAssigner(False, largest_first=False)
+    again.add(assigner.pending())
+    assert drain(again) == drain(assigner) == parts

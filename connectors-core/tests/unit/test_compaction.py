@@ -325,6 +325,34 @@ def test_every_committable_is_settled_once_and_in_order(steps, holds):
     assert held.is_empty
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=30),
+    st.integers(1, 6),
+)
+def test_whole_epochs_are_settled_together(steps, files):
+    """Each step adds files and perhaps ends the oldest job."""
+    sink = CompactingDirectorySink("unused", files=files, whole_epochs=True)
+    own = SinkCompaction("out", sink, sink.create_compaction())
+    held, epoch_of, settled = HeldSet(), {}, []
+    for epoch, (new, ends) in enumerate([*steps, (0, False)]):
+        last = epoch == len(steps)
+        for request in own.open_requests(held)[: None if last else int(ends)]:
+            own.results[request.ref] = tuple(held.requests[request.ref].values())
+        added = tuple(a_file(len(epoch_of) + number) for number in range(new))
+        epoch_of |= dict.fromkeys(added, epoch)
+        decision = own.step(held, epoch, SinkDecision(committables=added), everything=last)
+        held = held.after(epoch, decision)
+        own.decided(held)
+        settled += decision.committables
+        still = {epoch_of[each] for _, each in held}
+        assert not still & {epoch_of[each] for each in settled}
+        assert own.is_ready(held) is False
+    for request in own.open_requests(held):
+        own.results[request.ref] = tuple(held.requests[request.ref].values())
+    settled += own.step(held, len(steps) + 1, SinkDecision(), everything=True).committables
+    assert settled == list(epoch_of)
+
+
 def test_a_restart_reads_from_the_oldest_decision_that_holds():
     held = HeldSets()
     held.decided(a_decision(0, sinks={"a": SinkDecision(held=(a_file(0),))}))

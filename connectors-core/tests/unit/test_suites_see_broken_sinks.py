@@ -26,6 +26,7 @@ from toy_sink import (
     PLAIN,
     STAGES_FREELY,
     STATELESS,
+    CompactingTokenSink,
     Directory,
     HoldingTokenSink,
     LeasedTokenSink,
@@ -45,6 +46,7 @@ from connectors_core.sink import (
     committables_of,
 )
 from connectors_core.testing import Capabilities, Capability, SinkTestSuite
+from connectors_core.testing.compacting_sink import InGroups
 from connectors_core.testing.directory_sink import DirectoryWriter, StagedFile
 
 pytest_plugins = ["pytester"]
@@ -123,6 +125,16 @@ class HoldingSuite(DirectorySuite):
 
 
 class TestCorrectHoldingSink(HoldingSuite):
+    __test__ = True
+
+
+class CompactingSuite(DirectorySuite):
+    sink = CompactingTokenSink
+    capabilities = special({})
+
+
+@pytest.mark.slow  # the sink of the page about compaction runs always
+class TestCorrectCompactingSink(CompactingSuite):
     __test__ = True
 
 
@@ -534,6 +546,13 @@ class IndexesWhatItHasCommitted(MergingTokenSink):
         self.committed = []
 
 
+class MergesNothing(CompactingTokenSink):
+    """Asks for each file alone."""
+
+    def create_compaction(self):
+        return replace(super().create_compaction(), coordinator=InGroups(1))
+
+
 @dataclass(frozen=True)
 class Merged(StagedFile):
     files: int
@@ -681,6 +700,7 @@ BROKEN = {
     LeavesWhatItMerged: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesAgain: "test_a_driver_that_fails_at_a_topology_is_restarted",
     IndexesWhatItHasCommitted: "test_a_driver_that_fails_at_a_topology_is_restarted",
+    MergesNothing: "test_committables_are_merged_before_their_commit",
     FindsItsDiskAnyway: "test_a_system_that_is_not_there_is_named_in_time",
     LooksForItsDiskAgainAndAgain: "test_a_system_that_is_not_there_is_named_in_time",
     TellsWhatItsClientSays: "test_a_system_that_is_not_there_is_named_in_time",
@@ -704,7 +724,10 @@ class SinkOfBrokenParts(TokenSink):
 def broken_sink(name):
     """Return a sink that is broken, or that has this broken writer or committer."""
     broken, _ = BY_NAME[name]
-    if issubclass(broken, TokenSink | NumberingTokenSink | MergingTokenSink | HoldingTokenSink):
+    if issubclass(
+        broken,
+        TokenSink | NumberingTokenSink | MergingTokenSink | HoldingTokenSink | CompactingTokenSink,
+    ):
         return broken
     if broken is TakesLostForCommitted:
         return type(
@@ -718,9 +741,12 @@ def broken_sink(name):
 
 RUN = """
 from test_suites_see_broken_sinks import (
-    DirectorySuite, HoldingSuite, LeasedSuite, MergingSuite, NumberingSuite, broken_sink
+    CompactingSuite, DirectorySuite, HoldingSuite, LeasedSuite, MergingSuite, NumberingSuite,
+    broken_sink
 )
-from toy_sink import HoldingTokenSink, LeasedTokenSink, MergingTokenSink, NumberingTokenSink
+from toy_sink import (
+    CompactingTokenSink, HoldingTokenSink, LeasedTokenSink, MergingTokenSink, NumberingTokenSink
+)
 
 Broken = broken_sink({name!r})
 if {name!r} != "CannotBeImported":
@@ -735,6 +761,8 @@ if issubclass(Broken, MergingTokenSink):
     Suite = MergingSuite
 if issubclass(Broken, HoldingTokenSink):
     Suite = HoldingSuite
+if issubclass(Broken, CompactingTokenSink):
+    Suite = CompactingSuite
 
 class TestBroken(Suite):
     __test__ = True

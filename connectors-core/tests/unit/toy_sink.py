@@ -12,6 +12,7 @@ from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, _Committer
 from connectors_core.testing.holding_sink import HoldingDirectorySink
 from connectors_core.testing.leased_sink import LeasedDirectorySink
@@ -112,6 +113,10 @@ class WholeEpochCommitter(_Committer):
         epochs = [Path(each.committable.staged).parent for each in requests]
         assert len(epochs) == len(set(epochs)), "an epoch has several files"
         super().commit(requests)
+
+
+class CompactingTokenSink(RequiresAToken, CompactingDirectorySink):
+    """A sink whose files are merged over several epochs."""
 
 
 class Directory(SinkExternalContext):

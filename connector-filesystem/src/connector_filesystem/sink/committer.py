@@ -13,14 +13,13 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.folders import link_exclusively, make_folders, sync_folders
+from connector_filesystem.manifests import publish
 from connector_filesystem.sink.part_file import (
     STAGING_FOLDER,
     epoch_folder,
-    link_exclusively,
-    make_folders,
     request_folder,
     sink_folder,
-    sync_folders,
 )
 from connector_filesystem.sink.writer import FileCommittable
 from connectors_core.errors import CommitError, DataLossError, RetryableError
@@ -56,11 +55,15 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
     Args:
         location: The target.
         context: The context of the committer.
+        manifests: Whether each commit creates a manifest.
     """
 
-    def __init__(self, location: FileLocation, context: CommitterInitContext) -> None:
+    def __init__(
+        self, location: FileLocation, context: CommitterInitContext, *, manifests: bool = False
+    ) -> None:
         self._location = location
         self._context = context
+        self._manifests = manifests
         self._folder = sink_folder(context.pipeline_id, context.sink_uid)
 
     def commit(self, requests: Sequence[CommitRequest[FileCommittable]]) -> None:
@@ -78,6 +81,9 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
                 else:
                     for request in requests:
                         self._commit_elsewhere(request)
+                # The driver commits all files of an epoch in one call.
+                if self._manifests and all(each.error is None for each in requests):
+                    publish(self._location, [each.committable for each in requests])
         except FileNotFoundError as exc:
             raise RetryableError(
                 "another driver or a copy of the task moves the same files", found=str(exc)

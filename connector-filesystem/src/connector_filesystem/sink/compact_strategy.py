@@ -79,11 +79,13 @@ class FileCompactCoordinator(CompactCoordinator[FileCommittable]):
         suffix: The suffix of files that can be merged. Others, from a former format, stay as they
             are.
         merges: Whether files are merged at all.
+        together: Whether the folders are merged together when a file has waited for long enough.
     """
 
     strategy: FileCompactStrategy
     suffix: str
     merges: bool = True
+    together: bool = False
 
     def requests(
         self, held: Sequence[_Held], checkpoint_id: int, *, everything: bool
@@ -93,6 +95,7 @@ class FileCompactCoordinator(CompactCoordinator[FileCommittable]):
         for each in held:
             folders.setdefault(each.committable.folder, []).append(each)
         oldest = checkpoint_id - self.strategy.epochs + 1
+        everything = everything or (self.together and held[0].checkpoint_id <= oldest)
         groups = itertools.chain.from_iterable(map(self._groups, folders.values()))
         return [
             CompactRequest(held=tuple(group))

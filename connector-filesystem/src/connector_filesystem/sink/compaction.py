@@ -11,13 +11,12 @@ from itertools import islice
 from typing import Final
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.folders import make_folders, sync_folders
 from connector_filesystem.sink.compact_strategy import FileCompactStrategy
 from connector_filesystem.sink.compactors import FileCompactor, InputFile, MergedFile, Merging
 from connector_filesystem.sink.part_file import (
     EncoderConfig,
-    make_folders,
     request_folder,
-    sync_folders,
 )
 from connector_filesystem.sink.writer import FileCommittable
 from connectors_core.errors import InvalidOptionError

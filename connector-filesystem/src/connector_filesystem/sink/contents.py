@@ -14,18 +14,15 @@ import shutil
 from dataclasses import dataclass
 from typing import Final
 
-from fsspec.spec import AbstractFileSystem
-
 from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.folders import claim_of, make_folders, name_exclusively
 from connector_filesystem.new_files import create_file
-from connector_filesystem.sink.part_file import claim_of, make_folders, name_exclusively
-from connectors_core.errors import InvalidOptionError, StateCorruptedError
+from connectors_core.errors import StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
 
 __all__ = [
     "CONTENTS_FOLDER",
     "Contents",
-    "check_storage",
     "has_records",
     "newest_contents",
     "record",
@@ -79,23 +76,6 @@ def has_records(location: FileLocation) -> bool:
     """Return whether a table is in the folder. Driver."""
     location.fs.invalidate_cache()
     return bool(location.fs.find(location.join(CONTENTS_FOLDER)))
-
-
-def check_storage(location: FileLocation) -> None:
-    """Check that the storage can keep records. Driver.
-
-    Raises:
-        InvalidOptionError: It writes in place, so that a crash could leave a part of a record.
-    """
-    fs = location.fs
-    inherited = type(fs).pipe_file is AbstractFileSystem.pipe_file and "pipe_file" not in vars(fs)
-    if inherited and not location.is_local:
-        raise InvalidOptionError(
-            f"{location.url_of(location.root)} cannot keep the records of a table with a key",
-            expected="a local disk, or an object store that creates objects exclusively",
-            found=f"{type(fs).__name__}, which writes in place",
-            option="path",
-        )
 
 
 def record(location: FileLocation, contents: Contents) -> Contents:

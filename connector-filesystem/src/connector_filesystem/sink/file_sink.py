@@ -16,6 +16,7 @@ from connector_filesystem.formats import (
     FileFormat,
     detect_format,
 )
+from connector_filesystem.new_files import check_creates_files
 from connector_filesystem.sink.committer import FileCommitter
 from connector_filesystem.sink.compact_strategy import (
     FileCompactCoordinator,
@@ -70,9 +71,9 @@ class FileSink(
     `<path>/<folder>/<prefix>-<epoch>-<attempt>-<number><suffix>`. Every attempt of a writer uses
     unique names, so a late attempt does no harm. The sink sweeps the files of failed attempts.
 
-    The files of an epoch appear one after another: a reader can see some before the others. On an
-    object store, a move is a copy and a removal, so a commit reads and writes each file once more.
-    On local disks, HDFS, and similar systems, a move is a rename.
+    The files of an epoch appear one after another: a reader can see some before the others, unless
+    it reads the `manifests`. On an object store, a move is a copy and a removal, so a commit reads
+    and writes each file once more. On local disks, HDFS, and similar systems, a move is a rename.
 
     Immutable and picklable. The constructor does no I/O.
 
@@ -161,6 +162,15 @@ class FileSink(
         """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
         self._location.check_reachable(writable=True)
 
+    def check_storage(self) -> None:
+        """Check that the storage can keep manifests, if there are any. Driver.
+
+        Raises:
+            InvalidOptionError: It cannot.
+        """
+        if self.manifests:
+            check_creates_files(self._location, "manifests")
+
     def __repr__(self) -> str:
         return (
             f"FileSink({mask_url(self.path)!r}, format={self.format.value!r}, "
@@ -236,6 +246,7 @@ class FileSink(
                 strategy=strategy,
                 suffix=self.suffix,
                 merges=not isinstance(compactor, IdenticalFileCompactor),
+                together=self.manifests,
             ),
             compactor=FileMerger(
                 location=self._location,
@@ -248,6 +259,7 @@ class FileSink(
             max_held=strategy.max_backlog,
             max_wait=strategy.max_wait,
             holds=settings.enabled,
+            whole_epochs=self.manifests,
         )
 
     def writer_parallelism(self) -> int | None:
@@ -269,12 +281,17 @@ class FileSink(
         )
 
     def create_committer(self, context: CommitterInitContext) -> FileCommitter:
-        """Create the committer. Driver."""
-        return FileCommitter(self._location, context)
+        """Create the committer. Driver.
 
-    def commit_tasks(self) -> CommitTasks:
-        """Return `commit_tasks_threshold`."""
-        return CommitTasks(threshold=self.commit_tasks_threshold)
+        Raises:
+            InvalidOptionError: The storage cannot keep manifests.
+        """
+        self.check_storage()
+        return FileCommitter(self._location, context, manifests=self.manifests)
+
+    def commit_tasks(self) -> CommitTasks | None:
+        """Return `commit_tasks_threshold`. With `manifests`, only the driver commits."""
+        return None if self.manifests else CommitTasks(threshold=self.commit_tasks_threshold)
 
     def create_task_committer(self, context: CommitterInitContext) -> FileCommitter:
         """Create the committer of a task. Executor."""

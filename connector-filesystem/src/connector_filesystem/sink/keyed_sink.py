@@ -11,7 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connector_filesystem.formats import FileFormat
-from connector_filesystem.sink.contents import check_storage, has_records
+from connector_filesystem.new_files import check_creates_files
+from connector_filesystem.sink.contents import has_records
 from connector_filesystem.sink.file_sink import FileSink
 from connector_filesystem.sink.keyed_writer import KeyedFileWriter
 from connector_filesystem.sink.overwrite import existing_files
@@ -93,6 +94,13 @@ class KeyedFileSink(
                 expected="not set",
                 found="compaction",
                 option="auto-compaction",
+            )
+        if self.files.manifests:
+            raise InvalidOptionError(
+                "a table with a key has records of its own",
+                expected="not set",
+                found="true",
+                option="sink.manifests",
             )
         folder = self.files.bucket_assigner.folder_columns()
         if folder is None or not set(folder) <= set(self.key_columns):
@@ -179,7 +187,7 @@ class KeyedFileSink(
                 option="path",
                 hint="choose another folder, and insert the rows of these files into it",
             )
-        check_storage(location)
+        check_creates_files(location, "the records of a table with a key")
         return ReplacingCommitter(location, context)
 
     def committable_serializer(self) -> VersionedSerializer[FileReplacement]:

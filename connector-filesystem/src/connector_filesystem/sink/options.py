@@ -164,6 +164,14 @@ class FileSinkOptions(
         doc="Merges small files before they become visible. By default, every file is committed "
         "with its epoch.",
     )
+    manifests: Setting[bool] = option(
+        "sink.manifests",
+        bool,
+        default=False,
+        since="3.0.0",
+        doc="Whether the sink writes a manifest per epoch below `_manifests`, from which readers "
+        "see whole epochs. Only the driver then commits, whatever `sink.commit-tasks.threshold` is.",
+    )
     csv: Setting[CsvOptions] = part(CsvOptions, default=CsvOptions, doc="CSV dialect.")
     json: Setting[JsonOptions] = part(JsonOptions, default=JsonOptions, doc="JSON lines dialect.")
     parquet: Setting[ParquetOptions] = part(

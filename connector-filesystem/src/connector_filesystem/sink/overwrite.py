@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from connector_filesystem.filesystem import FileLocation, mapped_errors
-from connector_filesystem.listing import (
-    LeftOut,
-    Listing,
-    is_hidden,
-    list_elsewhere,
-    list_local,
-)
+from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.listing import visible_files
 from connector_filesystem.sink.replacement import FileReplacement, ReplacingCommitter
 from connector_filesystem.sink.writer import FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
@@ -73,7 +67,8 @@ class FileOverwrite(
 
     def create_committer(self, context: CommitterInitContext) -> ReplacingCommitter:
         """Create the committer. Driver."""
-        return ReplacingCommitter(self.sink.location, context)
+        self.sink.check_storage()
+        return ReplacingCommitter(self.sink.location, context, manifests=self.sink.manifests)
 
     def committable_serializer(self) -> VersionedSerializer[FileReplacement]:
         """Return the serializer of committables: JSON, layout 1."""
@@ -159,20 +154,7 @@ def existing_files(location: FileLocation) -> tuple[str, ...]:
     Raises:
         RetryableError: The filesystem cannot list it now.
     """
-    listing = Listing()
-    with mapped_errors("listing", location.url):
-        try:
-            if location.is_local:
-                list_local([location], _hidden, listing)
-            else:
-                list_elsewhere(location, _hidden, listing)
-        except FileNotFoundError:
-            return ()
-    return tuple(sorted(map(location.relative, listing.files)))
-
-
-def _hidden(location: FileLocation, path: str) -> LeftOut | None:
-    return LeftOut.HIDDEN if is_hidden(location.relative(path)) else None
+    return tuple(location.relative(file.path) for file in visible_files(location))
 
 
 def _above(path: str) -> set[str]:

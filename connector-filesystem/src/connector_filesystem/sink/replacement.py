@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.folders import sync_folders
+from connector_filesystem.manifests import publish
 from connector_filesystem.sink.committer import FileCommitter
 from connector_filesystem.sink.contents import Contents, record, remove_former
-from connector_filesystem.sink.part_file import sync_folders
 from connector_filesystem.sink.writer import FileCommittable
 from connectors_core.errors import CommitError
 from connectors_core.sink import CommitOutcome, CommitRequest, Committer, CommitterInitContext
@@ -45,10 +46,14 @@ class ReplacingCommitter(Committer[FileReplacement]):
     Args:
         location: The target.
         context: The context of the committer.
+        manifests: Whether each commit creates a manifest.
     """
 
-    def __init__(self, location: FileLocation, context: CommitterInitContext) -> None:
+    def __init__(
+        self, location: FileLocation, context: CommitterInitContext, *, manifests: bool = False
+    ) -> None:
         self._location = location
+        self._manifests = manifests
         self._files = FileCommitter(location, context)
 
     def commit(self, requests: Sequence[CommitRequest[FileReplacement]]) -> None:
@@ -69,6 +74,10 @@ class ReplacingCommitter(Committer[FileReplacement]):
             if move.outcome is CommitOutcome.FAILED and move.error is not None:
                 request.signal_failed(move.error)
         done = [each for each in open_requests if each.outcome is CommitOutcome.COMMITTED]
+        if self._manifests:
+            with mapped_errors("recording files of", self._location.url):
+                for each in done:
+                    publish(self._location, each.committable.files, each.committable.replaced)
         with mapped_errors("removing replaced files from", self._location.url):
             self._remove(path for each in done for path in each.committable.replaced)
             for each in done:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
+from connector_filesystem.folders import make_folders, sync_folders
 from connector_filesystem.formats import FileFormat
 from connector_filesystem.sink.buckets import BucketAssigner, bucket_problem
 from connector_filesystem.sink.csv_lines import bad_csv_rows
@@ -22,9 +23,7 @@ from connector_filesystem.sink.part_file import (
     EncoderConfig,
     PartFile,
     attempt_folder,
-    make_folders,
     short_attempt_name,
-    sync_folders,
 )
 from connector_filesystem.sink.rolling_policy import OpenFile, OutputFileConfig, RollingPolicy
 from connectors_core.formats.text import unsupported_json_type

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -20,10 +20,11 @@ from connector_filesystem.listing import (
     list_elsewhere,
     list_local,
 )
+from connector_filesystem.manifests import Manifest, newest_manifest
 from connector_filesystem.source.paths import PathColumns, event_time_of, relative_to
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.split import FileSplit
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, DataLossError
 from connectors_core.secrets import mask_url
 
 __all__ = ["IGNORED_SUFFIXES", "FileSelection", "version_of"]
@@ -56,6 +57,7 @@ class FileSelection:
         split_size: The size of a split in bytes.
         whole_files: Never cut text files.
         event_time_lower_bound: Returns the lowest event time in a file, given its path.
+        from_manifests: Only select files that the newest manifest of their folder lists.
     """
 
     locations: tuple[FileLocation, ...]
@@ -67,6 +69,7 @@ class FileSelection:
     split_size: int
     whole_files: bool
     event_time_lower_bound: Callable[[str], datetime | None] | None
+    from_manifests: bool = False
 
     @cached_property
     def rooted_columns(self) -> PathColumns:
@@ -103,8 +106,22 @@ class FileSelection:
 
         Raises:
             ConfigurationError: A location does not exist, or a folder cannot be listed.
+            DataLossError: A file that the newest manifest lists is gone.
             RetryableError: The filesystem cannot list it now.
         """
+        if not self.from_manifests:
+            return self._listing(may_be_missing)
+        while True:
+            # The files of a manifest exist before it does, so they are in a later listing.
+            manifests = self._manifests(may_be_missing)
+            listing = self._listing(may_be_missing)
+            try:
+                return _listed(listing, manifests)
+            except DataLossError:  # a newer manifest may have replaced the file
+                if manifests == self._manifests(may_be_missing):
+                    raise
+
+    def _listing(self, may_be_missing: bool) -> Listing:
         listing = Listing()
         if self.locations[0].is_local:  # all locations share one filesystem
             present = [each for each in self.locations if self._is_there(each, may_be_missing)]
@@ -152,6 +169,22 @@ class FileSelection:
             )
         return tuple(splits)
 
+    def _manifests(self, may_be_missing: bool) -> dict[str, Manifest]:
+        found = {}
+        for location in self.locations:
+            with mapped_errors("reading manifests of", location.url):
+                manifest = newest_manifest(location)
+            if manifest is not None:
+                found[location.root] = manifest
+            elif not may_be_missing:
+                raise ConfigurationError(
+                    f"{mask_url(location.url)} has no manifest",
+                    expected="a folder that a FileSink with manifests has written",
+                    option="source.order",
+                    hint="set sink.manifests of the sink, or another source.order",
+                )
+        return found
+
     def _is_there(self, location: FileLocation, may_be_missing: bool) -> bool:
         with mapped_errors("listing", location.url):
             try:
@@ -172,6 +205,30 @@ class FileSelection:
         if self.path_regex is not None and not re.fullmatch(self.path_regex, relative):
             return LeftOut.UNMATCHED
         return None
+
+
+def _listed(listing: Listing, manifests: Mapping[str, Manifest]) -> Listing:
+    """Return a listing without the files that are in no manifest."""
+    files = {}
+    for root, manifest in manifests.items():
+        for each in manifest.files:
+            path = f"{root.rstrip('/')}/{each.path}"
+            status = listing.files.pop(path, None)
+            if status is not None:
+                files[path] = replace(status, manifest=each.manifest)
+            elif path not in listing.left_out:
+                raise DataLossError(
+                    f"the file {path!r} is gone, but the newest manifest of its folder lists it",
+                    expected=f"a file of {each.size} bytes",
+                    found="none",
+                    hint="only remove files by INSERT OVERWRITE",
+                )
+    return Listing(
+        files=dict(sorted(files.items())),
+        left_out=listing.left_out | dict.fromkeys(listing.files, LeftOut.UNLISTED),
+        complete=listing.complete,
+        manifests={root: each.number for root, each in manifests.items()},
+    )
 
 
 def _refuse_missing(location: FileLocation, may_be_missing: bool, cause: OSError) -> None:

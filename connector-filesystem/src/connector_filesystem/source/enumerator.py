@@ -15,6 +15,7 @@ from connector_filesystem.filesystem import FileStatus
 from connector_filesystem.listing import LeftOut, Listing
 from connector_filesystem.source.discovery import FileSelection
 from connector_filesystem.source.memory import (
+    ByManifest,
     ByName,
     ByTime,
     EachVersion,
@@ -41,6 +42,9 @@ _logger = logging.getLogger(__name__)
 
 # The number of consecutive listings that can fail before the pipeline fails.
 _MAX_FAILURES: Final = 5
+_ORDERS_OF_BOUNDED_SOURCES: Final = frozenset({FileOrder.MODIFICATION_TIME, FileOrder.MANIFEST})
+# In these orders, no file is too late.
+_EXACT_ORDERS: Final = frozenset({FileOrder.ANY, FileOrder.MANIFEST})
 # The maximum number of paths in a log line.
 _MAX_NAMED: Final = 20
 
@@ -55,6 +59,7 @@ class FileEnumeratorState:
         newest: The highest modification time of the files taken, in microseconds.
         recent: Versions of files modified within the window before `newest`.
         last_paths: The last relative path taken below each location.
+        manifests: The number of the last manifest taken of each location.
         read: In the order `any`, fingerprints of the versions of the files taken.
         gone: Removed files of `read`, with the time since they were missed. Older states keep them
             in `read`.
@@ -66,6 +71,7 @@ class FileEnumeratorState:
     newest: int | None = None
     recent: tuple[str, ...] = ()
     last_paths: dict[str, str] = field(default_factory=dict)
+    manifests: dict[str, int] = field(default_factory=dict)
     read: bytes = b""
     gone: tuple[GoneFiles, ...] = ()
     listed: bytes = b""
@@ -110,7 +116,9 @@ class FileEnumerator(
         self._order = order
         self._interval = monitor_interval
         self._assigner: SplitAssigner[FileSplit] = SplitAssigner(
-            context.event_time_order, found=context.split_found
+            context.event_time_order,
+            found=context.split_found,
+            largest_first=order is not FileOrder.MANIFEST,
         )
         self._assigner.add(state.pending)
         self._complete = state.complete
@@ -119,6 +127,7 @@ class FileEnumerator(
                 late_file_window // timedelta(microseconds=1), state.newest, state.recent
             ),
             FileOrder.NAME: ByName(selection, state.last_paths),
+            FileOrder.MANIFEST: ByManifest(selection, state.manifests),
             FileOrder.ANY: EachVersion(
                 forget_after.total_seconds(), state.read, state.gone, clock=clock
             ),
@@ -216,6 +225,7 @@ class FileEnumerator(
         files = list(listing.files.values())
         new = files
         if self._interval is not None:
+            self._memory.check(listing)
             new, behind = self._memory.sort_out(files)
             for former in self._former:
                 new, more = former.sort_out(new)
@@ -223,12 +233,12 @@ class FileEnumerator(
             self._tell_late(self._listed.lacking(behind))
             self._memory.take(files, complete=listing.complete)
             self._former = []
-            if self._order is FileOrder.ANY:  # in this order, no file is too late
+            if self._order in _EXACT_ORDERS:
                 self._listed = ListedFiles(b"")
             else:
                 self._listed.replace(files)
                 self._tell_saturated(len(files))
-        if self._interval is not None or self._order is FileOrder.MODIFICATION_TIME:
+        if self._interval is not None or self._order in _ORDERS_OF_BOUNDED_SOURCES:
             new = self._memory.in_order(new)
         for file in new:
             self._assigner.add(self._selection.splits_of(file))

@@ -19,6 +19,7 @@ from connector_filesystem.source.enumerator import (
     state_serializer,
 )
 from connector_filesystem.source.inference import found_schema
+from connector_filesystem.source.memory import FileOrder
 from connector_filesystem.source.options import FileSourceOptions
 from connector_filesystem.source.paths import PathColumns
 from connector_filesystem.source.reader import FileSourceReader, ReadSettings
@@ -26,6 +27,7 @@ from connector_filesystem.source.split import FileSplit, split_serializer
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
+from connectors_core.secrets import mask_url
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -88,8 +90,17 @@ class FileSource(
             split_size=self.split_size,
             whole_files=self.csv.newlines_in_values,
             event_time_lower_bound=self.event_time_lower_bound,
+            from_manifests=self.order is FileOrder.MANIFEST,
         )
         self._location = self._selection.locations[0]
+        patterns = [each.url for each in self._selection.locations if each.is_pattern]
+        if self.order is FileOrder.MANIFEST and patterns:
+            raise InvalidOptionError(
+                "the manifests of a folder list its files",
+                expected="folders, without '*', '?', and '['",
+                found=", ".join(map(mask_url, patterns)),
+                option="path",
+            )
         self._fields: tuple[FieldPath, ...] | None = None
         if self.columns:
             self._fields = tuple((name,) for name in self.columns)

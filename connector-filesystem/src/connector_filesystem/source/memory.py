@@ -20,10 +20,20 @@ import numpy as np
 import numpy.typing as npt
 
 from connector_filesystem.filesystem import FileStatus, plain_tag
+from connector_filesystem.listing import Listing
 from connector_filesystem.source.discovery import FileSelection, version_of
-from connectors_core.errors import ConfigurationError, StateCorruptedError
+from connectors_core.errors import ConfigurationError, DataLossError, StateCorruptedError
 
-__all__ = ["ByName", "ByTime", "EachVersion", "FileOrder", "GoneFiles", "ListedFiles", "Memory"]
+__all__ = [
+    "ByManifest",
+    "ByName",
+    "ByTime",
+    "EachVersion",
+    "FileOrder",
+    "GoneFiles",
+    "ListedFiles",
+    "Memory",
+]
 
 # Bytes of a fingerprint: among a million files, two collide once in 10^17 cases.
 _FINGERPRINT_BYTES: Final = 12
@@ -53,6 +63,11 @@ class FileOrder(StrEnum):
 
     A replaced file is read again. The source remembers each file that it read, as Flink does, in 12
     bytes.
+    """
+    MANIFEST = "manifest"
+    """A new manifest of the sink lists the file, so that the source reads whole epochs in order.
+
+    The source remembers the number of the last manifest.
     """
 
 
@@ -91,6 +106,13 @@ class Memory(ABC):
     @abstractmethod
     def fields(self) -> Mapping[str, Any]:
         """Return the fields of the state, which are empty if no file was taken."""
+
+    def check(self, listing: Listing) -> None:
+        """Refuse a listing that cannot follow the former ones.
+
+        Raises:
+            DataLossError: It belongs to another history of the folder.
+        """
 
     def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
         """Sort new files by their times, if they have any."""
@@ -181,6 +203,52 @@ class ByName(Memory):
     def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
         """Sort new files by their names."""
         return sorted(files, key=lambda file: self._selection.relative(file.path))
+
+
+class ByManifest(Memory):
+    """See `FileOrder.MANIFEST`.
+
+    Args:
+        selection: Determines the folders of files.
+        last: The number of the last manifest taken of each folder.
+    """
+
+    def __init__(self, selection: FileSelection, last: Mapping[str, int]) -> None:
+        self._selection = selection
+        self._last = dict(last)
+
+    def check(self, listing: Listing) -> None:
+        """See `Memory`."""
+        for root, last in self._last.items():
+            found = listing.manifests.get(root, 0)
+            if found < last:
+                raise DataLossError(
+                    f"the manifests of {root!r} start over, so files could be read twice or never",
+                    expected=f"manifest {last} or a later one",
+                    found=f"manifest {found}" if found else "none",
+                    hint="restore the folder _manifests, or read with a new pipeline",
+                )
+
+    def sort_out(self, files: Iterable[FileStatus]) -> tuple[list[FileStatus], list[FileStatus]]:
+        """See `Memory`. No file is late."""
+        return [each for each in files if _manifest(each) > self._last_of(each)], []
+
+    def take(self, files: Sequence[FileStatus], *, complete: bool) -> None:
+        """See `Memory`."""
+        for each in files:
+            root = self._selection.root_of(each.path)
+            self._last[root] = max(self._last_of(each), _manifest(each))
+
+    def fields(self) -> Mapping[str, Any]:
+        """See `Memory`."""
+        return {"manifests": dict(self._last)} if self._last else {}
+
+    def in_order(self, files: Iterable[FileStatus]) -> list[FileStatus]:
+        """Sort new files by their manifests, and those of a manifest by size, the largest first."""
+        return sorted(files, key=lambda file: (_manifest(file), -file.size, file.path))
+
+    def _last_of(self, file: FileStatus) -> int:
+        return self._last.get(self._selection.root_of(file.path), 0)
 
 
 class EachVersion(Memory):
@@ -354,6 +422,16 @@ def _content_print(file: FileStatus) -> bytes:
     """
     tag = file.modification_time if file.etag is None else plain_tag(file.etag)
     return _fingerprint(f"{file.path}@{file.size}:{tag}")
+
+
+def _manifest(file: FileStatus) -> int:
+    if file.manifest is None:
+        raise ConfigurationError(
+            "the source has read the files of manifests, and does not know them by other orders",
+            expected=FileOrder.MANIFEST,
+            option="source.order",
+        )
+    return file.manifest
 
 
 def _time(file: FileStatus) -> int:

@@ -43,6 +43,7 @@ from connectors_core.source import SOURCE_BATCH_ROWS
 __all__ = ["FileSourceOptions"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
+Order: TypeAlias = Literal["modification-time", "name", "any", "manifest"]
 Change: TypeAlias = SchemaChange | Literal["fail", "null-missing", "ignore-new"]
 
 _SINCE: Final = "2.0.0"
@@ -190,13 +191,17 @@ class FileSourceOptions(
         doc="Interval between listings for new files. Setting it makes the source unbounded. By "
         "default, the source lists files once.",
     )
-    order: Setting[FileOrder, FileOrder | Literal["modification-time", "name", "any"]] = option(
+    order: Setting[
+        FileOrder, FileOrder | Literal["modification-time", "name", "any", "manifest"]
+    ] = option(
         "source.order",
         FileOrder,
         default=FileOrder.MODIFICATION_TIME,
         aliases=("order", "streaming-source.partition-order"),
         doc="What makes a file new: a later modification time or name than the files already "
-        "read, or (`any`) that it has not been read. `any` remembers every file, in 16 bytes each.",
+        "read, (`any`) that it has not been read, or (`manifest`) a manifest of the sink. `any` "
+        "remembers every file, in 16 bytes each. `manifest` reads whole epochs, also without a "
+        "monitor interval.",
     )
     late_file_window: Setting[timedelta, timedelta | str] = option(
         "source.late-file-window",

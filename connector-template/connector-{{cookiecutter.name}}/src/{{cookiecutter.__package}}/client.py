@@ -12,7 +12,7 @@ from __future__ import annotations
 {% if cookiecutter.source or cookiecutter.__commits or cookiecutter.lookup or cookiecutter.catalog %}
 import json
 {% endif %}
-{% if cookiecutter.lookup %}
+{% if cookiecutter.lookup or cookiecutter.__merges %}
 from collections.abc import Sequence
 {% endif %}
 from contextlib import closing
@@ -115,6 +115,17 @@ class Client:
         """Abort an open transaction, if it exists."""
         self.call("abort", transaction=transaction)
 
+{% if cookiecutter.__merges %}
+    def merge(self, transactions: Sequence[str], into: str) -> bool:
+        """Stage the rows of open transactions in a new one. The others stay open.
+
+        Returns:
+            False if one of them is not open.
+        """
+        done: bool = json.loads(self.call("merge", json.dumps(transactions).encode(), into=into))
+        return done
+
+{% endif %}
     def open_transactions(self, prefix: str) -> list[str]:
         """Return the names of the open transactions with this prefix."""
         answer: list[str] = json.loads(self.call("open", prefix=prefix))

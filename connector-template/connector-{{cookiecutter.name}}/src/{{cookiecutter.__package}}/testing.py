@@ -301,6 +301,15 @@ class _Topic:
         self.open.pop(transaction, None)
         return b""
 
+{% if cookiecutter.__merges %}
+    def merge(self, body: bytes, into: str) -> bytes:
+        names = json.loads(body)
+        if not self.open.keys() >= set(names):
+            return _json(False)
+        self.open[into] = [each for name in names for each in self.open[name]]
+        return _json(True)
+
+{% endif %}
     def open_names(self, body: bytes, prefix: str) -> bytes:
         return _json(sorted(name for name in self.open if name.startswith(prefix)))
 {% endif %}
@@ -328,6 +337,9 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "ends": _Topic.ends,
 {% if cookiecutter.lookup %}
     "find": _Topic.find,
+{% endif %}
+{% if cookiecutter.__merges %}
+    "merge": _Topic.merge,
 {% endif %}
     "open": _Topic.open_names,
     "read": _Topic.read,

@@ -39,8 +39,8 @@ class SupportsCommitTasks(ABC, Generic[CommT]):
     and swept. Both must be harmless, which excludes committers that lease resources to writers.
     """
 
-    def commit_tasks(self) -> CommitTasks:
-        """Return when tasks commit. Driver."""
+    def commit_tasks(self) -> CommitTasks | None:
+        """Return when tasks commit; None if only the driver commits. Driver."""
         return CommitTasks()
 
     @abstractmethod

@@ -93,6 +93,9 @@ class Compaction(Generic[CommT]):
         max_wait: Committables that wait longer for a request are merged, even if no epoch follows.
         holds: False while a sink only drains: new committables are committed with their epoch, and
             those that earlier drivers held are committed as they are.
+        whole_epochs: Commit all committables of an epoch together. Results wait until nothing of
+            their epochs or of earlier ones is held. A coordinator ends the wait if it requests
+            everything from time to time.
     """
 
     coordinator: CompactCoordinator[CommT]
@@ -101,6 +104,7 @@ class Compaction(Generic[CommT]):
     max_held: int = 10_000
     max_wait: timedelta = timedelta(hours=1)
     holds: bool = True
+    whole_epochs: bool = False
 
 
 class SupportsCompaction(ABC, Generic[CommT]):

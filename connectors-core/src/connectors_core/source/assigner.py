@@ -26,13 +26,20 @@ class SplitAssigner(Generic[SplitT]):
         found: ``SplitEnumeratorContext.split_found``. The coordinator then knows every waiting
             split, and determines the bound of splits that are found late. Without it, a split's own
             bound is used.
+        largest_first: Without event time, whether the largest split is first. Otherwise, all splits
+            keep the order of discovery.
     """
 
     def __init__(
-        self, event_time_order: bool, *, found: Callable[[SplitT], int | None] | None = None
+        self,
+        event_time_order: bool,
+        *,
+        found: Callable[[SplitT], int | None] | None = None,
+        largest_first: bool = True,
     ) -> None:
         self._event_time_order = event_time_order
         self._found = found
+        self._largest_first = largest_first
         self._heap: list[tuple[float, int, int, SplitT]] = []
         self._ids: set[str] = set()
         self._added = 0
@@ -72,7 +79,7 @@ class SplitAssigner(Generic[SplitT]):
         own_bound = split.event_time_lower_bound()
         bound = own_bound if self._found is None else self._found(split)
         if not self._event_time_order:
-            key = (0.0, -split.weight())
+            key = (0.0, -split.weight() if self._largest_first else 0)
         else:
             # Splits that are found late without their own bound stay in the order of discovery.
             weight = 0 if own_bound is None else -split.weight()

@@ -36,6 +36,7 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
         max_held: The number of held files above which epochs wait.
         max_wait: The time after which fewer files are merged.
         holds: Whether compaction is enabled. If it is not, the sink only drains.
+        whole_epochs: Whether the files of an epoch become visible together.
     """
 
     def __init__(
@@ -46,15 +47,17 @@ class CompactingDirectorySink(DirectorySink, SupportsCompaction[StagedFile]):
         max_held: int = 1000,
         max_wait: timedelta = timedelta(hours=1),
         holds: bool = True,
+        whole_epochs: bool = False,
     ) -> None:
         super().__init__(path)
         self._compaction = Compaction(
-            coordinator=_InGroups(files),
+            coordinator=InGroups(files),
             compactor=_Merging(self.path),
             compactors=2,
             max_held=max_held,
             max_wait=max_wait,
             holds=holds,
+            whole_epochs=whole_epochs,
         )
 
     def create_compaction(self) -> Compaction[StagedFile]:
@@ -100,7 +103,9 @@ class KeepingCommitter(Committer[StagedFile], SupportsHeldCommittables[StagedFil
 
 
 @dataclass(frozen=True)
-class _InGroups(CompactCoordinator[StagedFile]):
+class InGroups(CompactCoordinator[StagedFile]):
+    """Asks for groups of a number of files, in order."""
+
     files: int
 
     def requests(
@@ -110,6 +115,7 @@ class _InGroups(CompactCoordinator[StagedFile]):
         *,
         everything: bool,
     ) -> Sequence[CompactRequest[StagedFile]]:
+        """Return the full groups, and at the end the rest."""
         groups = [held[at : at + self.files] for at in range(0, len(held), self.files)]
         return [
             CompactRequest(held=tuple(each))

@@ -23,6 +23,7 @@ from connectors_core.testing.faults import (
 )
 from connectors_core.testing.lineage_names import assert_named_for_lineage
 from connectors_core.testing.outages import FAILING, LEAVING
+from connectors_core.testing.sink_compaction_cases import SinkCompactionCases
 from connectors_core.testing.sink_failure_cases import SinkFailureCases
 from connectors_core.testing.sink_trial import SinkTrial
 from connectors_core.testing.sink_writing_cases import SinkWritingCases
@@ -30,7 +31,7 @@ from connectors_core.testing.traces import assert_unseen, error_texts, nothing_l
 from connectors_core.testing.trial import in_full_on_spark, open_contexts
 
 
-class SinkTestSuite(SinkFailureCases, SinkWritingCases):
+class SinkTestSuite(SinkCompactionCases, SinkFailureCases, SinkWritingCases):
     """Cases for a sink. Derive from this class, declare the capabilities, and supply a context."""
 
     judged_by = frozenset({Capability.EXACTLY_ONCE})

@@ -20,7 +20,7 @@ from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
-from connectors_core.sink import Sink
+from connectors_core.sink import Sink, SupportsCompaction
 from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.source.source import AnySource
 from connectors_core.testing.context import ROWS, SinkExternalContext
@@ -187,6 +187,21 @@ class SinkTrial(Trial):
             before=bool(fails_before),
             marker=self.root / "failed",
         )
+
+    def require_compaction(self) -> None:
+        """Skip the case if the sink merges nothing."""
+        sink = self.context.create_sink()
+        if not isinstance(sink, SupportsCompaction) or sink.create_compaction() is None:
+            pytest.skip("the sink does not compact")
+
+    def merged(self) -> int:
+        """Return the highest number of committables that a decision asks to merge into one."""
+        requests = [
+            members
+            for decision in decisions_since(self._store, 0).values()
+            for members in decision.sinks["out"].requests
+        ]
+        return max(map(len, requests), default=0)
 
     def epochs(self) -> list[int]:
         """Return the decided epochs."""

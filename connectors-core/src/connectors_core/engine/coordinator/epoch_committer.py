@@ -38,7 +38,7 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import CommitError, RetryableError, UnsupportedError
 from connectors_core.metrics import CommitterMetric, MetricGroup
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
-from connectors_core.sink.commit_tasks import SupportsCommitTasks
+from connectors_core.sink.commit_tasks import CommitTasks, SupportsCommitTasks
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -117,18 +117,22 @@ class CommitterInTasks(Committer[Any]):
     Args:
         sink: A sink with the ability `SupportsCommitTasks`.
         context: The context of its committers.
+        settings: When tasks commit.
         run: Runs the tasks of a commit and returns their results.
     """
 
     def __init__(
-        self, sink: TwoPhaseCommittingSink[Any], context: CommitterInitContext, run: RunTasks
+        self,
+        sink: TwoPhaseCommittingSink[Any],
+        context: CommitterInitContext,
+        settings: CommitTasks,
+        run: RunTasks,
     ) -> None:
-        assert isinstance(sink, SupportsCommitTasks)
         self._sink = sink
         self._serializer = sink.committable_serializer()
         self._metrics = context.metric_group
         self._context = replace(context, metric_group=MetricGroup())
-        self._settings = sink.commit_tasks()
+        self._settings = settings
         self._run = run
 
     def takes(self, committables: int) -> bool:
@@ -199,8 +203,9 @@ class SinkCommitter:
             self._check_abilities()
             made.pop_all()
         self._in_tasks: CommitterInTasks | None = None
-        if isinstance(sink, SupportsCommitTasks) and run_tasks is not None:
-            self._in_tasks = CommitterInTasks(sink, context, run_tasks)
+        settings = sink.commit_tasks() if isinstance(sink, SupportsCommitTasks) else None
+        if settings is not None and run_tasks is not None:
+            self._in_tasks = CommitterInTasks(sink, context, settings, run_tasks)
 
     def _check_abilities(self) -> None:
         sink = self._sink

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import inf
 from typing import Final
 
 from connectors_core.engine.protocol import DecidedCommittable, Decision, HeldRef, SinkDecision
@@ -62,6 +64,25 @@ class HeldSet:
         """The oldest decision that a restart needs; None if nothing is held."""
         epochs = [ref.epoch for ref, _ in self] + [ref.epoch for ref in self.requests]
         return min(epochs, default=None)
+
+    def whole_requests(self, count: int) -> int:
+        """Return how many of the first requests can be settled together with whole epochs.
+
+        Nothing of their epochs, or of earlier ones, stays held.
+
+        Args:
+            count: The number of requests that can be settled at most.
+        """
+        members = [[ref.epoch for ref in each] for each in self.requests.values()]
+        newest = list(accumulate((max(each, default=-1) for each in members), max))
+        kept = [ref.epoch for ref in self.waiting]
+        kept += [epoch for each in members[count:] for epoch in each]
+        oldest: float = min(kept, default=inf)
+        for number in range(count, 0, -1):
+            if newest[number - 1] < oldest:
+                return number
+            oldest = min([oldest, *members[number - 1]])
+        return 0
 
     def of_epoch(self, epoch: int) -> list[DecidedCommittable]:
         """Return what is held of an epoch."""

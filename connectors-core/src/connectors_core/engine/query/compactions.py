@@ -24,7 +24,7 @@ from connectors_core.engine.execution.compactor_task import (
 )
 from connectors_core.engine.protocol import DecidedCommittable, Decision, HeldRef, SinkDecision
 from connectors_core.engine.query.pre_commit import SinkTopologyOverEpochs
-from connectors_core.engine.query.waiting import Requests, Waiting, settled
+from connectors_core.engine.query.waiting import Requests, Result, Waiting, settleable, settled
 from connectors_core.errors import ConfigurationError
 from connectors_core.metrics import MetricGroup, SinkMetric
 from connectors_core.sink.compaction import Compaction, SupportsCompaction
@@ -57,7 +57,7 @@ class SinkCompaction:
         self.settings = compaction
         self.tasks = compaction.compactors
         self.max_held = compaction.max_held
-        self.results: dict[HeldRef, tuple[DecidedCommittable, ...]] = {}
+        self.results: dict[HeldRef, Result] = {}
         self._waiting = Waiting(uid, sink, compaction.max_wait, clock)
 
     def step(
@@ -77,18 +77,21 @@ class SinkCompaction:
         waiting = held.after(epoch, decision)
         everything = everything or len(waiting) > self.max_held or self._waiting.is_overdue(held)
         decision = replace(decision, requests=self._requests(waiting, epoch, everything))
-        return settled(held.after(epoch, decision), decision, self._result)
+        return settled(decision, self._settleable(held.after(epoch, decision)))
 
     def _drained(self, held: HeldSet, epoch: int, decision: SinkDecision) -> SinkDecision:
         alone = tuple((ref,) for ref in held.waiting)
         drained = settled(
-            held.after(epoch, SinkDecision(requests=alone)),
             replace(decision, requests=alone, committables=()),
-            lambda _request, members: tuple(members.values()),
+            settleable(
+                held.after(epoch, SinkDecision(requests=alone)),
+                lambda _request, members: tuple(members.values()),
+                whole_epochs=self.settings.whole_epochs,
+            ),
         )
         return replace(drained, committables=drained.committables + decision.committables)
 
-    def _result(self, request: HeldRef, members: Members) -> tuple[DecidedCommittable, ...] | None:
+    def _result(self, request: HeldRef, members: Members) -> Result | None:
         if len(members) <= 1:
             return tuple(members.values())
         return self.results.get(request)
@@ -109,10 +112,10 @@ class SinkCompaction:
         """Whether a decision could settle or request something now."""
         if not self.settings.holds:
             return not held.is_empty
-        first = next(iter(held.requests.items()), None)
-        return (first is not None and self._result(*first) is not None) or (
-            self._waiting.is_overdue(held)
-        )
+        return bool(self._settleable(held)) or self._waiting.is_overdue(held)
+
+    def _settleable(self, held: HeldSet) -> dict[HeldRef, Result]:
+        return settleable(held, self._result, whole_epochs=self.settings.whole_epochs)
 
     def open_requests(self, held: HeldSet) -> tuple[RecordedRequest, ...]:
         """Return the requests that a compactor must run."""
@@ -126,7 +129,7 @@ class SinkCompaction:
             if self._result(request, members) is None
         )
 
-    def take(self, request: HeldRef, result: tuple[DecidedCommittable, ...]) -> None:
+    def take(self, request: HeldRef, result: Result) -> None:
         """Take over the result of a job."""
         self.results[request] = result
 

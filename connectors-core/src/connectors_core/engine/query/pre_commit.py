@@ -10,7 +10,7 @@ from connectors_core.engine.coordinator.held_sets import HeldSet, Members
 from connectors_core.engine.execution.compactor_task import RecordedRequest
 from connectors_core.engine.execution.writer_task import encode_committables
 from connectors_core.engine.protocol import DecidedCommittable, HeldRef, SinkDecision, Versioned
-from connectors_core.engine.query.waiting import Waiting, settled
+from connectors_core.engine.query.waiting import Result, Waiting, settleable, settled
 from connectors_core.errors import FatalError
 from connectors_core.sink.messages import messages_of
 from connectors_core.sink.sink import TwoPhaseCommittingSink
@@ -54,7 +54,7 @@ class SinkTopologyOverEpochs:
         everything = (
             everything or len(after.waiting) > self.max_held or self._waiting.is_overdue(held)
         )
-        results: dict[HeldRef, tuple[DecidedCommittable, ...]] = {}
+        results: dict[HeldRef, Result] = {}
         if after.waiting:
             combined = self._topology.add_pre_commit_topology_over_epochs(
                 self._waiting.of(after), epoch, everything=everything
@@ -79,11 +79,11 @@ class SinkTopologyOverEpochs:
                     for stored in encode_committables(self.sink, each.committables)
                 )
 
-        def result(request: HeldRef, members: Members) -> tuple[DecidedCommittable, ...]:
+        def result(request: HeldRef, members: Members) -> Result:
             # An earlier driver may have left requests of a compaction open.
             return results.get(request, tuple(members.values()))
 
-        return settled(held.after(epoch, decision), decision, result)
+        return settled(decision, settleable(held.after(epoch, decision), result))
 
     def is_ready(self, held: HeldSet) -> bool:
         """Whether a decision could settle something now."""

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from connectors_core.engine.coordinator.held_sets import HeldSet, Members
@@ -16,6 +17,7 @@ from connectors_core.sink.held import HeldCommittable
 from connectors_core.sink.sink import TwoPhaseCommittingSink
 
 Requests = tuple[tuple[HeldRef, ...], ...]
+Result = tuple[DecidedCommittable, ...]
 
 
 class Waiting:
@@ -109,24 +111,34 @@ class Waiting:
         return self._seen[ref][1]
 
 
-def settled(
+def settleable(
     held: HeldSet,
-    decision: SinkDecision,
-    result_of: Callable[[HeldRef, Members], tuple[DecidedCommittable, ...] | None],
-) -> SinkDecision:
-    """Return a decision that settles open requests in their order, up to one without a result.
+    result_of: Callable[[HeldRef, Members], Result | None],
+    *,
+    whole_epochs: bool = False,
+) -> dict[HeldRef, Result]:
+    """Return the results of the open requests that a decision can settle, in their order.
 
     Args:
         held: The held set with the requests of the decision.
-        decision: The decision.
         result_of: Returns what to commit for a request and its members; None if it is unknown.
+        whole_epochs: Whether everything that stays held must be of later epochs.
     """
-    committables: list[DecidedCommittable] = []
-    compacted = []
+    results: dict[HeldRef, Result] = {}
     for request, members in held.requests.items():
         result = result_of(request, members)
         if result is None:
             break
-        committables += result
-        compacted.append(request)
-    return replace(decision, committables=tuple(committables), compacted=tuple(compacted))
+        results[request] = result
+    if whole_epochs:
+        return dict(islice(results.items(), held.whole_requests(len(results))))
+    return results
+
+
+def settled(decision: SinkDecision, results: Mapping[HeldRef, Result]) -> SinkDecision:
+    """Return a decision that settles requests with these results."""
+    return replace(
+        decision,
+        committables=tuple(each for result in results.values() for each in result),
+        compacted=tuple(results),
+    )
