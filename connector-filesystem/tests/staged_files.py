@@ -28,9 +28,9 @@ from connectors_core.serialization import decode_versioned, encode_versioned
 from connectors_core.sink import (
     CommitOutcome,
     CommitRequest,
-    CommittableWithLineage,
     CommitterInitContext,
     WriterInitContext,
+    messages_of,
 )
 
 PIPELINE, UID = "flights", "archive"
@@ -183,10 +183,9 @@ def decided(sink: Any, *batches: pa.RecordBatch) -> list[Any]:
     for batch in batches:
         writer.write(batch)
     writer.flush()
-    messages = [
-        CommittableWithLineage(committable=each, checkpoint_id=1, subtask_id=0)
-        for each in writer.prepare_commit()
-    ]
+    messages = messages_of(
+        [(0, each) for each in writer.prepare_commit()], checkpoint_id=1, number_of_subtasks=1
+    )
     writer.close()
     serializer = sink.committable_serializer()
     return [

@@ -170,7 +170,8 @@ class FileSinkOptions(
         default=False,
         since="3.0.0",
         doc="Whether the sink writes a manifest per epoch below `_manifests`, from which readers "
-        "see whole epochs. Only the driver then commits, whatever `sink.commit-tasks.threshold` is.",
+        "see whole epochs. Only the driver then commits, regardless of "
+        "`sink.commit-tasks.threshold`.",
     )
     csv: Setting[CsvOptions] = part(CsvOptions, default=CsvOptions, doc="CSV dialect.")
     json: Setting[JsonOptions] = part(JsonOptions, default=JsonOptions, doc="JSON lines dialect.")
