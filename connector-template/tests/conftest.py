@@ -28,6 +28,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
         lookup: bool = False,
         table: bool = False,
         catalog: bool = False,
+        topologies: bool = False,
     ) -> Path:
         answers = {
             "name": name,
@@ -37,6 +38,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
             "lookup": lookup,
             "table": table,
             "catalog": catalog,
+            "topologies": topologies,
         }
         folder = tmp_path_factory.mktemp("connectors")
         config = folder / "empty-user-config.yaml"

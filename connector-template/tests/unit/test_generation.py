@@ -20,7 +20,7 @@ def _with_sql(answers: tuple[object, ...], *, catalog: bool = False) -> tuple[ob
     return (*answers, *defaults[len(answers) :], True, catalog)
 
 
-# The answers: source, sink, kind of sink, lookup, table, and catalog.
+# The answers: source, sink, kind of sink, lookup, table, catalog, and topologies.
 BASIC = {
     "source": (True, False),
     "sink": (False, True),
@@ -34,7 +34,7 @@ BASIC = {
     "all": (True, True, "two-phase", True),
     "all-async": (True, True, "async", True),
 }
-# With tables in SQL, and with a catalog, which needs a source.
+# With tables in SQL, with a catalog, which needs a source, and with topologies.
 COMBINATIONS = {
     **BASIC,
     **{f"{kind}-sql": _with_sql(answers) for kind, answers in BASIC.items()},
@@ -43,8 +43,9 @@ COMBINATIONS = {
         for kind, answers in BASIC.items()
         if answers[0]
     },
+    "sink-topologies": (False, True, "two-phase", False, False, False, True),
 }
-ALWAYS = {*BASIC, "source-sql", "sink-sql", "lookup-sql", "both-catalog", "all-async-catalog"}
+ALWAYS = {*BASIC, "sink-topologies", "source-sql", "sink-sql", "lookup-sql", "both-catalog", "all-async-catalog"}
 # Line breaks depend on the length of names.
 NAMES = ["x", "a-name-of-20-letters"]
 FIRST_LINE = "# SPDX-License-Identifier: Apache-2.0"
@@ -178,7 +179,7 @@ def pass_tests(folder: Path, *options: str) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("both-catalog", "async-sql", "lookup-sql"),
+        *("both-catalog", "async-sql", "lookup-sql", "sink-topologies"),
         *map(slow, ("source", "sink", "both", "async", "lookup", "source-lookup", "all-async")),
     ],
 )
@@ -225,6 +226,7 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
         ('description=A "quoted" word', "description: expected one line"),
         ("owner=no owner", "owner: expected the name of a GitHub organization"),
         ("catalog=yes", "catalog: the tables of a catalog need the answers table and source"),
+        ("topologies=yes", "topologies: only a two-phase sink has steps"),
         ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],
 )
