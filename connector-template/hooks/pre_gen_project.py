@@ -9,6 +9,8 @@ DESCRIPTION = {{cookiecutter.description | tojson}}  # noqa: F821
 OWNER = {{cookiecutter.owner | tojson}}  # noqa: F821
 SOURCE = "{{ cookiecutter.source }}" == "True"
 SINK = "{{ cookiecutter.sink }}" == "True"
+KIND = "{{ cookiecutter.sink_kind }}"
+TOPOLOGIES = "{{ cookiecutter.topologies }}" == "True"
 LOOKUP = "{{ cookiecutter.lookup }}" == "True"
 TABLE = "{{ cookiecutter.table }}" == "True"
 TWO_PHASE = "{{ cookiecutter.sink_kind }}" == "two-phase"
@@ -30,6 +32,8 @@ def problem() -> str | None:
         return f"owner: expected the name of a GitHub organization, found {OWNER!r}."
     if not (SOURCE or SINK or LOOKUP):
         return "source, sink, lookup: a connector needs at least one of the three."
+    if TOPOLOGIES and not (SINK and KIND == "two-phase"):
+        return "topologies: only a two-phase sink has steps around its commits."
     if CATALOG and not (TABLE and SOURCE):
         return "catalog: the tables of a catalog need the answers table and source."
     if COMPACTION and not (SINK and TWO_PHASE):

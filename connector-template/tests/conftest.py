@@ -29,6 +29,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
         table: bool = False,
         catalog: bool = False,
         compaction: bool = False,
+        topologies: bool = False,
     ) -> Path:
         answers = {
             "name": name,
@@ -39,6 +40,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
             "table": table,
             "catalog": catalog,
             "compaction": compaction,
+            "topologies": topologies,
         }
         folder = tmp_path_factory.mktemp("connectors")
         config = folder / "empty-user-config.yaml"

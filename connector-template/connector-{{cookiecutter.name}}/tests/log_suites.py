@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 {% endif %}
 from pathlib import Path
-{% if cookiecutter.__requests %}
+{% if cookiecutter.__requests or cookiecutter.__topologies %}
 from typing import Any
 {% endif %}
 
@@ -80,7 +80,9 @@ from connectors_core.testing import (
     SinkTestSuite,
 {% elif cookiecutter.sink %}
     SinkExternalContext,
+{% if not cookiecutter.__topologies %}
     SinkFormatTestSuite,
+{% endif %}
     SinkTestSuite,
 {% endif %}
 {% if cookiecutter.source %}
@@ -124,6 +126,9 @@ SINK = Capabilities(
 {% if cookiecutter.__commits %}
             Capability.EXACTLY_ONCE,
 {% endif %}
+{% if cookiecutter.__topologies %}
+            Capability.TOPOLOGIES,
+{% endif %}
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
@@ -142,7 +147,9 @@ SINK = Capabilities(
         Capability.LEASES: "every writer begins its own transaction",
         Capability.REWRITING: "a transaction stays open until its commit or abort",
         Capability.WRITER_STATE: "every transaction is independent",
+{% if not cookiecutter.__topologies %}
         Capability.TOPOLOGIES: "every transaction is committed unchanged",
+{% endif %}
 {% endif %}
     },
 )
@@ -302,6 +309,12 @@ class SinkTopic(OnTopic, SinkExternalContext):
     def leftovers(self) -> Sequence[str]:
         return self._topic.open_transactions()
 {% endif %}
+{% if cookiecutter.__topologies %}
+
+    def assert_post_committed(self, committables: Sequence[Any]) -> None:
+        names = sorted(each.transaction for each in committables)
+        assert self._topic.announced() == names
+{% endif %}
 
 
 class OfSink(OnLog):
@@ -315,10 +328,12 @@ class OfSink(OnLog):
 
 class LogSinkSuite(OfSink, SinkTestSuite):
     pass
+{% if not cookiecutter.__topologies %}
 
 
 class LogSinkFormatSuite(OfSink, SinkFormatTestSuite):
     format = "{{ cookiecutter.__package }}"
+{% endif %}
 {% endif %}
 {% if cookiecutter.lookup %}
 

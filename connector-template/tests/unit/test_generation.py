@@ -20,7 +20,7 @@ def _with_sql(answers: tuple[object, ...], *, catalog: bool = False) -> tuple[ob
     return (*answers, *defaults[len(answers) :], True, catalog)
 
 
-# The answers: source, sink, kind of sink, lookup, table, catalog, and compaction.
+# The answers: source, sink, kind of sink, lookup, table, catalog, compaction, and topologies.
 BASIC = {
     "source": (True, False),
     "sink": (False, True),
@@ -34,7 +34,7 @@ BASIC = {
     "all": (True, True, "two-phase", True),
     "all-async": (True, True, "async", True),
 }
-# With tables in SQL, and with a catalog, which needs a source.
+# With tables in SQL, with a catalog, which needs a source, and with steps around commits.
 COMBINATIONS = {
     **BASIC,
     **{f"{kind}-sql": _with_sql(answers) for kind, answers in BASIC.items()},
@@ -44,10 +44,14 @@ COMBINATIONS = {
         if answers[0]
     },
     "merging": (True, True, "two-phase", False, False, False, True),
+    "sink-topologies": (False, True, "two-phase", False, False, False, False, True),
+    "both-steps": (True, True, "two-phase", False, False, False, True, True),
 }
 ALWAYS = {
     *BASIC,
     "merging",
+    "sink-topologies",
+    "both-steps",
     "source-sql",
     "sink-sql",
     "lookup-sql",
@@ -188,9 +192,9 @@ def pass_tests(folder: Path, *options: str) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("both-catalog", "async-sql", "lookup-sql"),
-        *map(slow, ("source", "sink", "both", "merging", "async", "lookup", "source-lookup")),
-        slow("all-async"),
+        *("both-catalog", "async-sql", "lookup-sql", "both-steps"),
+        *map(slow, ("source", "sink", "both", "merging", "sink-topologies", "async", "lookup")),
+        *map(slow, ("source-lookup", "all-async")),
     ],
 )
 def test_the_suites_pass(generate, kind: str) -> None:
@@ -237,6 +241,7 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
         ("owner=no owner", "owner: expected the name of a GitHub organization"),
         ("compaction=yes", "compaction: only a sink of the kind two-phase can merge"),
         ("catalog=yes", "catalog: the tables of a catalog need the answers table and source"),
+        ("topologies=yes", "topologies: only a two-phase sink has steps"),
         ("source=no", "source, sink, lookup: a connector needs at least one of the three"),
     ],
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 {% if cookiecutter.source or cookiecutter.__commits or cookiecutter.lookup or cookiecutter.catalog %}
 import json
 {% endif %}
-{% if cookiecutter.lookup or cookiecutter.__merges %}
+{% if cookiecutter.lookup or cookiecutter.__merges or cookiecutter.__topologies %}
 from collections.abc import Sequence
 {% endif %}
 from contextlib import closing
@@ -130,6 +130,12 @@ class Client:
         """Return the names of the open transactions with this prefix."""
         answer: list[str] = json.loads(self.call("open", prefix=prefix))
         return answer
+{% if cookiecutter.__topologies %}
+
+    def announce(self, transactions: Sequence[str]) -> None:
+        """Announce committed transactions. A repetition has no effect."""
+        self.call("announce", json.dumps(transactions).encode())
+{% endif %}
 {% endif %}
 {% if cookiecutter.lookup %}
 

@@ -168,6 +168,13 @@ class Topic:
         """Return the names of the open transactions."""
         names: list[str] = json.loads(self._call("open", prefix=""))
         return names
+{% if cookiecutter.__topologies %}
+
+    def announced(self) -> list[str]:
+        """Return the names of the announced transactions."""
+        names: list[str] = json.loads(self._call("announced"))
+        return names
+{% endif %}
 {% endif %}
 
     def _call(self, name: str, body: bytes = b"", **arguments: int | str) -> bytes:
@@ -214,6 +221,9 @@ class _Topic:
 {% else %}
     open: dict[str, list[tuple[int, pa.RecordBatch]]] = field(default_factory=dict)
     committed: set[str] = field(default_factory=set)
+{% if cookiecutter.__topologies %}
+    announced: set[str] = field(default_factory=set)
+{% endif %}
 {% endif %}
 
     def append(self, body: bytes, partition: str) -> bytes:
@@ -312,6 +322,15 @@ class _Topic:
 {% endif %}
     def open_names(self, body: bytes, prefix: str) -> bytes:
         return _json(sorted(name for name in self.open if name.startswith(prefix)))
+{% if cookiecutter.__topologies %}
+
+    def announce(self, body: bytes) -> bytes:
+        self.announced |= set(json.loads(body))
+        return b""
+
+    def announced_names(self, body: bytes) -> bytes:
+        return _json(sorted(self.announced))
+{% endif %}
 {% endif %}
 
     def schema_bytes(self, body: bytes) -> bytes:
@@ -332,6 +351,10 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "treat": _Topic.treat,
 {% else %}
     "abort": _Topic.abort,
+{% if cookiecutter.__topologies %}
+    "announce": _Topic.announce,
+    "announced": _Topic.announced_names,
+{% endif %}
     "append": _Topic.append,
     "commit": _Topic.commit,
     "ends": _Topic.ends,

@@ -19,10 +19,12 @@ class Test{{ cookiecutter.__class }}SourceAsFormat(log_suites.LogSourceFormatSui
 
 class Test{{ cookiecutter.__class }}SinkOnSpark(log_suites.LogSinkSuite):
     on_spark = True
+{% if not cookiecutter.__topologies %}
 
 
 class Test{{ cookiecutter.__class }}SinkAsFormat(log_suites.LogSinkFormatSuite):
     pass
+{% endif %}
 {% endif %}
 {% if cookiecutter.lookup %}
 

@@ -59,6 +59,10 @@ class SinkKind(enum.StrEnum):
 Kind = Annotated[
     SinkKind, typer.Option("--sink-kind", help="What the sink writes: committed rows, or requests.")
 ]
+Topologies = Annotated[
+    bool,
+    typer.Option("--topologies/--no-topologies", help="Create steps around the sink's commits."),
+]
 Lookup = Annotated[bool, typer.Option("--lookup/--no-lookup", help="Create a lookup table.")]
 Table = Annotated[bool, typer.Option("--table/--no-table", help="Create tables in SQL.")]
 Catalog = Annotated[
@@ -147,6 +151,7 @@ def create(
     source: Source,
     sink: Sink,
     sink_kind: Kind = SinkKind.TWO_PHASE,
+    topologies: Topologies = False,
     lookup: Lookup = False,
     table: Table = False,
     catalog: Catalog = False,
@@ -155,7 +160,7 @@ def create(
     """Create a connector from the template."""
     answers = _answers(
         name, description=description, owner=owner, source=source, sink=sink,
-        sink_kind=sink_kind, lookup=lookup, table=table, catalog=catalog,
+        sink_kind=sink_kind, topologies=topologies, lookup=lookup, table=table, catalog=catalog,
     )  # fmt: skip
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
@@ -176,6 +181,7 @@ def link(
     source: Source,
     sink: Sink,
     sink_kind: Kind = SinkKind.TWO_PHASE,
+    topologies: Topologies = False,
     lookup: Lookup = False,
     table: Table = False,
     catalog: Catalog = False,
@@ -190,7 +196,7 @@ def link(
         (found,) = connectors(repository, [connector])
         answers = _answers(
             found.name, description=description, owner=owner, source=source, sink=sink,
-            sink_kind=sink_kind, lookup=lookup, table=table, catalog=catalog,
+            sink_kind=sink_kind, topologies=topologies, lookup=lookup, table=table, catalog=catalog,
         )  # fmt: skip
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(
