@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -162,7 +162,7 @@ def test_spark_reads_whole_epochs_as_the_page_shows(
         str(tmp_path / "out" / "place=EWR")
     )
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        names = {"spark": spark}
+        names: dict[str, Any] = {}
         exec(code.replace("data/archive", str(tmp_path / "out")), names)
         archive = names["archive"]
         assert sorted(row.id for row in archive.select("id").collect()) == list(range(90))

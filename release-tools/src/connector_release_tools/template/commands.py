@@ -68,6 +68,12 @@ Table = Annotated[bool, typer.Option("--table/--no-table", help="Create tables i
 Catalog = Annotated[
     bool, typer.Option("--catalog/--no-catalog", help="Create a catalog of the system's tables.")
 ]
+Compaction = Annotated[
+    bool,
+    typer.Option(
+        "--compaction/--no-compaction", help="Merge what the sink staged before its commit."
+    ),
+]
 
 
 class Format(enum.StrEnum):
@@ -155,12 +161,14 @@ def create(
     lookup: Lookup = False,
     table: Table = False,
     catalog: Catalog = False,
+    compaction: Compaction = False,
     root: Root = Path(),
 ) -> None:
     """Create a connector from the template."""
     answers = _answers(
         name, description=description, owner=owner, source=source, sink=sink,
         sink_kind=sink_kind, topologies=topologies, lookup=lookup, table=table, catalog=catalog,
+        compaction=compaction,
     )  # fmt: skip
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
@@ -185,6 +193,7 @@ def link(
     lookup: Lookup = False,
     table: Table = False,
     catalog: Catalog = False,
+    compaction: Compaction = False,
     root: Root = Path(),
 ) -> None:
     """Link a connector that was created by hand to the template in HEAD.
@@ -197,6 +206,7 @@ def link(
         answers = _answers(
             found.name, description=description, owner=owner, source=source, sink=sink,
             sink_kind=sink_kind, topologies=topologies, lookup=lookup, table=table, catalog=catalog,
+            compaction=compaction,
         )  # fmt: skip
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(
