@@ -14,6 +14,7 @@ from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
+from connectors_core.metrics import MetricGroup
 from connectors_core.source import ReadLimits
 
 OLD, NEW = TopicPartition("old", 0), TopicPartition("new", 0)
@@ -26,6 +27,7 @@ class Log:
     end: int = 10
     error: Exception | None = None
     asked: list[Callable[[], None]] = field(default_factory=list)
+    metric_group: MetricGroup = field(default_factory=MetricGroup)
 
     def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
         if self.error is not None:
@@ -64,10 +66,13 @@ def test_the_end_is_asked_once_and_after_the_removal() -> None:
     made.ask_for_ends([OLD, NEW])
     made.ask_for_ends([OLD, NEW])
     assert made.end_of(OLD) is None
+    assert log.metric_group.gauges == {"drainingPartitions": 1}
     log.answer()
     made.ask_for_ends([OLD, NEW])
     assert (made.end_of(OLD), made.end_of(NEW), log.asked) == (10, None, [])
     assert made.limited({OLD: 15, NEW: 15}) == {OLD: 10, NEW: 15}
+    made.ask_for_ends([NEW])
+    assert log.metric_group.gauges == {"drainingPartitions": 0}
 
 
 def test_a_topic_that_is_removed_again_has_a_later_end() -> None:

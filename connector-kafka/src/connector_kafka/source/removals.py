@@ -93,8 +93,16 @@ class RemovedTopics:
         }
 
     def ask_for_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        """Request the ends of those that were removed, unless they are known or requested."""
-        wanted = {each for each in partitions if self.contains(each)} - self._ends.keys()
+        """Request the ends of those that were removed, unless they are known or requested.
+
+        Args:
+            partitions: All partitions that are read.
+        """
+        if self._subscribed is None:
+            return
+        removed = {each for each in partitions if self.contains(each)}
+        self.context.metric_group.set("drainingPartitions", len(removed))
+        wanted = removed - self._ends.keys()
         if not wanted or self._asked is not None or not self.drains:
             return
         self._asked = set(wanted)
