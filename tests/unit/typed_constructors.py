@@ -80,7 +80,7 @@ def wrong() -> None:
     FileSource("/", order=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     FileSource("/", delimiter=";")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     KafkaSource("a", topics=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    KafkaSource("a", fetch={})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    KafkaSource("a", deserialization={})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     KafkaSource("a", topic="b")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     ElasticsearchSource("a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     ElasticsearchSource("a", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
