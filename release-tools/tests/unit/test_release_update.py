@@ -32,6 +32,16 @@ def test_one_step_writes_the_version_the_notes_and_the_matrix(tree):
     ]  # fmt: skip
 
 
+def test_one_blank_line_separates_the_sections_of_releases(tree):
+    tree.update()
+    tree.fragment("+fixed.bugfix.md")
+    tree.update("--version", "2.0.1")
+    text = tree.text(CHANGELOG)
+    assert "\n\n## 2.0.1 (" in text
+    assert "\n\n## 2.0.0 (" in text
+    assert "\n\n\n" not in text
+
+
 def test_an_update_can_be_repeated(tree):
     tree.run("update", CONNECTOR)
     before = status(tree)

@@ -6,7 +6,8 @@ A row names the trees that were tested, so git shows whether the table is still 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Final, Self
@@ -91,10 +92,11 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     if rows is None:
         yield Finding(PAGE, f"{_TABLE} is missing")
         return
+    had_tree = functools.cache(repository.had_tree)  # cells share the tree of the core
     for cell in matrix.cells():
         row = rows.get(str(cell.release))
         if row is not None:
-            for problem in _problems(repository, matrix, cell, row):
+            for problem in _problems(matrix, cell, row, had_tree):
                 yield Finding(PAGE, f"{cell.release}: {problem}", _RUN)
         elif cell.major.tree is not None:
             yield Finding(PAGE, f"it has no result of {cell.release}", _RUN)
@@ -109,7 +111,9 @@ def _rows(page: Path) -> dict[str, Row] | None:
     return {row.release: row for row in parsed if row is not None}
 
 
-def _problems(repository: Repository, matrix: Matrix, cell: Cell, row: Row) -> Iterator[str]:
+def _problems(
+    matrix: Matrix, cell: Cell, row: Row, had_tree: Callable[[str, str], bool]
+) -> Iterator[str]:
     spark = matrix.spark[str(cell.spark)]
     if row.result != "passed":
         yield f"the result is {row.result}"
@@ -125,8 +129,8 @@ def _problems(repository: Repository, matrix: Matrix, cell: Cell, row: Row) -> I
     trees = {CORE: row.core_tree}
     if cell.major.tree is None:
         trees[cell.connector] = row.tree
-    elif not cell.major.tree.startswith(row.tree):
+    elif not row.tree or not cell.major.tree.startswith(row.tree):
         yield f"tree {row.tree} was tested, the matrix pins {cell.major.tree[: len(row.tree)]}"
     for folder, tree in trees.items():
-        if not repository.had_tree(folder, tree):
+        if not had_tree(folder, tree):
             yield f"no commit in the history of HEAD has {folder} as tree {tree}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from connector_release_tools.versions import Version
 __all__ = ["notes", "update"]
 
 _CHANGELOG: Final = "CHANGELOG.md"
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
 
 
 def update(
@@ -130,6 +132,9 @@ def _gather(folder: Path, version: Version, date: datetime.date) -> None:
          "--date", date.isoformat(), "--dir", folder),
         folder=folder,
     )  # fmt: skip
+    # towncrier leaves two blank lines before the previous section.
+    notes = changelog.read_text(encoding="utf-8")
+    changelog.write_text(_BLANK_LINES.sub("\n\n", notes), encoding="utf-8")
 
 
 def _title(version: Version) -> str:
