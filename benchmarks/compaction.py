@@ -17,10 +17,9 @@ from pyspark.sql import SparkSession
 
 from benchmarks.comparison import OURS, Result, compared
 from benchmarks.files import Data, flights_table
-from connector_filesystem import FileCompactStrategy, FileSink, FileSource
+from connector_filesystem import CsvOptions, FileCompactStrategy, FileSink, FileSource
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
-from connector_filesystem.formats import CsvOptions
 from connectors_core import Pipeline
 from connectors_core.source import ReadLimits
 from connectors_core.spark.carriers import spark_schema

@@ -60,8 +60,7 @@ class Pipeline:
         streaming: True reads bounded sources as streams too. By default, a pipeline of bounded
             sources is one batch run.
         parallelism: Number of readers per source. The default is Spark's default parallelism.
-        batch_tasks: Limits of the number of tasks that read a source in a batch run. The number
-            itself follows from the splits that its enumerator finds.
+        batch_tasks: Limits of the number of tasks per source in a batch run.
         trigger_interval: Minimum time between two micro-batches.
         commit_retries: Number and backoff of retries of commits that request one.
         lease_expiry: Time without a heartbeat after which another driver of the pipeline counts as
@@ -77,11 +76,10 @@ class Pipeline:
         stop_on_sigterm: Stop on SIGTERM as :meth:`stop` does, then end the process with status 143
             (``SystemExit`` in the main thread). Applies only in the main thread, and only if
             nothing else handles the signal.
-        resume_batch_runs: Whether the next run resumes an interrupted batch run. It then reads only
-            the splits that were not read to their end, because a run keeps its rows in the state
-            location until it ends. Do not change the sources in between. Their enumerators need the
-            ability :class:`~connectors_core.source.SupportsBatchSnapshot`. A streaming pipeline
-            always resumes.
+        resume_batch_runs: Whether the next run resumes an interrupted batch run, and so does not
+            read its finished splits again. Their rows are in the state location until it ends.
+            The enumerators need :class:`~connectors_core.source.SupportsBatchSnapshot`. A streaming
+            pipeline always resumes.
         progress: True shows the progress on standard output, "auto" only on a terminal or in a
             notebook.
         listeners: Receive the lineage and the state of each run, such as an
@@ -206,8 +204,7 @@ class Pipeline:
             rate_limiter: Limits the rows per second of the whole source.
             record_evaluator: Ends a split after a given row (Flink's FLIP-208).
             record_policy: Handles records that cannot be read.
-            batch_tasks: Limits of the number of tasks of a batch run. In a stream, each reader that
-                has splits is a task.
+            batch_tasks: Limits of the number of tasks of a batch run.
 
         Raises:
             ConfigurationError: The uid is invalid or already used, an argument has another type, or
@@ -292,7 +289,6 @@ class Pipeline:
     ) -> DataFrame:
         """Add the most similar rows of a table to the rows of a DataFrame (Flink's FLIP-540).
 
-        The result has one row for each row that the table finds, in descending order of the score.
         A null vector finds nothing. The table is read as in a lookup by key, see `lookup_join`.
 
         Args:
@@ -306,7 +302,7 @@ class Pipeline:
                 result; by default all but the searched one. Only these are fetched.
             score: Name of the added column with the score of the table, a double.
             uid: Its name within the pipeline; by default built from the vector column.
-            allow_unstable: Allow operators that move rows after the search, as in `lookup_join`.
+            allow_unstable: Allow operators that move rows after the search.
 
         Raises:
             ConfigurationError: The uid is already used, or rows and table are incompatible.
