@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from connectors_core.errors import CommitError, ConnectorError
+from connectors_core.errors import CommitError, ConnectorError, InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
@@ -47,9 +47,19 @@ class BatchFunctionSink(TwoPhaseCommittingSink[_Call], SupportsRewriting, Lineag
 
     Args:
         function: See the attribute.
+
+    Raises:
+        InvalidOptionError: The function cannot be called.
     """
 
     def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+        if not callable(function):
+            raise InvalidOptionError(
+                "the function cannot be called",
+                expected="a function of a DataFrame and a number",
+                found=type(function).__name__,
+                option="function",
+            )
         self.function = function
         self.rows: DataFrame | None = None
 

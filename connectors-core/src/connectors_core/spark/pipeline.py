@@ -18,7 +18,7 @@ from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
-from connectors_core.errors import ConfigurationError, InvalidOptionError, UnsupportedError
+from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.lookup.join import JoinType
 from connectors_core.lookup.lookup_table_source import LookupTableSource
@@ -64,9 +64,8 @@ class Pipeline:
         trigger_interval: Minimum time between two micro-batches.
         commit_retries: Number and backoff of retries of commits that request one.
         lease_expiry: Time without a heartbeat after which another driver of the pipeline counts as
-            dead. A start waits this long if a driver on another machine ended without releasing its
-            lease. Set it well above the longest pause of a driver, and to the same value for all
-            drivers.
+            dead. A start waits this long if a driver on another machine did not release its lease.
+            Set it well above the longest pause of a driver, and to the same value for all drivers.
         on_changed_query: The reaction to changed sinks or a changed order of sources since the last
             start. "refuse" raises an error. "new-generation" keeps the positions of the sources and
             starts a new Spark checkpoint, for queries without Spark state.
@@ -78,8 +77,7 @@ class Pipeline:
             nothing else handles the signal.
         resume_batch_runs: Whether the next run resumes an interrupted batch run, and so does not
             read its finished splits again. Their rows are in the state location until it ends.
-            The enumerators need :class:`~connectors_core.source.SupportsBatchSnapshot`. A streaming
-            pipeline always resumes.
+            A streaming pipeline always resumes.
         progress: True shows the progress on standard output, "auto" only on a terminal or in a
             notebook.
         listeners: Receive the lineage and the state of each run, such as an
@@ -392,13 +390,6 @@ class Pipeline:
             ConfigurationError: The uid is already used, or the function cannot be called.
         """
         self._registered.check_open("for_each_batch", uid)
-        if not callable(function):
-            raise InvalidOptionError(
-                "the function cannot be called",
-                expected="a function of a DataFrame and a number",
-                found=type(function).__name__,
-                option="function",
-            )
         self._frames.sink_to(RegisteredSink(uid=uid, sink=BatchFunctionSink(function), df=df))
 
     # --- running --------------------------------------------------------------------------------
