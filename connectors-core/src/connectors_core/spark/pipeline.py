@@ -73,8 +73,7 @@ class Pipeline:
             checkpoint and state locations must respond before the start. None skips the check of
             the systems, and waits for the locations without a limit.
         stop_on_sigterm: Stop on SIGTERM as :meth:`stop` does, then end the process with status 143
-            (``SystemExit`` in the main thread). Applies only in the main thread, and only if
-            nothing else handles the signal.
+            (``SystemExit``). Only in the main thread, and if nothing else handles the signal.
         resume_batch_runs: Whether the next run resumes an interrupted batch run, and so does not
             read its finished splits again. Their rows are in the state location until it ends.
             A streaming pipeline always resumes.
