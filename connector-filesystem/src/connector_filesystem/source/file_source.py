@@ -93,7 +93,7 @@ class FileSource(
             from_manifests=self.order is FileOrder.MANIFEST,
         )
         self._location = self._selection.locations[0]
-        patterns = [each.url for each in self._selection.locations if each.is_pattern]
+        patterns = [each for each in self.path if set("*?[") & set(each)]
         if self.order is FileOrder.MANIFEST and patterns:
             raise InvalidOptionError(
                 "the manifests of a folder list its files",
