@@ -404,7 +404,7 @@ class TestPipelines:
         fault = Fault(FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, where={"epoch": 3})
         with pytest.raises(Exception, match="fault injected"):
             setup.run(None, fault)
-        with pytest.raises(ConfigurationError, match="for compaction") as raised:
+        with pytest.raises(ConfigurationError, match="cannot hold committables") as raised:
             setup.run(setup.plain)
         assert "disable_compact()" in str(raised.value)
         setup.run(setup.sink.disable_compact())

@@ -11,7 +11,7 @@ checks therefore compare the existing files with the files that they imply:
 - A decision implies the plan whose rows it holds, with all its reports.
 - A plan names the newest decision at its time. In a copy of the state, plans may be newer than
   decisions.
-- The newest decision names the oldest one that holds committables for compaction.
+- The newest decision names the oldest one that holds committables for later epochs.
 - Each epoch with rows has a decision. If Spark keeps state or reads streams of its own, each
   micro-batch has one. A micro-batch that Spark has finished implies its decision.
 - A batch run has no log in Spark, so it marks that it has decided.
@@ -280,7 +280,7 @@ def _refuse_not_held(store: StateStore, newest: Decision | None, decisions: Sequ
         raise _missing(
             store,
             f"decision {since} is missing",
-            expected=f"decision {since}, which holds committables for compaction",
+            expected=f"decision {since}, which holds committables",
             found=f"decision {decisions[0]} as the oldest",
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committables that decisions hold back for compaction, a fold of these decisions. Driver."""
+"""The committables that decisions hold back for later epochs, a fold of these decisions. Driver."""
 
 from __future__ import annotations
 
