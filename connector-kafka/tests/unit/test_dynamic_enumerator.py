@@ -130,11 +130,16 @@ def inner(state: DynamicKafkaState, cluster: str) -> KafkaEnumeratorState:
 
 def test_an_event_of_a_cluster_that_was_found_after_the_state_was_stored_is_kept() -> None:
     event = ClusterEvent.of("east", EAST, PartitionPaused(partition(5, resumed=1)))
-    with enumerator({}, DynamicKafkaState(started=True)) as (made, _):
+    with enumerator({}, DynamicKafkaState(started=True)) as (made, at):
+        made.start()
         made.handle_source_event(0, event)
         state = made.snapshot_state(1)
-    assert inner(state, "east").paused == (partition(5, resumed=1),)
-    assert state.clusters["east"].properties == EAST
+        assert inner(state, "east").waiting == (partition(5, resumed=1),)
+        assert state.clusters["east"].properties == EAST
+        assert at.assigned == []
+        at.calls.pop(0)()  # the cluster was removed before it was read to its end
+        assert [each.split_id for each in at.assigned] == ["east:flights-0#1"]
+        assert inner(made.snapshot_state(2), "east").known == {"flights-0": ""}
 
 
 def test_a_split_of_such_a_cluster_waits_for_the_metadata() -> None:

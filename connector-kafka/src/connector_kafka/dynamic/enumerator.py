@@ -225,8 +225,8 @@ class DynamicKafkaEnumerator(
             for name, metadata in found.items():
                 self._take_cluster(name, metadata)
             for name in self._clusters.keys() - found.keys():
-                self._start(self._clusters[name])
-                self._subscribe(name, frozenset())
+                properties = self._clusters[name].context.properties
+                self._take_cluster(name, ClusterMetadata(topics=frozenset(), properties=properties))
             self._started = True
         self._found = True
         self._context.metric_group.set(_CLUSTERS, len(self._clusters))
@@ -282,7 +282,12 @@ class DynamicKafkaEnumerator(
         known.enumerator.subscribe(topics)
 
     def _open(
-        self, name: str, metadata: ClusterMetadata, stored: ClusterState | None
+        self,
+        name: str,
+        metadata: ClusterMetadata,
+        stored: ClusterState | None,
+        *,
+        follows_topics: bool = True,
     ) -> KnownCluster:
         context = ClusterContext(
             self._context,
@@ -302,7 +307,9 @@ class DynamicKafkaEnumerator(
             topics=topics,
             is_later=is_later,
             context=context,
-            enumerator=KafkaEnumerator(context, settings, state, topics=topics),
+            enumerator=KafkaEnumerator(
+                context, settings, state, topics=topics if follows_topics else None
+            ),
         )
         return opened
 
@@ -310,12 +317,12 @@ class DynamicKafkaEnumerator(
         """Return a cluster that a plan or a report names.
 
         An earlier driver can have found it after the state was stored. It is then not read before
-        the metadata is found again.
+        the metadata says which of its topics were removed.
         """
         if name in self._clusters:
             return self._clusters[name]
         metadata = ClusterMetadata(topics=frozenset(), properties=properties)
-        return self._open(name, metadata, self._former.pop(name, None))
+        return self._open(name, metadata, self._former.pop(name, None), follows_topics=False)
 
     # --- the end ---------------------------------------------------------------------------------
 

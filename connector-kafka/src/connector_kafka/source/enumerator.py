@@ -180,6 +180,7 @@ class KafkaEnumerator(
     def start(self) -> None:
         """Start discovering partitions and records."""
         self._resume([each for each in self._paused.splits if not self._is_removed(each)])
+        self._note_removed(self._waiting)
         if not self._complete:
             self._context.call_async(
                 self._look, self._take_found, period=self._settings.discovery_interval
@@ -249,6 +250,7 @@ class KafkaEnumerator(
         A topic that returns is resumed at the offset at which it paused.
         """
         self._removed.subscribe(topics)
+        self._note_removed(self._waiting)
         self._context.call_async(self._look, self._take_found)
 
     @property
@@ -435,7 +437,8 @@ class KafkaEnumerator(
     ) -> Mapping[str, PlannedRead[KafkaPartitionSplit]]:
         """Plan up to the last known end offsets, and divide limits by lag."""
         moved = [self._as_it_is_now(split) for split in splits]
-        self._note_read_before(moved)
+        self._paused = self._paused.without(moved)  # an earlier driver resumed them
+        self._note_removed(moved)
         for split in moved:
             self._positions[split.topic_partition] = split.offset
             self._cuts[split.topic_partition] = split.cuts
@@ -444,14 +447,13 @@ class KafkaEnumerator(
         known = {each: pause for each, pause in pauses.items() if pause is not None}
         return plan(moved, ends, limits, known)
 
-    def _note_read_before(self, splits: Sequence[KafkaPartitionSplit]) -> None:
-        """Take over what an earlier driver did after the state was stored."""
-        self._paused = self._paused.without(splits)  # it resumed them
-        removed = {
-            str(each.topic_partition): each.topic_id for each in filter(self._is_removed, splits)
+    def _note_removed(self, splits: Sequence[KafkaPartitionSplit]) -> None:
+        """Remember partitions that only an earlier driver found, before they were removed."""
+        found = {
+            str(each.topic_partition): each.topic_id for each in splits if self._is_removed(each)
         }
-        if removed.keys() - self._known.keys():  # it found them before they were removed
-            self._known = {**removed, **self._known}
+        if found.keys() - self._known.keys():
+            self._known = {**found, **self._known}
 
     def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
         """Return the offset at which reading of a partition pauses, if it is known."""
