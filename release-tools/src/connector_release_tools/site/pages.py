@@ -70,6 +70,7 @@ _PROJECT: Final = (
     "docs/dev/style",
     "docs/dev/release",
     "docs/dev/nexmark",
+    "docs/dev/flink-sql-cases",
     "SECURITY",
 )
 _TOOLS: Final = "release-tools"
