@@ -73,6 +73,7 @@ _PROJECT: Final = (
     "docs/dev/connectors-3",
     "docs/dev/release",
     "docs/dev/nexmark",
+    "docs/dev/flink-sql-cases",
     "SECURITY",
 )
 _TOOLS: Final = "release-tools"
