@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ import pytest
 
 from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.protocol import DecidedCommittable, SinkDecision
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
 from connectors_core.sink import Sink, SupportsCompaction
@@ -207,13 +208,23 @@ class SinkTrial(Trial):
         """Return the decided epochs."""
         return sorted(decisions_since(self._store, 0))
 
-    def rows_decided(self, epoch: int) -> int:
-        """Return the number of rows decided up to an epoch, without those held for a later one."""
+    def written_epochs(self) -> list[int]:
+        """Return the decided epochs, without those that only commit what was held."""
+        sinks = {epoch: self._sink_decision(epoch) for epoch in self.epochs()}
+        return [epoch for epoch, each in sinks.items() if each.held or not each.compacted]
+
+    def rows_decided(self, epoch: int) -> int | None:
+        """Return the number of rows decided up to an epoch, without those held for a later one.
+
+        It is None if a pre-commit topology created what is held, whose rows are then unknown.
+        """
         decisions = [d for d in decisions_since(self._store, 0).values() if d.epoch <= epoch]
         held = HeldSets()
         for decision in decisions:
             held.decided(decision)
         waiting = sum(each.rows for _, each in held["out"])
+        if not waiting and not held["out"].is_empty:
+            return None
         return sum(decision.sinks["out"].rows for decision in decisions) - waiting
 
     def assert_post_committed(self) -> None:
@@ -223,17 +234,27 @@ class SinkTrial(Trial):
 
     def decided(self, epoch: int) -> list[Any]:
         """Return the decided committables of an epoch."""
+        return self._read(self._sink_decision(epoch).committables)
+
+    def written(self, epoch: int) -> list[Any]:
+        """Return the committables of the rows of an epoch, committed or held."""
+        decided = self._sink_decision(epoch)
+        return self._read(decided.held or decided.committables)
+
+    def _sink_decision(self, epoch: int) -> SinkDecision:
+        return decisions_since(self._store, epoch)[epoch].sinks["out"]
+
+    def _read(self, decided: Iterable[DecidedCommittable]) -> list[Any]:
         sink: Any = self.context.create_sink()
-        decided = decisions_since(self._store, epoch)[epoch].sinks["out"]
-        stored = [each.committable for each in decided.committables]
         serializer = sink.committable_serializer()
+        stored = [each.committable for each in decided]
         return [serializer.deserialize(each.version, each.data) for each in stored]
 
     def assert_states(self) -> None:
         """Check that the decided states match writers that received each row once."""
         sink: Any = self.context.create_sink()
         newest = newest_decision(self._store)
-        decided = decisions_since(self._store, newest)[newest].sinks["out"]
+        decided = self._sink_decision(newest)
         stored = [each for own in decided.writer_states for each in own]
         serializer = sink.writer_state_serializer()
         states = [serializer.deserialize(each.version, each.data) for each in stored]

@@ -126,9 +126,9 @@ class SinkWritingCases(PipelineSuite, part=True):
         watch = trial.watch(Topology.PRE_COMMIT)
         trial.write_all(sink=watch.over(trial.context.create_sink()))
         passes = watch.passes[Topology.PRE_COMMIT]
-        assert [each.epoch for each in passes] == trial.epochs()
+        assert [each.epoch for each in passes] == trial.written_epochs()
         for each in passes:
-            assert trial.decided(each.epoch) == each.result
+            assert trial.written(each.epoch) == each.result
 
     @case(Capability.TOPOLOGIES, since="1.4", after="test_all_rows_arrive_as_they_were")
     @pytest.mark.slow_on_spark
@@ -157,7 +157,7 @@ class SinkWritingCases(PipelineSuite, part=True):
         assert [each.epoch for each in passes] == trial.epochs()
         for each in passes:
             assert each.given == trial.decided(each.epoch)
-            assert each.before == trial.rows_decided(each.epoch), (
+            assert trial.rows_decided(each.epoch) in {each.before, None}, (
                 f"rows visible when the post-commit topology of epoch {each.epoch} begins"
             )
         trial.assert_post_committed()
