@@ -33,7 +33,7 @@ from connector_filesystem import (
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
 from connector_filesystem.formats import CsvOptions
-from connector_filesystem.sink import replacement
+from connector_filesystem.sink import committer, replacement
 from connectors_core.errors import (
     ConfigurationError,
     DataLossError,
@@ -132,6 +132,43 @@ class TestSink:
         epoch(sink, 2)
         assert numbers(tmp_path) == [1, 2, 3]
         assert ids_of(tmp_path) == [*range(10, 30), 50]
+
+    def test_a_manifest_whose_number_is_already_removed_is_created_again_as_the_newest(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sink = FileSink(tmp_path, manifests=True)
+        epoch(sink, 1)
+        create = manifests.create_file
+
+        def late(*args: Any, **settings: Any) -> bool:
+            monkeypatch.setattr(manifests, "create_file", create)
+            for number in range(12):
+                files = stage(sink, [rows(50 + number, 1)], context(number, pipeline="other"))
+                commit(sink, files, pipeline="other")
+            return create(*args, **settings)
+
+        monkeypatch.setattr(manifests, "create_file", late)
+        epoch(sink, 2)
+        assert ids_of(tmp_path) == [*range(10, 30), *range(50, 62)]
+
+    def test_a_late_commit_lists_no_file_that_was_replaced_meanwhile(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sink = FileSink(tmp_path, manifests=True)
+        epoch(sink, 1)
+        publish = committer.publish
+
+        def late(*args: Any) -> None:
+            monkeypatch.setattr(committer, "publish", publish)
+            commit(sink, files)  # by the next driver
+            overwriting = sink.apply_overwrite({})
+            commit(overwriting, decided(overwriting, rows(70, 1)))
+            publish(*args)
+
+        files = stage(sink, [rows(20, 10)], context(2))
+        monkeypatch.setattr(committer, "publish", late)
+        commit(sink, files)
+        assert ids_of(tmp_path) == [70]
 
     def test_the_last_ten_manifests_are_kept(self, tmp_path: Path) -> None:
         sink = FileSink(tmp_path, manifests=True)
