@@ -400,7 +400,7 @@ class ByRemainder(SinkRouter):
 class Folders(SinkExternalContext):
     def __init__(self, folder):
         self.sinks = [DirectorySink(folder / route) for route in "012"]
-        self.sink = DemultiplexingSink(ByRemainder(folder), max_open_writers=2)
+        self.sink = DemultiplexingSink(KnownRemainders(folder), max_open_writers=2)
 
     def create_sink(self):
         return self.sink
