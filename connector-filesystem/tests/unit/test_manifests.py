@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -38,6 +39,7 @@ from connectors_core.errors import (
     ConfigurationError,
     DataLossError,
     InvalidOptionError,
+    RetryableError,
     StateCorruptedError,
 )
 from connectors_core.sink import CommitterInitContext
@@ -176,6 +178,29 @@ class TestSink:
             epoch(sink, number, 1)
         assert numbers(tmp_path) == list(range(3, 13))
 
+    def test_without_hard_links_claims_go_with_their_manifests(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "link", refuse_links)
+        sink = FileSink(tmp_path, manifests=True)
+        for number in range(12):
+            epoch(sink, number, 1)
+        kept = [f"{number:010d}.jsonl" for number in range(3, 13)]
+        found = sorted(path.name for path in (tmp_path / "_manifests").iterdir())
+        assert found == sorted([*kept, *(f"{name}.claim" for name in kept)])
+
+    def test_a_claim_of_a_driver_that_was_killed_ends_the_attempts_of_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "link", refuse_links)
+        sink = FileSink(tmp_path, manifests=True)
+        epoch(sink, 1)
+        claim = tmp_path / "_manifests" / "0000000002.jsonl.claim"
+        claim.mkdir()
+        (claim / "digest-of-another-manifest").touch()
+        with pytest.raises(RetryableError, match="next manifest"):
+            epoch(sink, 2)
+
     def test_an_overwrite_replaces_the_files_of_the_manifest_before_it_removes_them(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -215,6 +240,10 @@ class TestSink:
         compaction = FolderCompaction(FileLocation(str(tmp_path)), 1 << 20, CsvOptions())
         with pytest.raises(ConfigurationError, match="_manifests"):
             compaction.groups()
+
+
+def refuse_links(*_: Any) -> None:
+    raise PermissionError(errno.EPERM, "no hard links")
 
 
 def fail(*_: Any) -> None:
