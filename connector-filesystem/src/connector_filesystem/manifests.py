@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
+import shutil
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Final, Protocol
 
 from connector_filesystem.filesystem import FileLocation, mapped_errors
-from connector_filesystem.folders import make_folders, name_exclusively
+from connector_filesystem.folders import claim_of, make_folders, name_exclusively
 from connector_filesystem.listing import visible_files
 from connector_filesystem.new_files import create_file
-from connectors_core.errors import ConfigurationError, StateCorruptedError
+from connectors_core.errors import ConfigurationError, RetryableError, StateCorruptedError
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer
 
@@ -36,6 +38,9 @@ MANIFESTS_FOLDER: Final = "_manifests"
 
 # A reader has found the newest manifest and then opens it. Meanwhile, as many can follow.
 _KEPT: Final = 10
+_MAX_TRIES: Final = 50
+# The number of concurrent requests to an object store.
+_SIDE_BY_SIDE: Final = 16
 _NAME: Final = re.compile(r"(\d{10})\.jsonl")
 
 
@@ -138,33 +143,62 @@ def publish(
 ) -> None:
     """Create the manifest of a commit, unless a manifest has its files already. Driver.
 
-    The first manifest also lists the files that are visible before it.
+    The first manifest also lists the files that are visible before it. A driver that was frozen
+    can be late, so it never lists files that were replaced meanwhile.
 
     Args:
         location: The folder.
         added: The new files.
         removed: The paths of the files that they replace, relative to the folder.
+
+    Raises:
+        RetryableError: Other pipelines are always faster.
     """
     make_folders(location, MANIFESTS_FOLDER)
-    replaced = set(removed)
-    while True:
+    gone = set(removed)
+    for _ in range(_MAX_TRIES):
         newest = newest_manifest(location)
         listed = () if newest is None else newest.files
         known = {each.path for each in listed}
-        new = {each.final_path: each for each in added if each.final_path not in known}
-        if newest is not None and not new and known.isdisjoint(replaced):
-            return
+        wanted = {each.final_path: each for each in added if each.final_path not in gone}
+        new = {path: each for path, each in wanted.items() if path not in known}
+        if newest is not None and not new and known.isdisjoint(gone):
+            missing = _missing(location, wanted)
+            if not missing:
+                return
+            gone |= missing
+            continue
         number = 1 if newest is None else newest.number + 1
         former = _older_files(location) if newest is None else listed
-        gone = replaced | new.keys()
-        files = [each for each in former if each.path not in gone]
+        files = [each for each in former if each.path not in gone | new.keys()]
         files += (
             ListedFile(path=path, size=each.size, rows=each.rows, manifest=number)
             for path, each in new.items()
         )
+        # Later manifests may have removed one of this number, so only the newest one counts.
         if create_file(location, _path(number), _encoded(files), link=name_exclusively):
             _remove_former(location, number)
-            return
+    raise RetryableError(
+        f"other pipelines always create the next manifest of {location.url_of(location.root)} "
+        "first",
+        found=f"{_MAX_TRIES} attempts",
+        hint="start all pipelines that write to the folder, so that each can complete its own",
+    )
+
+
+def _missing(location: FileLocation, paths: Collection[str]) -> set[str]:
+    """Return the files that do not exist."""
+
+    def is_missing(path: str) -> bool:
+        try:
+            location.status(location.join(path))
+        except FileNotFoundError:
+            return True
+        return False
+
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="find-files") as pool:
+        found = pool.map(is_missing, paths)
+        return {path for path, missing in zip(paths, found, strict=True) if missing}
 
 
 def _older_files(location: FileLocation) -> tuple[ListedFile, ...]:
@@ -177,8 +211,11 @@ def _older_files(location: FileLocation) -> tuple[ListedFile, ...]:
 def _remove_former(location: FileLocation, newest: int) -> None:
     for number in _numbers(location):
         if number <= newest - _KEPT:
+            path = location.join(_path(number))
             with contextlib.suppress(FileNotFoundError):
-                location.fs.rm_file(location.join(_path(number)))
+                location.fs.rm_file(path)
+            if location.is_local:
+                shutil.rmtree(claim_of(path), ignore_errors=True)
 
 
 def _numbers(location: FileLocation) -> list[int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -33,11 +34,12 @@ from connector_filesystem import (
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
 from connector_filesystem.formats import CsvOptions
-from connector_filesystem.sink import replacement
+from connector_filesystem.sink import committer, replacement
 from connectors_core.errors import (
     ConfigurationError,
     DataLossError,
     InvalidOptionError,
+    RetryableError,
     StateCorruptedError,
 )
 from connectors_core.sink import CommitterInitContext
@@ -133,11 +135,71 @@ class TestSink:
         assert numbers(tmp_path) == [1, 2, 3]
         assert ids_of(tmp_path) == [*range(10, 30), 50]
 
+    def test_a_manifest_whose_number_is_already_removed_is_created_again_as_the_newest(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sink = FileSink(tmp_path, manifests=True)
+        epoch(sink, 1)
+        create = manifests.create_file
+
+        def late(*args: Any, **settings: Any) -> bool:
+            monkeypatch.setattr(manifests, "create_file", create)
+            for number in range(12):
+                files = stage(sink, [rows(50 + number, 1)], context(number, pipeline="other"))
+                commit(sink, files, pipeline="other")
+            return create(*args, **settings)
+
+        monkeypatch.setattr(manifests, "create_file", late)
+        epoch(sink, 2)
+        assert ids_of(tmp_path) == [*range(10, 30), *range(50, 62)]
+
+    def test_a_late_commit_lists_no_file_that_was_replaced_meanwhile(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sink = FileSink(tmp_path, manifests=True)
+        epoch(sink, 1)
+        publish = committer.publish
+
+        def late(*args: Any) -> None:
+            monkeypatch.setattr(committer, "publish", publish)
+            commit(sink, files)  # by the next driver
+            overwriting = sink.apply_overwrite({})
+            commit(overwriting, decided(overwriting, rows(70, 1)))
+            publish(*args)
+
+        files = stage(sink, [rows(20, 10)], context(2))
+        monkeypatch.setattr(committer, "publish", late)
+        commit(sink, files)
+        assert ids_of(tmp_path) == [70]
+
     def test_the_last_ten_manifests_are_kept(self, tmp_path: Path) -> None:
         sink = FileSink(tmp_path, manifests=True)
         for number in range(12):
             epoch(sink, number, 1)
         assert numbers(tmp_path) == list(range(3, 13))
+
+    def test_without_hard_links_claims_go_with_their_manifests(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "link", refuse_links)
+        sink = FileSink(tmp_path, manifests=True)
+        for number in range(12):
+            epoch(sink, number, 1)
+        kept = [f"{number:010d}.jsonl" for number in range(3, 13)]
+        found = sorted(path.name for path in (tmp_path / "_manifests").iterdir())
+        assert found == sorted([*kept, *(f"{name}.claim" for name in kept)])
+
+    def test_a_claim_of_a_driver_that_was_killed_ends_the_attempts_of_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "link", refuse_links)
+        sink = FileSink(tmp_path, manifests=True)
+        epoch(sink, 1)
+        claim = tmp_path / "_manifests" / "0000000002.jsonl.claim"
+        claim.mkdir()
+        (claim / "digest-of-another-manifest").touch()
+        with pytest.raises(RetryableError, match="next manifest"):
+            epoch(sink, 2)
 
     def test_an_overwrite_replaces_the_files_of_the_manifest_before_it_removes_them(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -178,6 +240,10 @@ class TestSink:
         compaction = FolderCompaction(FileLocation(str(tmp_path)), 1 << 20, CsvOptions())
         with pytest.raises(ConfigurationError, match="_manifests"):
             compaction.groups()
+
+
+def refuse_links(*_: Any) -> None:
+    raise PermissionError(errno.EPERM, "no hard links")
 
 
 def fail(*_: Any) -> None:

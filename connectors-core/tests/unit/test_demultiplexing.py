@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from connectors_core.errors import (
     BadRecordError,
     ConfigurationError,
     DataLossError,
+    FatalError,
     InvalidOptionError,
     RetryableError,
     UnsupportedError,
@@ -303,6 +305,44 @@ def test_a_route_that_is_unavailable_or_lost_does_not_affect_the_others(setup):
     assert [each.outcome.name for each in again] == ["COMMITTED", "ALREADY_COMMITTED"]
 
 
+class BusyRecovery(DirectorySink):
+    """A sink whose committer cannot recover at once, and notes its calls."""
+
+    calls: ClassVar[list[str]] = []
+
+    def create_committer(self, context):
+        committer, calls = super().create_committer(context), self.calls
+
+        def recover(last_decided):
+            calls.append("recover")
+            if len(calls) == 1:
+                raise RetryableError("busy")
+
+        committer.recover = recover
+        committer.close = lambda: calls.append("close")
+        return committer
+
+
+def test_a_route_commits_nothing_before_its_recovery(setup):
+    sink = DemultiplexingSink(setup.router(BusyRecovery))
+    (request,) = [CommitRequest(each) for each in staged(sink, "a")]
+    committer = committer_of(sink)
+    committer.recover(2)
+    committer.commit([request])
+    assert request.outcome.name == "RETRY"
+    again = request.next_try()
+    committer.commit([again])
+    assert again.outcome.name == "COMMITTED"
+    assert BusyRecovery.calls == ["recover", "close", "recover"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_router_must_return_a_route_for_each_row(count):
+    batch = pa.RecordBatch.from_pydict({"at": [0, 1]})
+    with pytest.raises(FatalError, match="a route for each row"):
+        list(rows_by_route(batch, pa.array(["a"] * count, pa.string())))
+
+
 def replace_request(request):
     return CommitRequest(request.committable, 1)
 
@@ -360,7 +400,7 @@ class ByRemainder(SinkRouter):
 class Folders(SinkExternalContext):
     def __init__(self, folder):
         self.sinks = [DirectorySink(folder / route) for route in "012"]
-        self.sink = DemultiplexingSink(ByRemainder(folder), max_open_writers=2)
+        self.sink = DemultiplexingSink(KnownRemainders(folder), max_open_writers=2)
 
     def create_sink(self):
         return self.sink

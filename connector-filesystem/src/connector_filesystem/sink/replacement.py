@@ -79,7 +79,11 @@ class ReplacingCommitter(Committer[FileReplacement]):
                 for each in done:
                     publish(self._location, each.committable.files, each.committable.replaced)
         with mapped_errors("removing replaced files from", self._location.url):
-            self._remove(path for each in done for path in each.committable.replaced)
+            replaced = [path for each in done for path in each.committable.replaced]
+            self._remove(replaced)
+            if self._manifests and replaced:
+                # A driver that was frozen may have listed one of them before it was removed.
+                publish(self._location, (), replaced)
             for each in done:
                 if each.committable.contents is not None:
                     remove_former(self._location, each.committable.contents)

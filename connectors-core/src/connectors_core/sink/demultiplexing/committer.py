@@ -101,18 +101,20 @@ class DemultiplexingCommitter(Committer[Routed]):
                 return None
             context = replace(self._context, sink_uid=uid_of(self._context.sink_uid, route))
             committer = sink.create_committer(context)
-            if isinstance(committer, SupportsLeases):
-                committer.close()
-                raise UnsupportedError(
-                    f"{type(sink).__name__} cannot be the sink of a route: its committer leases "
-                    "resources before the routes of an epoch are known",
-                    expected="a committer without the ability SupportsLeases",
-                    found=type(committer).__name__,
-                )
+            with ExitStack() as made:  # closes it if it cannot be used
+                made.callback(committer.close)
+                if isinstance(committer, SupportsLeases):
+                    raise UnsupportedError(
+                        f"{type(sink).__name__} cannot be the sink of a route: its committer "
+                        "leases resources before the routes of an epoch are known",
+                        expected="a committer without the ability SupportsLeases",
+                        found=type(committer).__name__,
+                    )
+                if self._last_decided is not None:
+                    committer.recover(self._last_decided)
+                made.pop_all()
             self._committers[route] = sink, committer
             self._new.add(route)
-            if self._last_decided is not None:
-                committer.recover(self._last_decided)
         return self._committers[route]
 
 

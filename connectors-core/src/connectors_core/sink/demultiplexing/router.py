@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.sink.sink import Sink
 
 __all__ = ["ColumnRouter", "SinkRouter", "rows_by_route"]
@@ -119,7 +119,17 @@ def rows_by_route(
 
     Yields:
         A route, its rows, and their positions in the batch. None is the route of rows without one.
+
+    Raises:
+        FatalError: There are more or fewer routes than rows.
     """
+    if len(routes) != batch.num_rows:
+        raise FatalError(
+            "a router must return a route for each row",
+            expected=str(batch.num_rows),
+            found=str(len(routes)),
+            hint="return null for rows without a route",
+        )
     encoded = pc.cast(routes, pa.string()).dictionary_encode()
     names = encoded.dictionary.to_pylist()
     codes = pc.fill_null(encoded.indices, len(names)).to_numpy(zero_copy_only=False)
