@@ -124,7 +124,7 @@ class KafkaEnumerator(
         context: The coordinator.
         settings: The settings of the source.
         state: The state to resume from.
-        topics: The topics of the subscription to read; see `subscribe`. None stands for all.
+        topics: The topics of the subscription to read; None for all. See `subscribe`.
     """
 
     def __init__(
@@ -148,8 +148,7 @@ class KafkaEnumerator(
         self._waiting = list(state.waiting)
         self._paused = PausedPartitions(state.paused)
         self._resume_at = dict(state.resume_at)
-        # For recreated topics, the state keeps the earlier IDs of splits, so that a restart detects
-        # the recreation again.
+        # A restart detects a recreated topic again, because the state keeps the earlier IDs.
         self._former_ids: dict[str, str] = {}
         self._started = state.started
         self._ends: Mapping[TopicPartition, int] = {}
