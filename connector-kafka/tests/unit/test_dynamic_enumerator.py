@@ -16,6 +16,7 @@ from connector_kafka import (
     KafkaMetadataService,
     KafkaPartitionSplit,
     KafkaStream,
+    OffsetsInitializer,
 )
 from connector_kafka.dynamic import ClusterState, DynamicKafkaState
 from connector_kafka.dynamic.enumerator import DynamicKafkaEnumerator
@@ -27,6 +28,7 @@ from connectors_core.metrics import MetricGroup
 from connectors_core.secrets import Secret
 from connectors_core.source import ReadLimits, SourceEvent, SplitEnumeratorContext
 
+PASSWORD = "canary-55d0"  # pragma: allowlist secret
 EAST = {"bootstrap.servers": "127.0.0.1:9"}
 
 
@@ -179,6 +181,17 @@ def test_a_former_cluster_needs_no_connection() -> None:
         assert at.calls == []
 
 
+@pytest.mark.parametrize(("is_later", "start"), [(False, "earliest"), (True, "latest")])
+def test_a_rewind_replaces_the_start_of_the_first_clusters(is_later: bool, start: str) -> None:
+    at_end = ClusterMetadata(
+        topics=frozenset({"t"}), properties=EAST, starting_offsets=OffsetsInitializer.latest()
+    )
+    source = DynamicKafkaSource(Service({}), stream_ids="stream")
+    made = source.create_enumerator_at(Calls(), "earliest-offset")
+    begins = made._settings.enumeration("east", at_end, is_later).start
+    assert begins == getattr(OffsetsInitializer, start)()
+
+
 def test_the_first_discovery_must_succeed() -> None:
     with enumerator(RetryableError("unavailable"), tolerated_discovery_failures=9) as (made, at):
         made.start()
@@ -195,6 +208,16 @@ def test_later_discoveries_can_fail() -> None:
         assert at.metrics.counters == {"failedMetadataDiscoveries": 1}
         with pytest.raises(RetryableError):
             discover()
+
+
+def test_a_tolerated_failure_reveals_no_password(caplog: pytest.LogCaptureFixture) -> None:
+    error = RetryableError("unavailable")
+    error.__cause__ = OSError(f"no answer of https://me:{PASSWORD}@host/streams.json")
+    with enumerator(error, DynamicKafkaState(started=True)) as (made, at):
+        made.start()
+        at.calls.pop(0)()
+    assert "no answer" in caplog.text
+    assert PASSWORD not in caplog.text
 
 
 def test_a_cluster_with_an_invalid_property_is_a_failed_discovery() -> None:

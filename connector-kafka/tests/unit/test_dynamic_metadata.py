@@ -157,6 +157,19 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, document: Any) -> Non
     assert refused.value.option == "metadata-service.path"
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{clusters: {1: {properties: {}}}, streams: {s: {1: [t]}}}",
+        "{clusters: {'': {properties: {}}}, streams: {s: {'': [t]}}}",
+        "{clusters: {}, streams: {2026: {}}}",
+    ],
+)
+def test_an_id_is_text(tmp_path: Path, document: str) -> None:
+    with pytest.raises(InvalidOptionError, match="an ID that cannot be used"):
+        written(tmp_path, document, "streams.yaml").get_all_streams()
+
+
 def test_a_file_that_cannot_be_read_can_come_back(tmp_path: Path) -> None:
     with pytest.raises(RetryableError, match=r"missing\.json"):
         FileMetadataService(str(tmp_path / "missing.json")).get_all_streams()

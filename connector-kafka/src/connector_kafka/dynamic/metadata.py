@@ -58,10 +58,24 @@ class KafkaStream:
     Attributes:
         stream_id: The name of the stream.
         clusters: The metadata by the ID of the cluster, which never changes.
+
+    Raises:
+        InvalidOptionError: An ID is no text, or is empty.
     """
 
     stream_id: str
     clusters: Mapping[str, ClusterMetadata]
+
+    def __post_init__(self) -> None:
+        for each in (self.stream_id, *self.clusters):
+            if not isinstance(each, str) or not each:
+                raise InvalidOptionError(
+                    "the metadata has an ID that cannot be used",
+                    expected="a text that is not empty",
+                    found=repr(each),
+                    option="metadata-service",
+                    hint="write the IDs of streams and clusters in quotes",
+                )
 
 
 class KafkaMetadataService(ABC):
