@@ -308,6 +308,13 @@ def test_the_interval_is_a_duration_or_milliseconds(given_interval: Any, interva
     assert made.metadata_discovery_interval == interval
 
 
+@pytest.mark.parametrize("interval", ["soon", "99999999999999999999"])
+def test_an_interval_of_another_form_is_refused(interval: str) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        source(metadata_discovery_interval=interval)
+    assert refused.value.option == "stream-metadata-discovery-interval-ms"
+
+
 def test_only_the_dynamic_source_names_the_cluster() -> None:
     columns = KafkaRecordDeserializationSchema(metadata_columns={"kafka_cluster": "at"})
     assert source(deserialization=columns).schema().names == ["at"]
