@@ -192,6 +192,12 @@ def test_metadata_contains_no_secret(properties: Any) -> None:
     assert PASSWORD not in str(refused.value)
 
 
+def test_the_topics_of_a_cluster_are_no_text() -> None:
+    one: Any = "flights"
+    with pytest.raises(InvalidOptionError, match="a set of names"):
+        ClusterMetadata(topics=one)
+
+
 def test_one_cluster_separates_its_secrets() -> None:
     service = SingleClusterMetadataService(
         "east", {"bootstrap.servers": "east:9092", "sasl.password": PASSWORD}
