@@ -169,6 +169,17 @@ def test_a_dropped_split_ends_at_its_position() -> None:
         assert inner(made.snapshot_state(2), "east").paused == (partition(5, resumed=1),)
 
 
+@pytest.mark.parametrize("topics", [("flights",), ()])
+def test_a_removed_partition_that_an_earlier_driver_found_is_read(topics: tuple[str, ...]) -> None:
+    """Its pause can be stored before the state contains the partition."""
+    waiting = KafkaEnumeratorState(waiting=(partition(5, resumed=1),))
+    state = DynamicKafkaState(clusters={"east": stored(waiting, *topics)}, started=True)
+    with enumerator({}, state) as (made, at):
+        made.start()
+        at.calls.pop(0)()
+        assert inner(made.snapshot_state(1), "east").known == {"flights-0": ""}
+
+
 def test_a_former_cluster_needs_no_connection() -> None:
     former = KafkaEnumeratorState(
         known={"flights-0": ""}, started=True, paused=(partition(5, resumed=1),)

@@ -146,6 +146,7 @@ class KafkaEnumerator(
         # Discovery runs on other threads: what it reads of this object is replaced, never changed.
         self._known: Mapping[str, str] = dict(state.known)
         self._waiting = list(state.waiting)
+        self._note_removed(self._waiting)
         self._paused = PausedPartitions(state.paused)
         self._resume_at = dict(state.resume_at)
         # For recreated topics, the state keeps the earlier IDs of splits, so that a restart detects
@@ -249,6 +250,7 @@ class KafkaEnumerator(
         A topic that returns is resumed at the offset at which it paused.
         """
         self._removed.subscribe(topics)
+        self._note_removed(self._waiting)
         self._context.call_async(self._look, self._take_found)
 
     @property
@@ -447,10 +449,14 @@ class KafkaEnumerator(
     def _note_read_before(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         """Take over what an earlier driver did after the state was stored."""
         self._paused = self._paused.without(splits)  # it resumed them
+        self._note_removed(splits)
+
+    def _note_removed(self, splits: Iterable[KafkaPartitionSplit]) -> None:
+        """Take over partitions that an earlier driver found: discovery skips removed topics."""
         removed = {
             str(each.topic_partition): each.topic_id for each in filter(self._is_removed, splits)
         }
-        if removed.keys() - self._known.keys():  # it found them before they were removed
+        if removed.keys() - self._known.keys():
             self._known = {**removed, **self._known}
 
     def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
