@@ -180,6 +180,20 @@ def test_a_removed_partition_that_an_earlier_driver_found_is_read(topics: tuple[
         assert inner(made.snapshot_state(1), "east").known == {"flights-0": ""}
 
 
+def test_a_run_to_the_present_end_reads_a_removed_partition_that_it_did_not_find() -> None:
+    split = DynamicKafkaSplit.of("east", EAST, partition(5))
+    state = DynamicKafkaState(
+        clusters={"east": stored(KafkaEnumeratorState(), "flights")}, started=True
+    )
+    with enumerator({}, state) as (made, at):
+        made.freeze_end()
+        made.start()
+        at.calls.pop(0)()
+        at.calls.pop()()  # the run finds its end
+        assert made.plan_reads([split], ReadLimits()) == {}  # the end of the topic is not known yet
+        assert inner(made.snapshot_state(1), "east").known == {"flights-0": ""}
+
+
 def test_a_former_cluster_needs_no_connection() -> None:
     former = KafkaEnumeratorState(
         known={"flights-0": ""}, started=True, paused=(partition(5, resumed=1),)
