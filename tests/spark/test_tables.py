@@ -169,6 +169,20 @@ def test_a_lookup_join_finds_rows_by_key(tables: Tables) -> None:
     }
 
 
+def test_a_lookup_joins_columns_of_any_name(tables: Tables) -> None:
+    (tables.folder / "odd").mkdir()
+    (tables.folder / "odd" / "1.csv").write_text("the.code,na`me,id\nAA,American,7\n")
+    tables.create("odd", "`the.code` STRING, `na``me` STRING, id BIGINT", "odd", "csv")
+    tables.create("named", "`f.id` BIGINT, `na``me` STRING, n BIGINT", "named", "parquet")
+    tables.env.execute_sql(
+        "INSERT INTO named SELECT `f``.`.`i``.d`, o.`na``me`, o.id "
+        "FROM (SELECT id AS `i``.d`, carrier AS `c.c` FROM flights) AS `f``.` "
+        "LEFT JOIN odd FOR SYSTEM_TIME AS OF PROCTIME() AS o ON `f``.`.`c.c` = o.`the.code`"
+    )
+    found = sorted(tables.rows("SELECT * FROM named"))
+    assert found == [(1, "American", 7), (2, None, None), (3, "American", 7)]
+
+
 def test_lookup_joins_keep_the_other_clauses_and_can_follow_each_other(tables: Tables) -> None:
     tables.create("countries", "label STRING, country STRING", "countries", "csv")
     (tables.folder / "countries").mkdir()

@@ -16,6 +16,7 @@ from connector_kafka import (
     KafkaMetadataService,
     KafkaPartitionSplit,
     KafkaStream,
+    OffsetsInitializer,
 )
 from connector_kafka.dynamic import ClusterState, DynamicKafkaState
 from connector_kafka.dynamic.enumerator import DynamicKafkaEnumerator
@@ -27,6 +28,7 @@ from connectors_core.metrics import MetricGroup
 from connectors_core.secrets import Secret
 from connectors_core.source import ReadLimits, SourceEvent, SplitEnumeratorContext
 
+PASSWORD = "canary-55d0"  # pragma: allowlist secret
 EAST = {"bootstrap.servers": "127.0.0.1:9"}
 
 
@@ -172,6 +174,31 @@ def test_a_dropped_split_ends_at_its_position() -> None:
         assert inner(made.snapshot_state(2), "east").paused == (partition(5, resumed=1),)
 
 
+@pytest.mark.parametrize("topics", [("flights",), ()])
+def test_a_removed_partition_that_an_earlier_driver_found_is_read(topics: tuple[str, ...]) -> None:
+    """Its pause can be stored before the state contains the partition."""
+    waiting = KafkaEnumeratorState(waiting=(partition(5, resumed=1),))
+    state = DynamicKafkaState(clusters={"east": stored(waiting, *topics)}, started=True)
+    with enumerator({}, state) as (made, at):
+        made.start()
+        at.calls.pop(0)()
+        assert inner(made.snapshot_state(1), "east").known == {"flights-0": ""}
+
+
+def test_a_run_to_the_present_end_reads_a_removed_partition_that_it_did_not_find() -> None:
+    split = DynamicKafkaSplit.of("east", EAST, partition(5))
+    state = DynamicKafkaState(
+        clusters={"east": stored(KafkaEnumeratorState(), "flights")}, started=True
+    )
+    with enumerator({}, state) as (made, at):
+        made.freeze_end()
+        made.start()
+        at.calls.pop(0)()
+        at.calls.pop()()  # the run finds its end
+        assert made.plan_reads([split], ReadLimits()) == {}  # the end of the topic is not known yet
+        assert inner(made.snapshot_state(1), "east").known == {"flights-0": ""}
+
+
 def test_a_former_cluster_needs_no_connection() -> None:
     former = KafkaEnumeratorState(
         known={"flights-0": ""}, started=True, paused=(partition(5, resumed=1),)
@@ -182,6 +209,17 @@ def test_a_former_cluster_needs_no_connection() -> None:
         at.calls.pop(0)()
         assert made.snapshot_state(1) == state
         assert at.calls == []
+
+
+@pytest.mark.parametrize(("is_later", "start"), [(False, "earliest"), (True, "latest")])
+def test_a_rewind_replaces_the_start_of_the_first_clusters(is_later: bool, start: str) -> None:
+    at_end = ClusterMetadata(
+        topics=frozenset({"t"}), properties=EAST, starting_offsets=OffsetsInitializer.latest()
+    )
+    source = DynamicKafkaSource(Service({}), stream_ids="stream")
+    made = source.create_enumerator_at(Calls(), "earliest-offset")
+    begins = made._settings.enumeration("east", at_end, is_later).start
+    assert begins == getattr(OffsetsInitializer, start)()
 
 
 def test_the_first_discovery_must_succeed() -> None:
@@ -200,6 +238,16 @@ def test_later_discoveries_can_fail() -> None:
         assert at.metrics.counters == {"failedMetadataDiscoveries": 1}
         with pytest.raises(RetryableError):
             discover()
+
+
+def test_a_tolerated_failure_reveals_no_password(caplog: pytest.LogCaptureFixture) -> None:
+    error = RetryableError("unavailable")
+    error.__cause__ = OSError(f"no answer of https://me:{PASSWORD}@host/streams.json")
+    with enumerator(error, DynamicKafkaState(started=True)) as (made, at):
+        made.start()
+        at.calls.pop(0)()
+    assert "no answer" in caplog.text
+    assert PASSWORD not in caplog.text
 
 
 def test_a_cluster_with_an_invalid_property_is_a_failed_discovery() -> None:

@@ -157,6 +157,19 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, document: Any) -> Non
     assert refused.value.option == "metadata-service.path"
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{clusters: {1: {properties: {}}}, streams: {s: {1: [t]}}}",
+        "{clusters: {'': {properties: {}}}, streams: {s: {'': [t]}}}",
+        "{clusters: {}, streams: {2026: {}}}",
+    ],
+)
+def test_an_id_is_text(tmp_path: Path, document: str) -> None:
+    with pytest.raises(InvalidOptionError, match="an ID that cannot be used"):
+        written(tmp_path, document, "streams.yaml").get_all_streams()
+
+
 def test_a_file_that_cannot_be_read_can_come_back(tmp_path: Path) -> None:
     with pytest.raises(RetryableError, match=r"missing\.json"):
         FileMetadataService(str(tmp_path / "missing.json")).get_all_streams()
@@ -177,6 +190,12 @@ def test_metadata_contains_no_secret(properties: Any) -> None:
     with pytest.raises(InvalidOptionError) as refused:
         ClusterMetadata(topics=frozenset({"t"}), properties=properties)
     assert PASSWORD not in str(refused.value)
+
+
+def test_the_topics_of_a_cluster_are_no_text() -> None:
+    one: Any = "flights"
+    with pytest.raises(InvalidOptionError, match="a set of names"):
+        ClusterMetadata(topics=one)
 
 
 def test_one_cluster_separates_its_secrets() -> None:
@@ -293,6 +312,13 @@ def test_an_end_makes_the_source_bounded() -> None:
 def test_the_interval_is_a_duration_or_milliseconds(given_interval: Any, interval: Any) -> None:
     made = source(metadata_discovery_interval=given_interval)
     assert made.metadata_discovery_interval == interval
+
+
+@pytest.mark.parametrize("interval", ["soon", "99999999999999999999"])
+def test_an_interval_of_another_form_is_refused(interval: str) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        source(metadata_discovery_interval=interval)
+    assert refused.value.option == "stream-metadata-discovery-interval-ms"
 
 
 def test_only_the_dynamic_source_names_the_cluster() -> None:

@@ -15,6 +15,7 @@ OPTIONS = {"properties.bootstrap.servers": SERVERS, "topic": "flights"}
 @pytest.mark.parametrize(
     ("key", "instead"),
     [
+        ("isolation.level", "properties.isolation.level"),
         ("scan.isolation-level", "properties.isolation.level"),
         ("scan.poll-interval", "source.poll-interval"),
     ],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from connector_kafka.source.enumerator import (
     state_serializer,
 )
 from connector_kafka.source.plans import shares
+from connectors_core.secrets import mask_text
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
     PlannedRead,
@@ -241,7 +243,9 @@ class DynamicKafkaEnumerator(
         if waits or not is_tolerated:
             raise error
         self._context.metric_group.inc(_FAILED)
-        _logger.warning("the last known metadata is used, because discovery failed", exc_info=error)
+        # A service's own errors can have addresses with passwords.
+        reason = mask_text("".join(traceback.format_exception(error)))
+        _logger.warning("the last known metadata is used, because discovery failed: %s", reason)
 
     def _take_cluster(self, name: str, metadata: ClusterMetadata) -> None:
         known = self._clusters.get(name)

@@ -30,7 +30,7 @@ class ClusterMetadata:
             the source.
 
     Raises:
-        InvalidOptionError: A property is a secret.
+        InvalidOptionError: The topics are one text, or a property is a secret.
     """
 
     topics: frozenset[str]
@@ -39,6 +39,13 @@ class ClusterMetadata:
     stopping_offsets: OffsetsInitializer | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.topics, str):
+            raise InvalidOptionError(
+                "the topics of a cluster are one text",
+                expected="a set of names, such as {'flights'}",
+                found=self.topics,
+                option="metadata-service",
+            )
         object.__setattr__(self, "topics", frozenset(self.topics))
         for key, value in self.properties.items():
             if isinstance(value, Secret) or CONSUMER_PROPERTIES.is_secret(key):
@@ -58,10 +65,24 @@ class KafkaStream:
     Attributes:
         stream_id: The name of the stream.
         clusters: The metadata by the ID of the cluster, which never changes.
+
+    Raises:
+        InvalidOptionError: An ID is no text, or is empty.
     """
 
     stream_id: str
     clusters: Mapping[str, ClusterMetadata]
+
+    def __post_init__(self) -> None:
+        for each in (self.stream_id, *self.clusters):
+            if not isinstance(each, str) or not each:
+                raise InvalidOptionError(
+                    "the metadata has an ID that cannot be used",
+                    expected="a text that is not empty",
+                    found=repr(each),
+                    option="metadata-service",
+                    hint="write the IDs of streams and clusters in quotes",
+                )
 
 
 class KafkaMetadataService(ABC):

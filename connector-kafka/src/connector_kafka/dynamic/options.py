@@ -52,7 +52,7 @@ def _parse_interval(value: object) -> timedelta | None:
     except (TypeError, ValueError):
         found: timedelta = DURATION.parse(value)
     else:
-        found = timedelta(milliseconds=max(0, milliseconds))
+        found = DURATION.parse(f"{max(0, milliseconds)} ms")
     return found if found > timedelta(0) else None
 
 

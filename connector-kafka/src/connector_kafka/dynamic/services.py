@@ -107,7 +107,7 @@ class FileMetadataService(KafkaMetadataService):
         except (OSError, ValueError, ImportError) as error:
             raise RetryableError(
                 f"the metadata in {mask_url(self._path)!r} cannot be read",
-                found=type(error).__name__,
+                found=f"{type(error).__name__}: {error}",
                 option="metadata-service.path",
             ) from error
         return content

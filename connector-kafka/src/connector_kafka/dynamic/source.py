@@ -130,6 +130,9 @@ class DynamicKafkaSource(
     ) -> DynamicKafkaEnumerator:
         """Start at other offsets in all clusters; see `KafkaSource.create_enumerator_at`.
 
+        They replace the starting offsets in the metadata, except those of clusters that arrive
+        later.
+
         Raises:
             InvalidOptionError: The position has another form.
         """
@@ -204,15 +207,17 @@ class DynamicKafkaSource(
     ) -> EnumerationSettings:
         config = self._config(cluster, metadata.properties)
         settings = self.enumeration(config, _EVERY_TOPIC)
-        start = settings.start if self._start is None else self._start
-        if is_later:
-            start = OffsetsInitializer.earliest()
+        start = metadata.starting_offsets or (
+            OffsetsInitializer.earliest() if is_later else settings.start
+        )
+        if self._start is not None and not is_later:
+            start = self._start
         stop = settings.stop
         if stop is not None and metadata.stopping_offsets is not None:
             stop = metadata.stopping_offsets
         return dataclasses.replace(
             settings,
-            start=metadata.starting_offsets or start,
+            start=start,
             stop=stop,
             drains_removed=self.removed_topics is RemovedTopicsPolicy.DRAIN,
         )

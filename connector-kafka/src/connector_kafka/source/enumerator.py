@@ -457,7 +457,8 @@ class KafkaEnumerator(
     def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
         """Return the offset at which reading of a partition pauses, if it is known."""
         stops = self._last_stops
-        of_run = None if stops is None else stops.get(split.topic_partition, split.offset)
+        unfound = None if self._is_removed(split) else split.offset
+        of_run = None if stops is None else stops.get(split.topic_partition, unfound)
         of_topic = self._removed.end_of(split.topic_partition)
         return min((each for each in (of_run, of_topic) if each is not None), default=None)
 

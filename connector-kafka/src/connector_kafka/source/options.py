@@ -196,6 +196,7 @@ class ReadingOptions(
         "groupidprefix": "use 'properties.group.id'; without it, there is no group",
         "scan.parallelism": "the number of readers is `Pipeline.from_source(..., parallelism=...)`"
         "; in SQL, 'parallelism.default' of the session",
+        "isolation.level": "use 'properties.isolation.level'",
         "scan.isolation-level": "use 'properties.isolation.level'",
         "scan.poll-interval": "use 'source.poll-interval'",
         **FORMAT_OPTIONS.elsewhere,

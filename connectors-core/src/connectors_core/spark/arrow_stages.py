@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from connectors_core.spark.direct_frames import Stage
 
 
-def map_in_arrow(df: DataFrame, stage: Stage, schema: StructType) -> DataFrame:
+def map_in_arrow(df: DataFrame, stage: Stage, schema: StructType | str) -> DataFrame:
     """Return the output of a stage over the rows of a DataFrame.
 
     ``DataFrame.mapInArrow`` reads a column `a.b` as the field `b` of a column `a`.
@@ -21,7 +21,7 @@ def map_in_arrow(df: DataFrame, stage: Stage, schema: StructType) -> DataFrame:
     Args:
         df: The rows.
         stage: The stage; pickled for executors.
-        schema: The schema of its output.
+        schema: The schema of its output, or its DDL.
     """
     names = tuple(df.columns)
     if not any("." in name or "`" in name for name in names):

@@ -389,11 +389,9 @@ class _TableLoad:
             for key in self.lookup.join.keys:
                 rows = rows.where(columns[key].isNotNull())  # a lookup never finds null keys
             stage = _SnapshotStage(self.store, schema)
-            written = (
-                rows.repartition(1)
-                .mapInArrow(stage, "file string, rows bigint, bytes bigint")
-                .collect()
-            )
+            written = map_in_arrow(
+                rows.repartition(1), stage, "file string, rows bigint, bytes bigint"
+            ).collect()
         finally:
             found.close()
             self.store.delete_tree(run_path(run_id))

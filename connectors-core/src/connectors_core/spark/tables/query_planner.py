@@ -150,10 +150,9 @@ class QueryPlanner:
 
     def unique_uid(self, name: str) -> str:
         """Return a uid for a lookup or sink of the pipeline, with a number if another has it."""
-        uid = uid_of(name)
-        unique, number = uid, 2
+        unique, number = uid_of(name), 2
         while unique in self._uids:
-            unique, number = f"{uid}.{number}", number + 1
+            unique, number = uid_of(f"{name}.{number}"), number + 1
         self._uids.add(unique)
         return unique
 

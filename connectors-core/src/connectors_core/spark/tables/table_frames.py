@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from connectors_core.engine.coordinator.identity import uid_of
 from connectors_core.errors import ConfigurationError
 from connectors_core.schema import ROW_KIND_COLUMN
+from connectors_core.schema.ddl import quoted
 from connectors_core.spark.internals.arrow_types import spark_type
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.table import (
@@ -97,7 +98,7 @@ def _columns(
                 f"the source of the table {name} has no column {each.name!r}",
                 expected=f"one of {', '.join(rows.columns)}",
             )
-        column = sf.col(f"`{each.name}`")
+        column = sf.col(quoted(each.name))
         if isinstance(each, MetadataColumn):
             column = column.cast(spark_type(each.type)).alias(each.name)
         found.append(column)

@@ -189,14 +189,15 @@ class TemporalJoins:
         self._expand_stars(select, left)
         for join, lookup in zip(joins, lookups, strict=True):
             rows = self._joined(select, rows, left, join, lookup)
-        self._edits.replace(start, end, f"`{self._planner.register(rows)}` AS `{left.alias}` ")
+        joined = f"{quoted(self._planner.register(rows))} AS {quoted(left.alias)} "
+        self._edits.replace(start, end, joined)
 
     def _expand_stars(self, select: exp.Select, left: _Left) -> None:
         """Replace `a.*` of the rows before the joins by their columns: later, they have more."""
         for each in select.expressions:
             if _is_star_of(each, left.alias):
                 start = each.parts[0].meta["start"]
-                names = [f"`{left.alias}`.{quoted(name)}" for name in left.columns.values()]
+                names = [f"{quoted(left.alias)}.{quoted(name)}" for name in left.columns.values()]
                 end = self._edits.text.index("*", start) + 1
                 self._edits.replace(start, end, ", ".join(names))
 
@@ -237,7 +238,9 @@ class TemporalJoins:
                 and out(name) != name
                 and isinstance(column.parent, exp.Select)
             )
-            text = f"`{left.alias}`.`{out(name)}`" + (f" AS `{name}`" if renamed else "")
+            text = f"{quoted(left.alias)}.{quoted(out(name))}"
+            if renamed:
+                text += f" AS {quoted(name)}"
             self._edits.replace(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
         for each in select.expressions:
             if not _is_star_of(each, left.alias):
