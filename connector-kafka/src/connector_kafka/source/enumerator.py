@@ -448,9 +448,8 @@ class KafkaEnumerator(
 
     def _note_removed(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         """Remember partitions that only an earlier driver found, before they were removed."""
-        found = {
-            str(each.topic_partition): each.topic_id for each in splits if self._is_removed(each)
-        }
+        removed = filter(self._is_removed, splits)
+        found = {str(each.topic_partition): each.topic_id for each in removed}
         if found.keys() - self._known.keys():
             self._known = {**found, **self._known}
 
