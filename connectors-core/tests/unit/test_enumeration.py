@@ -33,6 +33,7 @@ from connectors_core.source import (
     DynamicParallelismInference,
     HybridSource,
     SupportsBatchSnapshot,
+    SupportsCommittedPositions,
 )
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.hybrid.events import HybridSourceEvent
@@ -209,9 +210,17 @@ def resumed(settings, enumeration, **fields):
     return Enumeration(later, resumed_splits(later, entries, enumeration.snapshot()))
 
 
+class Committing(Resuming, SupportsCommittedPositions):
+    def positions_committed(self, checkpoint_id, splits, finished):
+        raise AssertionError("a batch run reports no positions")
+
+
+@pytest.mark.parametrize("enumerator", [Resuming, Committing])
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(parallelism):
-    source = source_of("a", "b", "c", "d", enumerator=Resuming)
+def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(
+    parallelism, enumerator
+):
+    source = source_of("a", "b", "c", "d", enumerator=enumerator)
     settings, enumeration = enumeration_of(source, parallelism=2)
     found = [record.split for record in enumeration.splits]
     later = resumed(settings, enumeration, parallelism=parallelism)

@@ -109,7 +109,8 @@ class SourceCoordinator:
         if isinstance(enumerator, SupportsCommittedPositions):
             self._committed_positions = CommittedPositions(enumerator, self._ledger.serializer)
             for plan, reports in history:
-                self._committed_positions.reported(plan, reports or ())
+                if reports:
+                    self._committed_positions.reported(plan, reports)
         if self._was_drained():
             return
         if not self._bounded and not self._context.has_next:
