@@ -64,6 +64,16 @@ def reports(settings, splits, event):
         yield report_of(task, entry)
 
 
+def reports_of_members(settings, splits):
+    """Yield the reports of tasks of a hybrid source, one for each split, as in `reports`."""
+    serializer = settings.source.split_serializer()
+    for record in splits:
+        state = record.split.state
+        split = serializer.deserialize(state.version, state.data)
+        event = HybridSourceEvent.of(split.member, split.switches, Ping(split.member))
+        yield from reports(settings, [record], event)
+
+
 def test_the_metrics_of_the_enumerator_are_kept():
     _, enumeration = enumeration_of(source_of("a", "b"))
     enumeration.close()
@@ -187,13 +197,8 @@ def test_splits_assigned_after_the_read_are_refused_and_not_lost():
 def test_each_member_of_a_hybrid_source_receives_the_events_of_its_own_readers():
     first, second = source_of("a"), source_of("b")
     settings, enumeration = enumeration_of(HybridSource.builder(first).add_source(second).build())
-    serializer = settings.source.split_serializer()
-    for record in enumeration.splits:
-        state = record.split.state
-        split = serializer.deserialize(state.version, state.data)
-        event = HybridSourceEvent.of(split.member, split.switches, Ping(split.member))
-        for report in reports(settings, [record], event):
-            enumeration.hear(report)
+    for report in reports_of_members(settings, enumeration.splits):
+        enumeration.hear(report)
     for number, member in enumerate((first, second)):
         heard = [each for each in member.last_enumerator.log if each[0] == "event"]
         assert heard == [("event", 0, Ping(number + 100))]
@@ -231,6 +236,59 @@ def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(
     heard = [each for each in source.last_enumerator.log if each[0] == "event"]
     assert len(heard) == 4
     assert {reader for _, reader, _ in heard} <= set(range(parallelism))
+
+
+class Repeating(Resuming):
+    """Assigns everything again when it resumes, and tells each reader that there is no more."""
+
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        self.repeated = state.assigned
+
+    def add_reader(self, subtask_id):
+        for split_id in self.repeated:
+            self.context.assign_split(self.source.split(split_id), subtask_id)
+        if self.repeated:
+            self.context.signal_no_more_splits(subtask_id)
+
+
+@pytest.mark.parametrize("enumerator", [Resuming, Repeating])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_each_member_of_a_hybrid_source_resumes_and_hears_its_own_readers(parallelism, enumerator):
+    members = [source_of(*ids, enumerator=enumerator) for ids in ("ab", "c", "d")]
+    switches = []
+
+    def last(context):
+        switches.append(context.switch)
+        return members[-1]
+
+    builder = HybridSource.builder(members[0]).add_source(members[1])
+    source = builder.add_source(last, boundedness="bounded").build()
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    settings = replace(settings, parallelism=parallelism)
+    later = resumed(settings, resumed(settings, enumeration))  # two drivers have crashed
+    splits = [record.split.split_id for record in later.splits]
+    assert sorted(splits) == ["0:a", "0:b", "1:c", "2:d"]
+    for report in reports_of_members(settings, enumeration.splits):
+        later.hear(report)
+    later.close()
+    for number, member in enumerate(members):
+        log = member.last_enumerator.log
+        assert {each[2] for each in log if each[0] == "event"} == {Ping(number + 100)}
+        assert log.count("closed") == 1
+    assert switches
+    assert all(each == switches[0] for each in switches)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_member_of_a_hybrid_source_without_batch_snapshots_is_refused(place):
+    members = [source_of(name, enumerator=Resuming) for name in "ab"]
+    members[place].enumerator = Counting
+    source = HybridSource.builder(members[0]).add_source(members[1]).build()
+    _, enumeration = enumeration_of(source)
+    with pytest.raises(UnsupportedError, match="cannot resume a batch run") as caught:
+        enumeration.snapshot()
+    assert caught.value.found == "Counting"
 
 
 def test_an_enumerator_without_batch_snapshots_is_refused():
