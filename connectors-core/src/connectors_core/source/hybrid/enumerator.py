@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from connectors_core.errors import FatalError, UnsupportedError
-from connectors_core.metrics import MetricGroup
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
-    CallHandler,
     PlannedRead,
     SplitEnumerator,
     SplitEnumeratorContext,
@@ -34,10 +31,9 @@ from connectors_core.source.hybrid.switches import (
     Switch,
     SwitchesSources,
 )
+from connectors_core.source.members import MemberEnumeratorContext
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import ReadLimits
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,51 +68,27 @@ class HybridState:
 
 
 @dataclass(eq=False, repr=False)
-class _MemberContext(SplitEnumeratorContext[Any]):
+class _MemberContext(MemberEnumeratorContext[Any, HybridSplit]):
     """The context of the enumerator of one member."""
 
-    context: SplitEnumeratorContext[HybridSplit]
     chain: SourceChain
     switches: tuple[Switch, ...]
     is_told: bool = False
     """Whether the readers know from an earlier run that the member has no more splits."""
 
     def __post_init__(self) -> None:
-        self.over = False
         self.place = len(self.switches)
         self.limited: set[int] = set()
 
     def wrapped(self, split: Any) -> HybridSplit:
-        """Wrap a split of the member as a split of the hybrid source."""
         return HybridSplit(self.place, self.switches, split)
-
-    @property
-    def current_parallelism(self) -> int:
-        return self.context.current_parallelism
-
-    @property
-    def registered_readers(self) -> frozenset[int]:
-        return self.context.registered_readers
-
-    @property
-    def event_time_order(self) -> bool:
-        return self.context.event_time_order
-
-    @property
-    def metric_group(self) -> MetricGroup:
-        return self.context.metric_group
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
         self._check_present("assigned splits")
-        self.context.assign_splits(
-            {reader: [*map(self.wrapped, splits)] for reader, splits in assignment.items()}
-        )
-
-    def split_found(self, split: Any) -> int | None:
-        return self.context.split_found(self.wrapped(split))
+        super().assign_splits(assignment)
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        if self.over or self.is_told:
+        if self.is_over or self.is_told:
             return
         another_follows = self.place + 1 < len(self.chain.members)
         if another_follows and isinstance(self.context, SupportsIntermediateNoMoreSplits):
@@ -131,32 +103,12 @@ class _MemberContext(SplitEnumeratorContext[Any]):
         self.context.send_event_to_source_reader(subtask_id, wrapped)
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
-        if not self.over:
+        if not self.is_over:
             self.limited.add(subtask_id)
-            self.context.set_reader_limit(subtask_id, limits)
-
-    def call_async(
-        self,
-        call: Callable[[], T],
-        handler: CallHandler[T],
-        *,
-        initial_delay: timedelta = timedelta(0),
-        period: timedelta | None = None,
-    ) -> None:
-        def handle(result: T | None, error: BaseException | None) -> None:
-            if self.over:
-                return  # after a restart, the member may end before discovery
-            handler(result, error)
-            if period is not None and not self.over:  # discovery ends with its member
-                self.call_async(call, handler, initial_delay=period, period=period)
-
-        self.context.call_async(call, handle, initial_delay=initial_delay)
-
-    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
-        self.context.run_in_coordinator_thread(action)
+            super().set_reader_limit(subtask_id, limits)
 
     def _check_present(self, what: str) -> None:
-        if self.over:
+        if self.is_over:
             raise FatalError(
                 f"an enumerator {what} after signal_no_more_splits()",
                 expected="signal_no_more_splits() only after the last split",
@@ -234,7 +186,7 @@ class HybridSplitEnumerator(
     def switch(self, max_event_time: int | None) -> None:
         """Create and start the next member's enumerator."""
         ended = self._present
-        ended.context.over = True
+        ended.context.is_over = True
         for subtask in ended.context.limited:
             self._context.set_reader_limit(subtask, None)
         teller = ended.enumerator
