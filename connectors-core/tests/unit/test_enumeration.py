@@ -90,23 +90,27 @@ def test_an_enumerator_receives_the_events_of_each_reader_under_a_subtask_id_it_
     assert heard == [("event", reader, Ping(101)) for reader in (0, 1, 0, 1)]
 
 
-def test_readers_receive_the_events_of_the_enumerator_before_they_read():
-    class Greeting(Counting):
-        def discovered(self, result, error):
-            super().discovered(result, error)
-            for reader in range(self.context.current_parallelism):
-                self.context.send_event_to_source_reader(reader, Ping(reader))
+class Greeting(Counting):
+    def discovered(self, result, error):
+        super().discovered(result, error)
+        for reader in range(self.context.current_parallelism):
+            self.context.send_event_to_source_reader(reader, Ping(reader))
 
-    source = source_of("a", "b", "c", "d", enumerator=Greeting)
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_readers_receive_the_events_of_the_enumerator_before_they_read(hybrid):
+    toys = [source_of("a", "b", "c", "d", enumerator=Greeting) for _ in range(1 + hybrid)]
+    source = HybridSource.builder(toys[0]).add_source(toys[1]).build() if hybrid else toys[0]
     settings, enumeration = enumeration_of(source, parallelism=2)
     task = reader_task(source, fresh_store())
     for entry in batch_entries(
-        settings, enumeration.splits, pipeline_id="p", run_id="r", events=enumeration.events
+        settings, enumeration.splits, 4, pipeline_id="p", run_id="r", events=enumeration.events
     ):
         read(task, entry)
         enumeration.hear(report_of(task, entry))
-    heard = [each for each in source.last_enumerator.log if each[0] == "event"]
-    assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
+    for toy in toys:
+        heard = [each for each in toy.last_enumerator.log if each[0] == "event"]
+        assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
 
 
 class Inferring(ToySource, DynamicParallelismInference):

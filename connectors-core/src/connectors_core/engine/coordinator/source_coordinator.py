@@ -309,6 +309,7 @@ class SourceCoordinator:
         while (
             context.answered and not ledger.splits and ledger.no_more_to_come and context.has_next
         ):
+            context.events.clear()  # the readers of the previous source have ended
             self._switch(self._watermark.max_event_time)
             none_waits = self._request_splits()
         if none_waits and not context.asynchronous:
