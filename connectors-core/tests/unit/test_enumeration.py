@@ -33,6 +33,7 @@ from connectors_core.source import (
     DynamicParallelismInference,
     HybridSource,
     SupportsBatchSnapshot,
+    SupportsCommittedPositions,
 )
 from connectors_core.source.event_codec import encode_event
 from connectors_core.source.hybrid.events import HybridSourceEvent
@@ -63,6 +64,16 @@ def reports(settings, splits, event):
         yield report_of(task, entry)
 
 
+def reports_of_members(settings, splits):
+    """Yield the reports of tasks of a hybrid source, one for each split, as in `reports`."""
+    serializer = settings.source.split_serializer()
+    for record in splits:
+        state = record.split.state
+        split = serializer.deserialize(state.version, state.data)
+        event = HybridSourceEvent.of(split.member, split.switches, Ping(split.member))
+        yield from reports(settings, [record], event)
+
+
 def test_the_metrics_of_the_enumerator_are_kept():
     _, enumeration = enumeration_of(source_of("a", "b"))
     enumeration.close()
@@ -79,23 +90,27 @@ def test_an_enumerator_receives_the_events_of_each_reader_under_a_subtask_id_it_
     assert heard == [("event", reader, Ping(101)) for reader in (0, 1, 0, 1)]
 
 
-def test_readers_receive_the_events_of_the_enumerator_before_they_read():
-    class Greeting(Counting):
-        def discovered(self, result, error):
-            super().discovered(result, error)
-            for reader in range(self.context.current_parallelism):
-                self.context.send_event_to_source_reader(reader, Ping(reader))
+class Greeting(Counting):
+    def discovered(self, result, error):
+        super().discovered(result, error)
+        for reader in range(self.context.current_parallelism):
+            self.context.send_event_to_source_reader(reader, Ping(reader))
 
-    source = source_of("a", "b", "c", "d", enumerator=Greeting)
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_readers_receive_the_events_of_the_enumerator_before_they_read(hybrid):
+    toys = [source_of("a", "b", "c", "d", enumerator=Greeting) for _ in range(1 + hybrid)]
+    source = HybridSource.builder(toys[0]).add_source(toys[1]).build() if hybrid else toys[0]
     settings, enumeration = enumeration_of(source, parallelism=2)
     task = reader_task(source, fresh_store())
     for entry in batch_entries(
-        settings, enumeration.splits, pipeline_id="p", run_id="r", events=enumeration.events
+        settings, enumeration.splits, 4, pipeline_id="p", run_id="r", events=enumeration.events
     ):
         read(task, entry)
         enumeration.hear(report_of(task, entry))
-    heard = [each for each in source.last_enumerator.log if each[0] == "event"]
-    assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
+    for toy in toys:
+        heard = [each for each in toy.last_enumerator.log if each[0] == "event"]
+        assert heard == [("event", reader, Ping(100 + reader)) for reader in (0, 1, 0, 1)]
 
 
 class Inferring(ToySource, DynamicParallelismInference):
@@ -186,13 +201,8 @@ def test_splits_assigned_after_the_read_are_refused_and_not_lost():
 def test_each_member_of_a_hybrid_source_receives_the_events_of_its_own_readers():
     first, second = source_of("a"), source_of("b")
     settings, enumeration = enumeration_of(HybridSource.builder(first).add_source(second).build())
-    serializer = settings.source.split_serializer()
-    for record in enumeration.splits:
-        state = record.split.state
-        split = serializer.deserialize(state.version, state.data)
-        event = HybridSourceEvent.of(split.member, split.switches, Ping(split.member))
-        for report in reports(settings, [record], event):
-            enumeration.hear(report)
+    for report in reports_of_members(settings, enumeration.splits):
+        enumeration.hear(report)
     for number, member in enumerate((first, second)):
         heard = [each for each in member.last_enumerator.log if each[0] == "event"]
         assert heard == [("event", 0, Ping(number + 100))]
@@ -209,9 +219,17 @@ def resumed(settings, enumeration, **fields):
     return Enumeration(later, resumed_splits(later, entries, enumeration.snapshot()))
 
 
+class Committing(Resuming, SupportsCommittedPositions):
+    def positions_committed(self, checkpoint_id, splits, finished):
+        raise AssertionError("a batch run reports no positions")
+
+
+@pytest.mark.parametrize("enumerator", [Resuming, Committing])
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(parallelism):
-    source = source_of("a", "b", "c", "d", enumerator=Resuming)
+def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(
+    parallelism, enumerator
+):
+    source = source_of("a", "b", "c", "d", enumerator=enumerator)
     settings, enumeration = enumeration_of(source, parallelism=2)
     found = [record.split for record in enumeration.splits]
     later = resumed(settings, enumeration, parallelism=parallelism)
@@ -222,6 +240,59 @@ def test_an_interrupted_run_resumes_with_the_same_splits_and_hears_its_readers(p
     heard = [each for each in source.last_enumerator.log if each[0] == "event"]
     assert len(heard) == 4
     assert {reader for _, reader, _ in heard} <= set(range(parallelism))
+
+
+class Repeating(Resuming):
+    """Assigns everything again when it resumes, and tells each reader that there is no more."""
+
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        self.repeated = state.assigned
+
+    def add_reader(self, subtask_id):
+        for split_id in self.repeated:
+            self.context.assign_split(self.source.split(split_id), subtask_id)
+        if self.repeated:
+            self.context.signal_no_more_splits(subtask_id)
+
+
+@pytest.mark.parametrize("enumerator", [Resuming, Repeating])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_each_member_of_a_hybrid_source_resumes_and_hears_its_own_readers(parallelism, enumerator):
+    members = [source_of(*ids, enumerator=enumerator) for ids in ("ab", "c", "d")]
+    switches = []
+
+    def last(context):
+        switches.append(context.switch)
+        return members[-1]
+
+    builder = HybridSource.builder(members[0]).add_source(members[1])
+    source = builder.add_source(last, boundedness="bounded").build()
+    settings, enumeration = enumeration_of(source, parallelism=2)
+    settings = replace(settings, parallelism=parallelism)
+    later = resumed(settings, resumed(settings, enumeration))  # two drivers have crashed
+    splits = [record.split.split_id for record in later.splits]
+    assert sorted(splits) == ["0:a", "0:b", "1:c", "2:d"]
+    for report in reports_of_members(settings, enumeration.splits):
+        later.hear(report)
+    later.close()
+    for number, member in enumerate(members):
+        log = member.last_enumerator.log
+        assert {each[2] for each in log if each[0] == "event"} == {Ping(number + 100)}
+        assert log.count("closed") == 1
+    assert switches
+    assert all(each == switches[0] for each in switches)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_member_of_a_hybrid_source_without_batch_snapshots_is_refused(place):
+    members = [source_of(name, enumerator=Resuming) for name in "ab"]
+    members[place].enumerator = Counting
+    source = HybridSource.builder(members[0]).add_source(members[1]).build()
+    _, enumeration = enumeration_of(source)
+    with pytest.raises(UnsupportedError, match="cannot resume a batch run") as caught:
+        enumeration.snapshot()
+    assert caught.value.found == "Counting"
 
 
 def test_an_enumerator_without_batch_snapshots_is_refused():

@@ -13,9 +13,9 @@ from connector_kafka.dynamic.metrics import ClusterMetrics
 from connector_kafka.dynamic.split import ClusterEvent, DynamicKafkaSplit
 from connector_kafka.source.reader import KafkaSourceReader
 from connectors_core.metrics import MetricGroup
-from connectors_core.records import RecordErrorHandler
 from connectors_core.source import (
     InputStatus,
+    MemberReaderContext,
     ReaderOutput,
     SourceEvent,
     SourceOutput,
@@ -33,36 +33,19 @@ ReaderFactory = Callable[[SourceReaderContext, str, Mapping[str, str]], KafkaSou
 
 
 @dataclass(eq=False, repr=False)
-class _ClusterContext:
+class _ClusterContext(MemberReaderContext):
     """The context of the reader of one cluster."""
 
-    context: SourceReaderContext
     cluster: str
     properties: Mapping[str, str]
     metrics: ClusterMetrics
 
     @property
-    def index_of_subtask(self) -> int:
-        return self.context.index_of_subtask
-
-    @property
-    def current_parallelism(self) -> int:
-        return self.context.current_parallelism
-
-    @property
     def metric_group(self) -> MetricGroup:
         return self.metrics
 
-    @property
-    def record_errors(self) -> RecordErrorHandler:
-        return self.context.record_errors
-
-    def send_split_request(self) -> None:
-        self.context.send_split_request()
-
-    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        own = ClusterEvent.of(self.cluster, self.properties, event)
-        self.context.send_source_event_to_coordinator(own)
+    def wrapped(self, event: SourceEvent) -> ClusterEvent:
+        return ClusterEvent.of(self.cluster, self.properties, event)
 
 
 @dataclass(eq=False, repr=False)

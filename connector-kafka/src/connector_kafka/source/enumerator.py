@@ -485,8 +485,7 @@ class KafkaEnumerator(
     def _set_gauges(self) -> None:
         set_lags(self._context.metric_group, self._removed.limited(self._ends), self._positions)
 
-    # --- the end of a run up to the available records
-    # -----------------------------------------------
+    # --- the end of a run up to the available records --------------------------------------------
 
     def freeze_end(self) -> None:
         """Request the end offsets once more, which are the end of the run."""

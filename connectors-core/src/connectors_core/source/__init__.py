@@ -38,6 +38,7 @@ from connectors_core.source.hybrid import (
     SourceSwitchContext,
     SupportsSwitchInfo,
 )
+from connectors_core.source.members import MemberEnumeratorContext, MemberReaderContext
 from connectors_core.source.options import SOURCE_BATCH_ROWS
 from connectors_core.source.predicates import (
     And,
@@ -108,6 +109,8 @@ __all__ = [
     "InputStatus",
     "IsIn",
     "IsNull",
+    "MemberEnumeratorContext",
+    "MemberReaderContext",
     "Not",
     "NumberSequenceSource",
     "Or",

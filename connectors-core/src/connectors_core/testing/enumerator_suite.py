@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from connectors_core.source import Boundedness, SupportsBatchSnapshot
+from connectors_core.source import Boundedness, HybridSource, SupportsBatchSnapshot
 from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
@@ -157,16 +157,31 @@ class SplitEnumeratorTestSuite(EnumeratorAssignmentCases):
     @case(
         Capability.BOUNDED,
         since="1.4",
-        after="test_what_appears_behind_the_end_is_not_found_after_a_restart",
+        after=(
+            "test_what_appears_behind_the_end_is_not_found_after_a_restart",
+            "test_another_source_can_follow_it",
+        ),
     )
-    def test_a_batch_run_that_resumes_has_the_same_splits(self, trial: SourceUnitTrial) -> None:
-        """The next driver reads the other splits of an interrupted run, and hears all readers."""
+    @pytest.mark.parametrize("hybrid", [False, True])
+    def test_a_batch_run_that_resumes_has_the_same_splits(
+        self, trial: SourceUnitTrial, hybrid: bool
+    ) -> None:
+        """The next driver reads the other splits of an interrupted run, and hears all readers.
+
+        A hybrid source reads it twice, and resumes both enumerators.
+        """
         trial.write_splits(SPLITS)
         source = trial.source(Boundedness.BOUNDED)
         life = Enumeration(source, 2).start()
-        life.ask_on()
         if not isinstance(life.enumerator, SupportsBatchSnapshot):
             pytest.skip("its enumerator does not support batch snapshots")
+        if hybrid:
+            life.enumerator.close()
+            source = HybridSource.builder(source).add_source(source).build()
+            life = Enumeration(source, 2).start()
+            life.ask_on()
+            life.switch()
+        life.ask_on()
         state = life.snapshot(SupportsBatchSnapshot.BATCH_CHECKPOINT_ID)
         events = read_to_the_end(trial, source, life.splits)[1]
         life.enumerator.close()

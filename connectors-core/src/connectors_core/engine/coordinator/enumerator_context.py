@@ -84,7 +84,6 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
 
     def switch(self) -> None:
         """Reset the state of the previous source, since another one follows."""
-        self.events.clear()
         self.answered = self.asynchronous = False
 
     # --- called by the enumerator ---------------------------------------------------------------

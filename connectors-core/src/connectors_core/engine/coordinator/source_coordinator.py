@@ -109,7 +109,8 @@ class SourceCoordinator:
         if isinstance(enumerator, SupportsCommittedPositions):
             self._committed_positions = CommittedPositions(enumerator, self._ledger.serializer)
             for plan, reports in history:
-                self._committed_positions.reported(plan, reports or ())
+                if reports:
+                    self._committed_positions.reported(plan, reports)
         if self._was_drained():
             return
         if not self._bounded and not self._context.has_next:
@@ -308,6 +309,7 @@ class SourceCoordinator:
         while (
             context.answered and not ledger.splits and ledger.no_more_to_come and context.has_next
         ):
+            context.events.clear()  # the readers of the previous source have ended
             self._switch(self._watermark.max_event_time)
             none_waits = self._request_splits()
         if none_waits and not context.asynchronous:

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from connectors_core.errors import FatalError, UnsupportedError
-from connectors_core.metrics import MetricGroup
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
-    CallHandler,
     PlannedRead,
     SplitEnumerator,
     SplitEnumeratorContext,
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
     SupportsCommittedPositions,
     SupportsIntermediateNoMoreSplits,
     SupportsPlannedStops,
@@ -33,10 +31,22 @@ from connectors_core.source.hybrid.switches import (
     Switch,
     SwitchesSources,
 )
+from connectors_core.source.members import MemberEnumeratorContext
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.source.split import ReadLimits
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, kw_only=True)
+class MemberState:
+    """State of the enumerator of one member.
+
+    Attributes:
+        version: Layout of ``data``.
+        data: The state.
+    """
+
+    version: int
+    data: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,57 +57,38 @@ class HybridState:
         switches: The past switches; as many as members have ended.
         version: Layout of ``data``.
         data: State of the active member's enumerator.
+        ended: States of the members that have ended, in a batch run: its readers read all members
+            after the last switch, so each enumerator still receives their events.
     """
 
     switches: tuple[Switch, ...]
     version: int
     data: bytes
+    ended: tuple[MemberState, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
-class _MemberContext(SplitEnumeratorContext[Any]):
+class _MemberContext(MemberEnumeratorContext[Any, HybridSplit]):
     """The context of the enumerator of one member."""
 
-    context: SplitEnumeratorContext[HybridSplit]
     chain: SourceChain
     switches: tuple[Switch, ...]
+    is_told: bool = False
+    """Whether the readers know from an earlier run that the member has no more splits."""
 
     def __post_init__(self) -> None:
-        self.over = False
         self.place = len(self.switches)
         self.limited: set[int] = set()
 
     def wrapped(self, split: Any) -> HybridSplit:
-        """Wrap a split of the member as a split of the hybrid source."""
         return HybridSplit(self.place, self.switches, split)
-
-    @property
-    def current_parallelism(self) -> int:
-        return self.context.current_parallelism
-
-    @property
-    def registered_readers(self) -> frozenset[int]:
-        return self.context.registered_readers
-
-    @property
-    def event_time_order(self) -> bool:
-        return self.context.event_time_order
-
-    @property
-    def metric_group(self) -> MetricGroup:
-        return self.context.metric_group
 
     def assign_splits(self, assignment: Mapping[int, Sequence[Any]]) -> None:
         self._check_present("assigned splits")
-        self.context.assign_splits(
-            {reader: [*map(self.wrapped, splits)] for reader, splits in assignment.items()}
-        )
-
-    def split_found(self, split: Any) -> int | None:
-        return self.context.split_found(self.wrapped(split))
+        super().assign_splits(assignment)
 
     def signal_no_more_splits(self, subtask_id: int) -> None:
-        if self.over:
+        if self.is_over or self.is_told:
             return
         another_follows = self.place + 1 < len(self.chain.members)
         if another_follows and isinstance(self.context, SupportsIntermediateNoMoreSplits):
@@ -112,32 +103,12 @@ class _MemberContext(SplitEnumeratorContext[Any]):
         self.context.send_event_to_source_reader(subtask_id, wrapped)
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
-        if not self.over:
+        if not self.is_over:
             self.limited.add(subtask_id)
-            self.context.set_reader_limit(subtask_id, limits)
-
-    def call_async(
-        self,
-        call: Callable[[], T],
-        handler: CallHandler[T],
-        *,
-        initial_delay: timedelta = timedelta(0),
-        period: timedelta | None = None,
-    ) -> None:
-        def handle(result: T | None, error: BaseException | None) -> None:
-            if self.over:
-                return  # after a restart, the member may end before discovery
-            handler(result, error)
-            if period is not None and not self.over:  # discovery ends with its member
-                self.call_async(call, handler, initial_delay=period, period=period)
-
-        self.context.call_async(call, handle, initial_delay=initial_delay)
-
-    def run_in_coordinator_thread(self, action: Callable[[], None]) -> None:
-        self.context.run_in_coordinator_thread(action)
+            super().set_reader_limit(subtask_id, limits)
 
     def _check_present(self, what: str) -> None:
-        if self.over:
+        if self.is_over:
             raise FatalError(
                 f"an enumerator {what} after signal_no_more_splits()",
                 expected="signal_no_more_splits() only after the last split",
@@ -145,12 +116,18 @@ class _MemberContext(SplitEnumeratorContext[Any]):
 
 
 @dataclass(frozen=True)
-class _Present:
-    """An active member."""
+class _Member:
+    """A member with an open enumerator."""
 
     source: AnySource
     context: _MemberContext
     enumerator: AnySplitEnumerator
+
+    def state(self, checkpoint_id: int) -> MemberState:
+        """Return its stored state."""
+        serializer = self.source.enumerator_state_serializer()
+        state = self.enumerator.snapshot_state(checkpoint_id)
+        return MemberState(version=serializer.version, data=serializer.serialize(state))
 
 
 class HybridSplitEnumerator(
@@ -159,6 +136,7 @@ class HybridSplitEnumerator(
     SupportsPlannedStops[HybridSplit],
     SupportsCommittedPositions[HybridSplit],
     SupportsAvailableNow,
+    SupportsBatchSnapshot,
 ):
     """Delegates to the enumerator of the active member, and has its abilities. Driver.
 
@@ -178,17 +156,25 @@ class HybridSplitEnumerator(
         self._chain = chain
         self._switches = () if state is None else state.switches
         self._frozen = False
-        self._present = self._open(state)
         # Members that have ended, and the last plan of which they may have to be notified.
-        self._ended: list[tuple[_Present, int | None]] = []
-
-    def _open(self, state: HybridState | None) -> _Present:
-        source = self._chain.begin(len(self._switches), self._switches)
-        context = _MemberContext(self._context, self._chain, self._switches)
+        self._ended: list[tuple[_Member, int | None]] = []
         if state is None:
-            return _Present(source, context, source.create_enumerator(context))
+            self._present = self._open(0)
+            return
+        for place, ended in enumerate(state.ended):
+            self._ended.append((self._open(place, ended), None))
+        active = MemberState(version=state.version, data=state.data)
+        self._present = self._open(len(self._switches), active)
+
+    def _open(self, place: int, state: MemberState | None = None) -> _Member:
+        switches = self._switches[:place]
+        source = self._chain.begin(place, switches)
+        is_told = place < len(self._switches)
+        context = _MemberContext(self._context, self._chain, switches, is_told)
+        if state is None:
+            return _Member(source, context, source.create_enumerator(context))
         stored = source.enumerator_state_serializer().deserialize(state.version, state.data)
-        return _Present(source, context, source.restore_enumerator(context, stored))
+        return _Member(source, context, source.restore_enumerator(context, stored))
 
     # --- the switch -----------------------------------------------------------------------------
 
@@ -200,14 +186,14 @@ class HybridSplitEnumerator(
     def switch(self, max_event_time: int | None) -> None:
         """Create and start the next member's enumerator."""
         ended = self._present
-        ended.context.over = True
+        ended.context.is_over = True
         for subtask in ended.context.limited:
             self._context.set_reader_limit(subtask, None)
         teller = ended.enumerator
         info = teller.switch_info() if isinstance(teller, SupportsSwitchInfo) else {}
         self._switches += (_recorded(Switch(max_event_time=max_event_time, info=dict(info))),)
         self._ended.append((ended, None))
-        self._present = self._open(None)
+        self._present = self._open(len(self._switches))
         self._present.enumerator.start()
         for subtask in sorted(self._context.registered_readers):
             self._present.enumerator.add_reader(subtask)
@@ -237,14 +223,6 @@ class HybridSplitEnumerator(
         enumerator.freeze_end()
 
     # --- delegation to the active member ------------------------------------------------------
-
-    def start(self) -> None:
-        """Start the active member."""
-        self._present.enumerator.start()
-
-    def add_reader(self, subtask_id: int) -> None:
-        """Delegate."""
-        self._present.enumerator.add_reader(subtask_id)
 
     def handle_split_request(self, subtask_id: int) -> None:
         """Delegate."""
@@ -289,18 +267,48 @@ class HybridSplitEnumerator(
         }
 
     def snapshot_state(self, checkpoint_id: int) -> HybridState:
-        """Return the active member's state and the switches before it."""
-        # The first snapshot after a switch is that of the plan with the switch.
-        self._ended = [
-            (member, checkpoint_id - 1 if last is None else last) for member, last in self._ended
-        ]
-        serializer = self._present.source.enumerator_state_serializer()
-        state = self._present.enumerator.snapshot_state(checkpoint_id)
+        """Return the active member's state and the switches before it.
+
+        Raises:
+            UnsupportedError: A member cannot resume the batch run of which this is the snapshot.
+        """
+        ended: tuple[MemberState, ...] = ()
+        if checkpoint_id == SupportsBatchSnapshot.BATCH_CHECKPOINT_ID:
+            self._check_resumable()
+            ended = tuple(member.state(checkpoint_id) for member, _ in self._ended)
+        else:
+            # The first snapshot after a switch is that of the plan with the switch.
+            self._ended = [
+                (member, checkpoint_id - 1 if last is None else last)
+                for member, last in self._ended
+            ]
+        active = self._present.state(checkpoint_id)
         return HybridState(
-            switches=self._switches, version=serializer.version, data=serializer.serialize(state)
+            switches=self._switches, version=active.version, data=active.data, ended=ended
         )
 
-    # --- notifications that ended members also receive ---------------------------------------
+    def _check_resumable(self) -> None:
+        for member in self._open_members():
+            if not isinstance(member.enumerator, SupportsBatchSnapshot):
+                raise UnsupportedError(
+                    "a member of a hybrid source cannot resume a batch run",
+                    expected="enumerators with SupportsBatchSnapshot",
+                    found=type(member.enumerator).__name__,
+                    option="resume_batch_runs",
+                    hint="use Pipeline(..., streaming=True), which resumes from every source",
+                )
+
+    # --- what ended members also receive -----------------------------------------------------
+
+    def start(self) -> None:
+        """Start the active member; when a batch run resumes, also those before it."""
+        for member in self._open_members():
+            member.enumerator.start()
+
+    def add_reader(self, subtask_id: int) -> None:
+        """Delegate, as `start` does."""
+        for member in self._open_members():
+            member.enumerator.add_reader(subtask_id)
 
     def positions_committed(
         self, checkpoint_id: int, splits: Sequence[HybridSplit], finished: Sequence[HybridSplit]
@@ -331,7 +339,7 @@ class HybridSplitEnumerator(
             for member in self._open_members():
                 stack.callback(member.enumerator.close)
 
-    def _open_members(self) -> list[_Present]:
+    def _open_members(self) -> list[_Member]:
         return [*(member for member, _ in self._ended), self._present]
 
 

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from connectors_core.metrics import MetricGroup
-from connectors_core.records import RecordErrorHandler
 from connectors_core.source.events import SourceEvent
 from connectors_core.source.hybrid.chain import SourceChain
 from connectors_core.source.hybrid.events import HybridSourceEvent
 from connectors_core.source.hybrid.split import HybridSplit, split_id_of
 from connectors_core.source.hybrid.switches import Switch
+from connectors_core.source.members import MemberReaderContext
 from connectors_core.source.reader import (
     InputStatus,
     ReaderOutput,
@@ -25,35 +24,14 @@ from connectors_core.source.reader import (
 
 
 @dataclass(eq=False, repr=False)
-class _MemberContext:
+class _MemberContext(MemberReaderContext):
     """The context of the reader of a member."""
 
-    context: SourceReaderContext
     member: int
     switches: tuple[Switch, ...]
 
-    @property
-    def index_of_subtask(self) -> int:
-        return self.context.index_of_subtask
-
-    @property
-    def current_parallelism(self) -> int:
-        return self.context.current_parallelism
-
-    @property
-    def metric_group(self) -> MetricGroup:
-        return self.context.metric_group
-
-    @property
-    def record_errors(self) -> RecordErrorHandler:
-        return self.context.record_errors
-
-    def send_split_request(self) -> None:
-        self.context.send_split_request()
-
-    def send_source_event_to_coordinator(self, event: SourceEvent) -> None:
-        wrapped = HybridSourceEvent.of(self.member, self.switches, event)
-        self.context.send_source_event_to_coordinator(wrapped)
+    def wrapped(self, event: SourceEvent) -> HybridSourceEvent:
+        return HybridSourceEvent.of(self.member, self.switches, event)
 
 
 @dataclass(eq=False, repr=False)
