@@ -64,7 +64,7 @@ class SupportsPreCommitTopologyOverEpochs(ABC, Generic[CommT]):
     def add_pre_commit_topology_over_epochs(
         self, held: Sequence[HeldCommittable[CommT]], checkpoint_id: int, *, everything: bool
     ) -> Sequence[CombinedCommittables[CommT]]:
-        """Return what to decide now; all other committables stay held. Driver.
+        """Return the combinations to decide now; all other committables stay held. Driver.
 
         Runs again if it failed before the decision, never after it. Stage new data for the epoch
         ``checkpoint_id``, so that it is swept with this epoch.
@@ -77,7 +77,7 @@ class SupportsPreCommitTopologyOverEpochs(ABC, Generic[CommT]):
         """
 
     def max_held_committables(self) -> int:
-        """Return the number of held committables above which everything is decided."""
+        """Return the number of held committables above which the core decides on all of them."""
         return 10_000
 
     def max_held_time(self) -> timedelta:
@@ -103,4 +103,4 @@ TOPOLOGIES: Final[tuple[tuple[type, str], ...]] = (
     (SupportsPreCommitTopologyOverEpochs, "holds committables over epochs"),
     (SupportsPostCommitTopology, "has a step after its commits"),
 )
-"""The topologies, and what a sink does with them."""
+"""The abilities of topologies, and how errors describe a sink with each of them."""

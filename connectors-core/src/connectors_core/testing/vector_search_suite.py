@@ -70,7 +70,7 @@ class VectorSearchTestSuite(JoinTestSuite):
     @case(since=_SINCE)
     @every_way
     def test_the_most_similar_rows_are_found(self, trial: VectorSearchTrial, way: str) -> None:
-        """They come in descending order of the scores, for the rows in their order."""
+        """Rows keep their order, and the matches of a row have descending scores."""
         vectors, queries = _vectors(ROWS, seed=1), _vectors(5, seed=2)
         trial.context.write(_table(vectors))
         found = trial.search(_queries(queries), top_k=10)
@@ -143,7 +143,7 @@ class VectorSearchTestSuite(JoinTestSuite):
     @slow_on_spark
     @every_way
     def test_many_vectors_at_a_time(self, trial: VectorSearchTrial, way: str) -> None:
-        """Many distinct vectors, each twice."""
+        """The rows have many distinct vectors, each twice."""
         vectors, queries = _vectors(ROWS, seed=1), _vectors(SEARCHES, seed=2)
         trial.context.write(_table(vectors))
         queries = np.concatenate([queries, queries[::-1]])

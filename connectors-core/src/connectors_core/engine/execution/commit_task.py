@@ -157,7 +157,7 @@ def settle(
                 pass
     if settled != len(requests):
         raise FatalError(
-            "the tasks of a commit returned another number of results than there are requests",
+            "the number of results from the tasks differs from the number of commit requests",
             expected=str(len(requests)),
             found=str(settled),
         )
