@@ -117,7 +117,7 @@ class CommitterInTasks(Committer[Any]):
     Args:
         sink: A sink with the ability `SupportsCommitTasks`.
         context: The context of its committers.
-        settings: When tasks commit.
+        settings: The settings of commits in tasks.
         run: Runs the tasks of a commit and returns their results.
     """
 
