@@ -9,7 +9,6 @@ DESCRIPTION = {{cookiecutter.description | tojson}}  # noqa: F821
 OWNER = {{cookiecutter.owner | tojson}}  # noqa: F821
 SOURCE = "{{ cookiecutter.source }}" == "True"
 SINK = "{{ cookiecutter.sink }}" == "True"
-KIND = "{{ cookiecutter.sink_kind }}"
 TOPOLOGIES = "{{ cookiecutter.topologies }}" == "True"
 LOOKUP = "{{ cookiecutter.lookup }}" == "True"
 TABLE = "{{ cookiecutter.table }}" == "True"
@@ -32,7 +31,7 @@ def problem() -> str | None:
         return f"owner: expected the name of a GitHub organization, found {OWNER!r}."
     if not (SOURCE or SINK or LOOKUP):
         return "source, sink, lookup: a connector needs at least one of the three."
-    if TOPOLOGIES and not (SINK and KIND == "two-phase"):
+    if TOPOLOGIES and not (SINK and TWO_PHASE):
         return "topologies: only a two-phase sink has steps around its commits."
     if CATALOG and not (TABLE and SOURCE):
         return "catalog: the tables of a catalog need the answers table and source."

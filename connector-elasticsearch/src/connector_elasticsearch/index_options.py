@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `CREATE TABLE` in a catalog that become an index's own."""
+"""The options of `CREATE TABLE` in a catalog that define the index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["INDEX_OPTIONS", "IndexOptions"]
 
 
 class IndexOptions(Configured, scope="Elasticsearch index", since="3.0.0"):
-    """The options of `CREATE TABLE` in a catalog that become an index's own."""
+    """The options of `CREATE TABLE` in a catalog that define the index."""
 
     vector_fields: Setting[dict[str, Any], Mapping[str, Any] | None] = option(
         "vector-fields",

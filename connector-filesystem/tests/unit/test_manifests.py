@@ -230,7 +230,7 @@ class TestSink:
             sink.create_committer(CommitterInitContext(pipeline_id="p", sink_uid="s"))
 
     def test_tables_with_a_key_have_no_manifests(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidOptionError, match="records of its own"):
+        with pytest.raises(InvalidOptionError, match="keeps its own records"):
             KeyedFileSink(FileSink(tmp_path, manifests=True), ("id",))
 
     def test_listed_files_are_not_merged_by_the_command(self, tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ class TestSource:
         enumerator = started(followed(tmp_path), now)
         take_all(enumerator, now)
         restored(followed(tmp_path).replaced(order="any"), enumerator, later)
-        with pytest.raises(ConfigurationError, match="does not know them by other orders"):
+        with pytest.raises(ConfigurationError, match="cannot change to another order"):
             later.run_calls()
 
     def test_patterns_are_refused(self, tmp_path: Path) -> None:

@@ -39,3 +39,14 @@ def results(pytester, module, run):
     found = json.loads((pytester.path / "report.json").read_text())["results"]
     assert found
     return found
+
+
+def table_with(broken, table):
+    """Return a broken table: the class itself, or the toy table with this broken function."""
+    if issubclass(broken, table):
+        return broken
+    name = broken.__name__
+    made = type(name, (table,), {"function": broken})
+    made.__module__, made.__qualname__ = broken.__module__, f"{name}.table"
+    broken.table = made  # where pickle finds it
+    return made

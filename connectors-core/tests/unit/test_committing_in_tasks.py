@@ -13,9 +13,8 @@ from connectors_core.engine.coordinator.epoch_committer import EpochCommitter
 from connectors_core.engine.coordinator.plan_log import is_done
 from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.execution.commit_task import (
+    COMMIT_MESSAGES,
     commit_task,
-    decode_commit_message,
-    encode_commit_message,
 )
 from connectors_core.errors import (
     CommitError,
@@ -75,8 +74,8 @@ class InTask(Committer):
 def run_tasks(task):
     """Run the tasks of a commit one after another; their results travel as bytes."""
     count = task.number_of_tasks(2)
-    messages = [encode_commit_message(commit_task(task, number, count)) for number in range(count)]
-    return [decode_commit_message(each) for each in messages]
+    rows = COMMIT_MESSAGES.encode(*(commit_task(task, number, count) for number in range(count)))
+    return [COMMIT_MESSAGES.decode(payload) for payload in rows["payload"].to_pylist()]
 
 
 def committer_in_tasks(store=None, **sinks):

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from datetime import timedelta
 
 import pytest
 from decisions import a_decision
+from held_files import ROWS, Setup, a_file
 from hypothesis import given
 from hypothesis import strategies as st
 from number_jobs import numbers_job
@@ -17,14 +17,11 @@ from typer.testing import CliRunner
 
 from connectors_core.cli import app
 from connectors_core.cli.state_view import view_state
-from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.held_sets import HeldSet, HeldSets
-from connectors_core.engine.coordinator.plan_log import decisions_since, purge
+from connectors_core.engine.coordinator.plan_log import purge
 from connectors_core.engine.protocol import (
-    DecidedCommittable,
     HeldRef,
     SinkDecision,
-    Versioned,
 )
 from connectors_core.engine.query.compactions import SinkCompaction
 from connectors_core.engine.recovery.backup import back_up, plan_backup, restore
@@ -36,7 +33,7 @@ from connectors_core.errors import (
     UnsupportedError,
 )
 from connectors_core.sink import SupportsRewriting
-from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.source import NumberSequenceSource
 from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink, read_files
 from connectors_core.testing.driver import run_driver
@@ -44,74 +41,14 @@ from connectors_core.testing.faults import (
     COMPACTING_POINTS,
     Fault,
     FaultAction,
-    FaultInjected,
     FaultPoint,
     crash_chain,
-    injected,
 )
-from connectors_core.testing.local_pipeline import LocalPipeline
-from connectors_core.testing.pace import Deadline
-
-ROWS = 120
-RETRIES = CommitRetries(attempts=2, initial_seconds=0.0, max_seconds=0.0)
-
-
-class Setup:
-    """A pipeline of numbers into one sink, 10 rows per epoch."""
-
-    def __init__(self, root):
-        self.root = root
-        self.store = StateStore(str(root / "state")).child("query-0")
-
-    def sink(self, **settings):
-        return CompactingDirectorySink(self.root / "out", **settings)
-
-    def pipeline(self, sink, *, source=None, **settings):
-        pipeline = LocalPipeline(
-            "p",
-            checkpoint_location=str(self.root / "state"),
-            parallelism=2,
-            commit_retries=RETRIES,
-            **settings,
-        )
-        source = source or NumberSequenceSource(0, ROWS - 1, split_rows=30, batch_rows=5)
-        rows = pipeline.from_source(source, uid="numbers", limits=ReadLimits(rows=10))
-        pipeline.sink_to(rows, sink, uid="out")
-        return pipeline
-
-    def run(self, sink, *faults):
-        with injected(*faults), self.pipeline(sink) as pipeline:
-            assert pipeline.run(timeout=SECONDS)
-        return pipeline.status().queries[0].sinks[0]
-
-    def run_until_it_works(self, sink, *faults):
-        for _ in range(10):
-            with contextlib.suppress(FaultInjected):
-                return self.run(sink, *faults)
-        raise AssertionError("it never works")
-
-    def values(self):
-        rows = DirectorySink(self.root / "out").read()
-        return sorted(rows["value"].to_pylist()) if rows.num_columns else []
-
-    def files(self):
-        return sorted(path.name for path in (self.root / "out").glob("*.arrow"))
-
-    def staged(self):
-        return DirectorySink(self.root / "out").staged()
-
-    def decisions(self):
-        return list(decisions_since(self.store, 0).values())
-
-    def assert_complete(self):
-        assert self.values() == list(range(ROWS))
-        assert self.staged() == []
-        assert self.decisions()[-1].holds_since is None
 
 
 @pytest.fixture
 def setup(tmp_path):
-    return Setup(tmp_path)
+    return Setup(tmp_path, CompactingDirectorySink)
 
 
 def test_files_of_several_epochs_are_merged_and_the_end_of_the_input_drains_the_rest(setup):
@@ -135,10 +72,7 @@ def test_rows_keep_their_order(setup):
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("point", COMPACTING_POINTS)
 def test_a_crash_at_any_step_loses_and_doubles_nothing(setup, point, nth):
-    fault = Fault(point, action=FaultAction.RAISE, once=setup.root / "failed", nth=nth)
-    setup.run_until_it_works(setup.sink(), fault)
-    assert fault.fired
-    setup.assert_complete()
+    setup.crash_at(point, nth)
 
 
 def test_killed_drivers_lose_and_double_nothing(tmp_path):
@@ -157,14 +91,8 @@ def test_killed_drivers_lose_and_double_nothing(tmp_path):
 
 
 def test_an_idle_stream_commits_what_waits_too_long(setup):
-    sink = setup.sink(files=1000, max_wait=timedelta(0))
-    with setup.pipeline(sink, trigger_interval=timedelta(hours=1)) as pipeline:
-        pipeline.start()
-        deadline = Deadline(SECONDS)
-        while len(setup.values()) < 10:
-            assert not deadline.passed
-            assert not pipeline.await_termination(0.02)
-    assert [each.between for each in setup.decisions()] == [False, True, True]
+    decided = setup.commit_while_idle(setup.sink(files=1000, max_wait=timedelta(0)))
+    assert decided == [False, True, True]
 
 
 def test_epochs_wait_while_too_much_is_held(setup, monkeypatch):
@@ -283,12 +211,6 @@ def test_a_sink_with_compaction_cannot_rewrite(setup):
 
 
 # --- The fold of decisions ------------------------------------------------------------------------
-
-
-def a_file(number):
-    return DecidedCommittable(
-        subtask=0, committable=Versioned(version=1, data=b'{"staged":"s","name":"%d"}' % number)
-    )
 
 
 @given(

@@ -12,6 +12,7 @@ from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.errors import InvalidOptionError
 from connectors_core.records import RecordPolicy
 from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.table import LookupTableSource, VectorSearchTableSource
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.local_pipeline import LocalPipeline
 
@@ -60,9 +61,11 @@ def test_every_argument_of_a_sink_is_checked(pipeline, tmp_path, argument):
     pipeline.sink_to(rows, uid="out", **arguments)
 
 
-def test_a_table_is_checked():
+@pytest.mark.parametrize("kind", [LookupTableSource, VectorSearchTableSource])
+def test_a_table_is_checked(kind):
+    registrations = Registrations("p", connection_timeout=None)
     with pytest.raises(InvalidOptionError) as refused:
-        Registrations("p", connection_timeout=None).check_table(NumberSequenceSource(0, 9), "t")
+        registrations.check_table("a method", NumberSequenceSource(0, 9), kind, "t")
     assert refused.value.option == "table"
 
 

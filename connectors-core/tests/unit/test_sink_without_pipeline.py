@@ -8,9 +8,9 @@ import pytest
 
 from connectors_core.engine.coordinator.sink_without_pipeline import SinkWithoutPipeline
 from connectors_core.engine.execution.writer_task import (
+    WRITER_MESSAGES,
     SinkTask,
     WriteTask,
-    decode_message,
     write_task,
 )
 from connectors_core.engine.state import StateStore
@@ -53,7 +53,7 @@ def written(job, epoch, *tasks):
     for subtask, numbers in enumerate(tasks):
         batch = pa.record_batch([pa.array(numbers, pa.int64())], schema=NUMBERS)
         [payload] = write_task(task, subtask, 0, [batch])
-        messages.append(decode_message(payload.column(0)[0].as_py()))
+        messages.append(WRITER_MESSAGES.decode(payload.column(0)[0].as_py()))
     return messages
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from broken_connectors import failed_cases
+from broken_connectors import failed_cases, table_with
 from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
 
 from connectors_core.lineage import LineageDataset
@@ -237,12 +237,7 @@ BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.item
 
 def broken_suite(name):
     """Create a suite for a table that is broken, or that has this broken function."""
-    broken, _ = BY_NAME[name]
-    table = broken
-    if issubclass(broken, ToyFunction):
-        table = type(name, (ToyTable,), {"function": broken})
-        table.__module__, table.__qualname__ = __name__, f"{name}.table"
-        broken.table = table
+    table = table_with(BY_NAME[name][0], ToyTable)
 
     class Suite(LookupTestSuite):
         capabilities = CAN

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from broken_connectors import failed_cases
+from broken_connectors import failed_cases, table_with
 from toy_vectors import CAN, ToySearch, ToyVectorFiles, ToyVectors
 
 from connectors_core.lineage import LineageDataset
@@ -118,12 +118,7 @@ BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.item
 
 def broken_suite(name):
     """Create a suite for a table that is broken, or that has this broken function."""
-    broken, _ = BY_NAME[name]
-    table = broken
-    if issubclass(broken, ToySearch):
-        table = type(name, (ToyVectors,), {"function": broken})
-        table.__module__, table.__qualname__ = __name__, f"{name}.table"
-        broken.table = table
+    table = table_with(BY_NAME[name][0], ToyVectors)
 
     class Suite(VectorSearchTestSuite):
         capabilities = CAN

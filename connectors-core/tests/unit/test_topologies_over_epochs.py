@@ -7,9 +7,9 @@ import json
 from datetime import timedelta
 
 import pytest
+from held_files import Setup, a_file
 from hypothesis import given
 from hypothesis import strategies as st
-from test_compaction import Setup, a_file
 from two_sinks import SECONDS
 
 from connectors_core.engine.coordinator.held_sets import HeldSet
@@ -20,28 +20,22 @@ from connectors_core.errors import ConfigurationError, FatalError, UnsupportedEr
 from connectors_core.sink import CombinedCommittables, SupportsCompaction, SupportsRewriting
 from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
-from connectors_core.testing.holding_sink import HoldingDirectorySink
-from connectors_core.testing.pace import Deadline
-
-POINTS = (
-    FaultPoint.BEFORE_DECISION,
-    FaultPoint.AFTER_DECISION,
-    FaultPoint.BEFORE_COMMIT,
-    FaultPoint.AFTER_COMMIT,
-    FaultPoint.AFTER_DONE,
-    FaultPoint.BEFORE_SWEEP,
+from connectors_core.testing.faults import (
+    COMPACTING_POINTS,
+    Fault,
+    FaultAction,
+    FaultPoint,
+    injected,
 )
+from connectors_core.testing.holding_sink import HoldingDirectorySink
 
-
-class HoldingSetup(Setup):
-    def sink(self, **settings):
-        return HoldingDirectorySink(self.root / "out", **settings)
+# No job combines the files of a topology.
+POINTS = COMPACTING_POINTS[COMPACTING_POINTS.index(FaultPoint.BEFORE_DECISION) :]
 
 
 @pytest.fixture
 def setup(tmp_path):
-    return HoldingSetup(tmp_path)
+    return Setup(tmp_path, HoldingDirectorySink)
 
 
 def test_files_of_several_epochs_are_combined_and_the_end_of_the_input_drains_the_rest(setup):
@@ -73,21 +67,12 @@ def test_the_status_shows_what_is_held(setup):
 @pytest.mark.parametrize("nth", [1, 3])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_at_any_step_loses_and_doubles_nothing(setup, point, nth):
-    fault = Fault(point, action=FaultAction.RAISE, once=setup.root / "failed", nth=nth)
-    setup.run_until_it_works(setup.sink(), fault)
-    assert fault.fired
-    setup.assert_complete()
+    setup.crash_at(point, nth)
 
 
 def test_an_idle_stream_commits_what_waits_too_long(setup):
-    sink = setup.sink(files=1000, max_time=timedelta(0))
-    with setup.pipeline(sink, trigger_interval=timedelta(hours=1)) as pipeline:
-        pipeline.start()
-        deadline = Deadline(SECONDS)
-        while len(setup.values()) < 10:
-            assert not deadline.passed
-            assert not pipeline.await_termination(0.02)
-    assert [each.between for each in setup.decisions()] == [False, True]
+    decided = setup.commit_while_idle(setup.sink(files=1000, max_time=timedelta(0)))
+    assert decided == [False, True]
 
 
 def test_everything_is_decided_if_too_much_is_held(setup):

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from toy_source import fresh_store
 
 from connectors_core.engine.execution.dead_letter_spools import read_spool
+from connectors_core.engine.execution.task_messages import MESSAGE_SCHEMA
 from connectors_core.engine.execution.writer_task import (
     BRANCH_COLUMN,
-    MESSAGE_SCHEMA,
+    WRITER_MESSAGES,
     SinkTask,
     WriteTask,
     branch_column,
     conform,
-    decode_message,
     write_task,
 )
 from connectors_core.errors import BadRecordError
@@ -107,7 +107,7 @@ def numbers(*values):
 def run(task, batches):
     (batch,) = write_task(task, 4, 2, batches)
     assert batch.schema.equals(MESSAGE_SCHEMA)
-    return {m.sink: m for m in map(decode_message, batch.column("payload").to_pylist())}
+    return {m.sink: m for m in map(WRITER_MESSAGES.decode, batch.column("payload").to_pylist())}
 
 
 def staged(message):

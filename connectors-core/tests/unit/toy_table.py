@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from toy_files import FileContext, FileReader
 
-from connectors_core.errors import RetryableError
 from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.lookup import (
     LOOKUP_OPTIONS,
@@ -22,7 +20,6 @@ from connectors_core.lookup import (
     lookup_provider,
 )
 from connectors_core.options import OptionSet
-from connectors_core.secrets import Secret
 from connectors_core.source import DataGeneratorSource
 from connectors_core.table import LookupTableSource
 from connectors_core.testing import (
@@ -52,18 +49,7 @@ QUICK = LookupRequestConfiguration(
 
 
 @dataclass
-class ToyFunction(LookupFunction):
-    path: str
-    columns: list[str]
-    password: Secret = field(default_factory=lambda: Secret("toy-4711"))
-
-    def read(self):
-        try:
-            with pa.ipc.open_file(self.path) as file:
-                return file.read_all()
-        except OSError as error:
-            raise RetryableError("the file is away") from error
-
+class ToyFunction(FileReader, LookupFunction):
     def lookup(self, keys):
         rows = self.read()
         found = pc.is_in(rows.column(keys.schema.names[0]), value_set=keys.column(0))
@@ -129,32 +115,10 @@ class Rows:
         return rows.take(numbers).combine_chunks().to_batches()[0]
 
 
-class ToyTables(LookupExternalContext):
-    """A file, and the tables that read it."""
-
+class ToyTables(FileContext, LookupExternalContext):
     def __init__(self, folder: Path, table: type[ToyTable] = ToyTable) -> None:
-        self.path = folder / "rows.arrow"
-        self.table = table
-
-    def create_table(self, options):
-        return self.table(str(self.path), dict(options))
-
-    def write(self, rows):
-        new = self.path.with_suffix(".new")
-        with pa.ipc.new_file(str(new), rows.schema) as writer:
-            writer.write_table(rows)
-        os.replace(new, self.path)
+        super().__init__(folder, table)
 
     def create_typed_table(self, rows, options):
         self.write(rows)
         return self.table(str(self.path), dict(options), rows.schema)
-
-    @contextlib.contextmanager
-    def away(self):
-        hidden = self.path.with_suffix(".away")
-        os.rename(self.path, hidden)
-        yield
-        os.rename(hidden, self.path)
-
-    def secrets(self):
-        return ["toy-4711"]

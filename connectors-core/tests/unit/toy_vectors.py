@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+from toy_files import FileContext, FileReader
 
-from connectors_core.errors import RetryableError
 from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.lookup import (
     AsyncVectorSearchFunction,
@@ -20,7 +18,6 @@ from connectors_core.lookup import (
     VectorMatches,
     VectorSearchFunction,
 )
-from connectors_core.secrets import Secret
 from connectors_core.table import VectorSearchTableSource
 from connectors_core.testing import (
     VECTOR_ROWS,
@@ -39,22 +36,10 @@ CAN = Capabilities(
         }
     )
 )
-SECRET = "toy-4711"  # pragma: allowlist secret
 
 
 @dataclass
-class ToySearch(VectorSearchFunction):
-    path: str
-    columns: list[str]
-    password: Secret = field(default_factory=lambda: Secret(SECRET))
-
-    def read(self):
-        try:
-            with pa.ipc.open_file(self.path) as file:
-                return file.read_all()
-        except OSError as error:
-            raise RetryableError("the file is away") from error
-
+class ToySearch(FileReader, VectorSearchFunction):
     def vector_search(self, top_k, vectors):
         rows = self.read()
         rows = rows.filter(rows["embedding"].is_valid())
@@ -107,34 +92,12 @@ class ToyVectors(VectorSearchTableSource, LineageVertexProvider):
         )
 
 
-class ToyVectorFiles(VectorSearchExternalContext):
-    """A file, and the tables that search it."""
-
+class ToyVectorFiles(FileContext, VectorSearchExternalContext):
     def __init__(self, folder: Path, table: type[ToyVectors] = ToyVectors) -> None:
-        self.path = folder / "rows.arrow"
-        self.table = table
-
-    def create_table(self, options):
-        return self.table(str(self.path), dict(options))
-
-    def write(self, rows):
-        new = self.path.with_suffix(".new")
-        with pa.ipc.new_file(str(new), rows.schema) as writer:
-            writer.write_table(rows)
-        os.replace(new, self.path)
+        super().__init__(folder, table)
 
     def scores(self, query, vectors):
         return (vectors @ query).astype(np.float64)
-
-    @contextlib.contextmanager
-    def away(self):
-        hidden = self.path.with_suffix(".away")
-        os.rename(self.path, hidden)
-        yield
-        os.rename(hidden, self.path)
-
-    def secrets(self):
-        return [SECRET]
 
 
 def matrix(vectors):

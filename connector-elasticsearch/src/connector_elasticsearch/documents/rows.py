@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a table of documents: columns of their source, and their ID."""
+"""The rows of a table of documents: columns of the source, and the ID."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DocumentRows"]
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentRows:
-    """The columns that a join needs of documents. Picklable. No I/O.
+    """The columns of documents that a join needs. Picklable. No I/O.
 
     Attributes:
         schema: The schema of the rows.

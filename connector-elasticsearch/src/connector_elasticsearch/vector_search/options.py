@@ -14,7 +14,7 @@ _SINCE: Final = "3.0.0"
 
 
 class VectorSearchOptions(Configured, scope="Elasticsearch vector search", since=_SINCE):
-    """How a table searches its vectors.
+    """The settings of a table for vector searches.
 
     Raises:
         InvalidOptionError: A value is out of range, or has no effect with the others.
@@ -34,7 +34,7 @@ class VectorSearchOptions(Configured, scope="Elasticsearch vector search", since
         "vector-search.exact",
         bool,
         default=False,
-        doc="Whether to compare a vector with those of all documents, by a script. The result is "
+        doc="Whether a script compares a vector with those of all documents. The result is "
         "exact, and a search takes time in proportion to the number of documents.",
     )
     max_searches: Setting[int] = option(

@@ -14,7 +14,7 @@ __all__ = ["VectorField"]
 
 _COMPARED: Final = frozenset({"float", "bfloat16", "byte"})
 _EXACT: Final = frozenset({"float", "bfloat16"})
-# By similarity, the score of an approximate search as a script. A script needs no index.
+# Scripts that compute the scores of an approximate search, by similarity. They need no index.
 _SCRIPTS: Final[Mapping[str, str]] = {
     "cosine": "(1.0 + cosineSimilarity(params.vector, {})) / 2.0",
     "dot_product": "(1.0 + dotProduct(params.vector, {})) / 2.0",
@@ -110,7 +110,7 @@ class VectorField:
             num_candidates: The number of candidates per shard, or None for the server's default.
 
         Raises:
-            InvalidOptionError: The server cannot search for it in this way.
+            InvalidOptionError: The field does not support the search.
             UnsupportedError: An exact search cannot compare the type of its elements.
         """
         if exact:
@@ -125,7 +125,7 @@ class VectorField:
             )
         if num_candidates is not None and num_candidates < top_k:
             raise InvalidOptionError(
-                "an approximate search needs a candidate for each row",
+                "an approximate search needs at least one candidate for each row",
                 expected=f"at least top_k={top_k}",
                 found=num_candidates,
                 option="vector-search.num-candidates",

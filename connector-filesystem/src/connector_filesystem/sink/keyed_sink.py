@@ -97,7 +97,7 @@ class KeyedFileSink(
             )
         if self.files.manifests:
             raise InvalidOptionError(
-                "a table with a key has records of its own",
+                "a table with a key keeps its own records of files",
                 expected="not set",
                 found="true",
                 option="sink.manifests",

@@ -221,7 +221,7 @@ def _listed(listing: Listing, manifests: Mapping[str, Manifest]) -> Listing:
                     f"the file {path!r} is gone, but the newest manifest of its folder lists it",
                     expected=f"a file of {each.size} bytes",
                     found="none",
-                    hint="only remove files by INSERT OVERWRITE",
+                    hint="remove files only with INSERT OVERWRITE",
                 )
     return Listing(
         files=dict(sorted(files.items())),

@@ -427,7 +427,7 @@ def _content_print(file: FileStatus) -> bytes:
 def _manifest(file: FileStatus) -> int:
     if file.manifest is None:
         raise ConfigurationError(
-            "the source has read the files of manifests, and does not know them by other orders",
+            "the source has read manifests, and cannot change to another order",
             expected=FileOrder.MANIFEST,
             option="source.order",
         )

@@ -19,7 +19,7 @@ __all__ = ["PARTITIONER", "KafkaPartitioner", "RecordPartitioner", "checked_part
 
 
 class KafkaPartitioner(StrEnum):
-    """How to assign records without an explicit partition (Flink's `sink.partitioner`)."""
+    """A strategy for records without an explicit partition (Flink's `sink.partitioner`)."""
 
     DEFAULT = "default"
     """By the hash of the key, as in Java's clients, and round-robin for records without a key."""
@@ -61,7 +61,7 @@ class RecordPartitioner(ABC):
             rows: The rows, with all columns.
             keys: The keys of their records, as bytes.
             values: The values of their records, as bytes.
-            topic: The topic of all of them.
+            topic: The topic of all rows.
             partition_count: The number of partitions of the topic.
 
         Returns:
@@ -70,7 +70,7 @@ class RecordPartitioner(ABC):
 
 
 def checked_partitions(found: object, rows: int, topic: str, count: int) -> npt.NDArray[np.int32]:
-    """Return what a partitioner returned, as an array of partitions that exist.
+    """Return the result of a partitioner as an array of existing partitions.
 
     Args:
         found: The result of `RecordPartitioner.partition`.

@@ -246,7 +246,7 @@ class LookupOptions(Configured, scope="lookup table", since=_SINCE):
     def _function(
         self, function: Callable[[], T] | None, async_function: Callable[[], U] | None
     ) -> Callable[[], T | U]:
-        """Return what creates the function that the settings select."""
+        """Return a factory of the function that the settings select."""
         if self.asynchronous:
             return _offered(async_function, f"{ASYNC.key}=true")
         kind = self._cache_type().value

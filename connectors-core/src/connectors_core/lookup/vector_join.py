@@ -116,7 +116,7 @@ class VectorJoin(LookupJoin):
 
     @property
     def context(self) -> VectorSearchContext:
-        """What the table must provide."""
+        """The parameters of the search that the table needs."""
         needed = [field for field in self.table if field.name not in (_KEY, _SCORE)]
         return VectorSearchContext(
             search_column=self.search_column, schema=pa.schema(needed), top_k=self.top_k

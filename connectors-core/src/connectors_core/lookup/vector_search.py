@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class VectorSearchContext:
-    """What a search needs from a table.
+    """The parameters of a search that its table needs.
 
     Attributes:
         search_column: The column of the table whose vectors are compared.

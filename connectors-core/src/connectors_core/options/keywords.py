@@ -25,7 +25,7 @@ def unexpected_keyword(
         call: The name of the class or function.
         keyword: The keyword from the caller.
         suggestions: Keywords that may have been meant, best first.
-        instead: What replaces the keyword, if this is known.
+        instead: The replacement of the keyword, if it is known.
     """
     meant = " or ".join(map(repr, suggestions))
     hint = instead or (f"did you mean {meant}?" if meant else "")

@@ -15,7 +15,7 @@ DEFAULT_COMMIT_TASKS_THRESHOLD: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class CommitTasks:
-    """When Spark tasks commit, and how many.
+    """The size of epochs that Spark tasks commit, and the number of these tasks.
 
     Attributes:
         threshold: The number of committables of an epoch from which tasks commit them. The driver
@@ -34,13 +34,14 @@ class SupportsCommitTasks(ABC, Generic[CommT]):
     the committables, in one call, and returns the results. Retries, losses, and failures follow the
     same rules as on the driver.
 
-    Spark runs a task again if its executor dies, and may run copies of it. So two tasks can commit
-    a committable at the same time, and a killed task can still commit after the epoch is committed
-    and swept. Both must be harmless, which excludes committers that lease resources to writers.
+    Spark reruns a task if its executor dies, and may run copies of it. Two tasks can therefore
+    commit a committable at the same time, and a killed task can still commit after the epoch is
+    committed and swept. Both must be harmless, which excludes committers that lease resources to
+    writers.
     """
 
     def commit_tasks(self) -> CommitTasks | None:
-        """Return when tasks commit; None if only the driver commits. Driver."""
+        """Return the settings of commits in tasks; None if only the driver commits. Driver."""
         return CommitTasks()
 
     @abstractmethod

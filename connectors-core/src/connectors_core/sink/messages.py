@@ -113,7 +113,7 @@ def committables_of(messages: Iterable[CommittableMessage[CommT]]) -> list[CommT
         raise FatalError(
             "the messages of an epoch are incomplete",
             expected="as many committables as the summary of each writer says",
-            found=f"others of writers {', '.join(map(str, wrong))}",
+            found=f"other numbers from writers {', '.join(map(str, wrong))}",
             hint="pass all messages of the epoch, and create messages with messages_of",
         )
     return found

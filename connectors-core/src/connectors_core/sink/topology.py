@@ -42,8 +42,9 @@ class CombinedCommittables(Generic[CommT]):
     """Held committables, and the committables to commit in their place.
 
     Attributes:
-        held: The held committables. The staged data of those that are not committed is removed.
-        committables: Those to commit: the held ones, or new ones.
+        held: The held committables. The committer removes the staged data of those that are not
+            among ``committables``.
+        committables: The committables to commit, which can be new ones or some of the held ones.
     """
 
     held: tuple[HeldCommittable[CommT], ...]
@@ -53,8 +54,8 @@ class CombinedCommittables(Generic[CommT]):
 class SupportsPreCommitTopologyOverEpochs(ABC, Generic[CommT]):
     """Ability of a two-phase sink: holds committables of an epoch for the decision of a later one.
 
-    Each decision stores what it holds, with the serializer of the committables. The topology keeps
-    no state of its own, so a restart continues with the same committables. The committer must have
+    Each decision stores its held committables in the format of their serializer. The topology keeps
+    no state, so a restart continues with the same committables. The committer must have
     the ability :class:`~connectors_core.sink.SupportsHeldCommittables`.
 
     If the sink also has a pre-commit topology within the epoch, that one comes first.
@@ -64,7 +65,7 @@ class SupportsPreCommitTopologyOverEpochs(ABC, Generic[CommT]):
     def add_pre_commit_topology_over_epochs(
         self, held: Sequence[HeldCommittable[CommT]], checkpoint_id: int, *, everything: bool
     ) -> Sequence[CombinedCommittables[CommT]]:
-        """Return what to decide now; all other committables stay held. Driver.
+        """Return the combinations to decide now; all other committables stay held. Driver.
 
         Runs again if it failed before the decision, never after it. Stage new data for the epoch
         ``checkpoint_id``, so that it is swept with this epoch.
@@ -72,12 +73,12 @@ class SupportsPreCommitTopologyOverEpochs(ABC, Generic[CommT]):
         Args:
             held: The held committables, oldest first. The last ones are those of this epoch.
             checkpoint_id: The epoch of the decision.
-            everything: Nothing may stay held: at the end of the input, if too many are held, and if
-                one has waited too long.
+            everything: Whether all held committables must be combined: at the end of the input, if
+                too many are held, or if one has waited too long.
         """
 
     def max_held_committables(self) -> int:
-        """Return the number of held committables above which everything is decided."""
+        """Return the number of held committables above which the core decides on all of them."""
         return 10_000
 
     def max_held_time(self) -> timedelta:
@@ -103,4 +104,4 @@ TOPOLOGIES: Final[tuple[tuple[type, str], ...]] = (
     (SupportsPreCommitTopologyOverEpochs, "holds committables over epochs"),
     (SupportsPostCommitTopology, "has a step after its commits"),
 )
-"""The topologies, and what a sink does with them."""
+"""The abilities of topologies, and how errors describe a sink with each of them."""

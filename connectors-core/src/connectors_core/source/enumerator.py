@@ -227,9 +227,9 @@ class SupportsBatchSnapshot:
 
     Named after Flink's interface (FLIP-383). When the enumerator has assigned all splits, the core
     takes a snapshot and stores it with the splits. The next driver restores the enumerator from it.
-    The enumerator must then find no further splits, whatever has appeared since. It receives the
-    events of all readers, including those that read before. A pipeline with ``resume_batch_runs``
-    refuses a source without this ability.
+    The enumerator must then find no further splits, even if new data has appeared. It receives the
+    events of all readers, including those of the former driver. A pipeline with
+    ``resume_batch_runs`` refuses a source without this ability.
     """
 
     BATCH_CHECKPOINT_ID: ClassVar[int] = -1

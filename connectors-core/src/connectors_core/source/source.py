@@ -152,7 +152,7 @@ class BatchTasks:
     """The limits of the number of tasks that read a source in a batch run.
 
     Attributes:
-        max_tasks: The largest number of tasks. None is four for each reader.
+        max_tasks: The largest number of tasks; None for four for each reader.
         bytes_per_task: The volume of data, in bytes, above which a source adds a task. Only a
             source with the ability `DynamicParallelismInference` uses it.
 

@@ -184,7 +184,7 @@ def batch_source(
     enumeration = None
     recorded = () if unfinished is None else unfinished.entries
     entries = [entry for entry in recorded if entry.source == settings.uid]
-    if unfinished is None or not entries:  # or only the query of this driver reads it
+    if unfinished is None or not entries:  # or that run did not read this source
         enumeration = Enumeration(settings)
         splits = enumeration.splits
         tasks = number_of_tasks(settings, splits)
@@ -369,7 +369,7 @@ class BatchRun:
             self._engine.close()
 
     def _record(self) -> RunRecord:
-        """Return what a later driver needs to continue the run."""
+        """Return the state with which a later driver continues the run."""
         return RunRecord(
             pipeline_id=self.pipeline_id,
             run_id=self.run_id,

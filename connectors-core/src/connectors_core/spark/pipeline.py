@@ -262,7 +262,7 @@ class Pipeline:
             UnsupportedError: The type of the key cannot be compared exactly.
         """
         uid = uid or "-".join(["lookup", *on])
-        self._registered.check_table(table, uid)
+        self._registered.check_table("lookup_join", table, LookupTableSource, uid)
         self._registered.check_connections({f"lookup {uid!r}": table})
         return self._frames.lookup_join(
             df, table, uid=uid, on=on, how=how, columns=columns, allow_unstable=allow_unstable
@@ -305,7 +305,7 @@ class Pipeline:
             ConfigurationError: The uid is already used, or rows and table are incompatible.
         """
         uid = uid or f"vector-search-{vector_column}"
-        self._registered.check_searched_table(table, uid)
+        self._registered.check_table("vector_search", table, VectorSearchTableSource, uid)
         self._registered.check_connections({f"lookup {uid!r}": table})
         return self._frames.vector_search(
             df,

@@ -18,29 +18,26 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.execution.commit_task import (
+    COMMIT_MESSAGES,
     CommitMessage,
     CommitTask,
     commit_task,
-    decode_commit_message,
-    encode_commit_message,
 )
 from connectors_core.engine.execution.compactor_task import (
+    COMPACT_MESSAGES,
     CompactMessage,
     CompactTask,
     compact_task,
-    decode_compact_message,
-    encode_compact_message,
 )
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.execution.writer_task import (
     BRANCH_COLUMN,
-    MESSAGE_SCHEMA,
+    WRITER_MESSAGES,
     Leases,
     SinkTask,
     WriterMessage,
     WriteTask,
     branch_column,
-    decode_message,
     write_task,
 )
 from connectors_core.engine.protocol import Entry, encode_entry
@@ -292,7 +289,7 @@ class WritingJob:
             df, writers = with_fixed_partitions(df)
             task = task.with_leases(leases, writers)
         rows = map_in_arrow(df, _Writers(task, self._rows, root), _MESSAGES).collect()
-        return [decode_message(bytes(row.payload)) for row in rows]
+        return [WRITER_MESSAGES.decode(bytes(row.payload)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -371,7 +368,7 @@ class SparkEngine:
         context.addJobTag(self._compaction_tag)
         numbers = self.spark.range(0, len(task.requests), 1, task.tasks)
         rows = numbers.mapInArrow(_Compactors(task), _MESSAGES).collect()
-        return [decode_compact_message(bytes(row.payload)) for row in rows]
+        return [COMPACT_MESSAGES.decode(bytes(row.payload)) for row in rows]
 
     def commit(self, task: CommitTask) -> list[CommitMessage]:
         """Commit requests in the tasks of a job."""
@@ -381,7 +378,7 @@ class SparkEngine:
         what = f"committing the output of sink {task.context.sink_uid}"
         with self._failures.watched(), local_property(self.spark, _DESCRIPTION, what):
             rows = numbers.mapInArrow(job, _MESSAGES).collect()
-        return [decode_commit_message(bytes(row.payload)) for row in rows]
+        return [COMMIT_MESSAGES.decode(bytes(row.payload)) for row in rows]
 
     def cancel_compactions(self) -> None:
         """Cancel the jobs of compactions."""
@@ -419,10 +416,7 @@ class _Compactors:
                 message = compact_task(
                     self.task, self.task.requests[number], context.attemptNumber()
                 )
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([encode_compact_message(message)], pa.binary())],
-                    schema=MESSAGE_SCHEMA,
-                )
+                yield COMPACT_MESSAGES.encode(message)
 
 
 @dataclass(frozen=True)
@@ -438,10 +432,7 @@ class _Committers:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 message = commit_task(self.task, number, self.number_of_tasks)
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([encode_commit_message(message)], pa.binary())],
-                    schema=MESSAGE_SCHEMA,
-                )
+                yield COMMIT_MESSAGES.encode(message)
 
 
 @contextmanager

@@ -171,7 +171,6 @@ else:
             "connectors_core.testing.system": ("TestSystem",),
             "connectors_core.testing.table_suite": (
                 "TABLE_ROWS",
-                "VECTOR_ROWS",
                 "TableExternalContext",
                 "TableTestSuite",
                 "table_schema",

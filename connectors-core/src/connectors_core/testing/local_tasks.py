@@ -12,25 +12,24 @@ import pyarrow as pa
 
 from connectors_core.engine.execution.attempts import fails_again
 from connectors_core.engine.execution.commit_task import (
+    COMMIT_MESSAGES,
     CommitMessage,
     CommitTask,
     commit_task,
-    decode_commit_message,
-    encode_commit_message,
 )
 from connectors_core.engine.execution.compactor_task import (
+    COMPACT_MESSAGES,
     CompactMessage,
     CompactTask,
     compact_task,
-    decode_compact_message,
-    encode_compact_message,
 )
 from connectors_core.engine.execution.reader_task import ReaderTask, read_entry, without_heartbeat
+from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.execution.writer_task import (
+    WRITER_MESSAGES,
     Leases,
     WriterMessage,
     WriteTask,
-    decode_message,
     write_task,
 )
 from connectors_core.engine.protocol import Entry
@@ -106,7 +105,8 @@ class LocalEngine:
         def run(number: int, attempt: int) -> CompactMessage:
             own = _travelled(task)
             message = compact_task(own, own.requests[number], attempt)
-            return decode_compact_message(encode_compact_message(message))
+            (returned,) = _returned(COMPACT_MESSAGES, COMPACT_MESSAGES.encode(message))
+            return returned
 
         return _in_tasks(run, len(task.requests), threads=task.tasks)
 
@@ -116,7 +116,8 @@ class LocalEngine:
 
         def run(number: int, _attempt: int) -> CommitMessage:
             message = commit_task(_travelled(task), number, count)
-            return decode_commit_message(encode_commit_message(message))
+            (returned,) = _returned(COMMIT_MESSAGES, COMMIT_MESSAGES.encode(message))
+            return returned
 
         return _in_tasks(run, count)
 
@@ -128,9 +129,9 @@ def _written(
     task: WriteTask, subtask: int, attempt: int, rows: Iterable[pa.RecordBatch]
 ) -> list[WriterMessage]:
     return [
-        decode_message(payload)
+        message
         for messages in write_task(task, subtask, attempt, rows)
-        for payload in messages.column(0).to_pylist()
+        for message in _returned(WRITER_MESSAGES, messages)
     ]
 
 
@@ -162,6 +163,11 @@ def _in_tasks(run: Any, count: int, *, threads: int | None = None) -> list[Any]:
 
     with ThreadPoolExecutor(threads or max(1, count), thread_name_prefix="task") as pool:
         return list(pool.map(attempts, range(count)))
+
+
+def _returned(kind: TaskMessages[_T], rows: pa.RecordBatch) -> list[_T]:
+    """Return messages as the driver receives them."""
+    return [kind.decode(payload) for payload in rows.column(0).to_pylist()]
 
 
 def _travelled(value: _T) -> _T:

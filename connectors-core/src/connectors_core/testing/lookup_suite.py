@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import pickle
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,11 +24,10 @@ from connectors_core.lookup import (
 from connectors_core.lookup.join import LookupJoin
 from connectors_core.table import LookupTableSource
 from connectors_core.testing.capabilities import Capability
-from connectors_core.testing.cases import Case, case
+from connectors_core.testing.cases import case
 from connectors_core.testing.data import assert_same_values
 from connectors_core.testing.data_types import DATA_TYPES, example_of
-from connectors_core.testing.environment import TestEnvironment
-from connectors_core.testing.lineage_names import assert_named_for_lineage
+from connectors_core.testing.join_suite import JoinTestSuite, Ways
 from connectors_core.testing.lookup_trial import (
     LOOKUP_ROWS,
     LookupExternalContext,
@@ -39,12 +36,12 @@ from connectors_core.testing.lookup_trial import (
     table_rows,
 )
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
-from connectors_core.testing.trial import PipelineSuite, slow_on_spark
+from connectors_core.testing.trial import slow_on_spark
 
 BY_KEY: Final = Capability.LOOKUP_BY_KEY
 FULL: Final = Capability.FULL_CACHE
 HERE: Final = Capability.ONE_PROCESS
-WAYS: Final[Mapping[str, tuple[Mapping[str, str], Capability]]] = {
+WAYS: Final[Ways] = {
     "by key": ({}, BY_KEY),
     "asynchronous": ({"lookup.async": "true"}, Capability.ASYNC_LOOKUP),
     "partial": ({"lookup.cache": "PARTIAL"}, BY_KEY),
@@ -61,7 +58,7 @@ STRANGE: Final = ("x' OR '1'='1", "*", "?", "%", "a b", " a", "A", "a", "\\", '"
 every_way = pytest.mark.parametrize("way", list(WAYS))
 
 
-class LookupTestSuite(PipelineSuite):
+class LookupTestSuite(JoinTestSuite):
     """Cases for a lookup table.
 
     Derive from this class, declare the capabilities, and supply a context.
@@ -71,51 +68,13 @@ class LookupTestSuite(PipelineSuite):
     """
 
     judged_by = frozenset({BY_KEY, Capability.ASYNC_LOOKUP, FULL})
+    ways = WAYS
+    rows = LOOKUP_ROWS
+    trials = (LookupTrial, SparkLookupTrial)
 
     @abstractmethod
     def external_context(self, folder: Path) -> LookupExternalContext:
         """Return a new external system for one case. ``folder`` belongs to the case."""
-
-    @classmethod
-    def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
-        """Return why a case does not apply. A table may not support its kind of lookup."""
-        way = parameters.get("way")
-        if isinstance(way, str):
-            reason = cls.possible().reason_against(frozenset({WAYS[way][1]}))
-            if reason is not None:
-                return reason
-        return super().reason_against(found, parameters)
-
-    @pytest.fixture
-    def context(self, tmp_path: Path) -> Iterator[LookupExternalContext]:
-        """Return the external system of the case."""
-        folder = tmp_path / "system"
-        folder.mkdir()
-        context = self.external_context(folder)
-        context.write(LOOKUP_ROWS.empty_table())
-        yield context
-        context.close()
-
-    @pytest.fixture
-    def trial(
-        self,
-        request: pytest.FixtureRequest,
-        environment: TestEnvironment,
-        context: LookupExternalContext,
-        tmp_path: Path,
-    ) -> Iterator[LookupTrial]:
-        """Return the joins of the case, with the lookup options of its ``way``."""
-        way = getattr(getattr(request.node, "callspec", None), "params", {}).get("way")
-        options = WAYS[way][0] if way is not None else {}
-        folder = tmp_path / "state"
-        folder.mkdir()
-        trial = (
-            SparkLookupTrial(context, folder, options, environment)
-            if self.on_spark
-            else LookupTrial(context, folder, options)
-        )
-        with closing(trial):
-            yield trial
 
     # --- Rows -----------------------------------------------------------------------------------
 
@@ -332,12 +291,6 @@ class LookupTestSuite(PipelineSuite):
         _assert_same(found, number=[1], value=["one"])
 
     # --- The table as an object -----------------------------------------------------------------
-
-    @case(since="1.4")
-    def test_datasets_are_named_for_lineage(self, trial: LookupTrial) -> None:
-        """The names follow OpenLineage's naming spec, and all instances give the same names."""
-        create = functools.partial(trial.context.create_table, trial.options)
-        assert_named_for_lineage(create, trial.context.secrets())
 
     @case(HERE, since="1.2", after="test_rows_are_found_by_key")
     @every_way

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,18 +20,15 @@ from connectors_core.engine.execution.lookup_snapshots import (
     remove_local_copies,
     write_snapshot,
 )
-from connectors_core.engine.execution.lookup_task import ByKey, LookupTask, close_lookups
+from connectors_core.engine.execution.lookup_task import ByKey, LookupTask
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.protocol import encode_entry
 from connectors_core.engine.state import StateStore
 from connectors_core.lookup import FullCachingLookupProvider, LookupFunctionProvider
 from connectors_core.lookup.join import JoinType, LookupJoin
-from connectors_core.metrics import MetricGroup
-from connectors_core.source import DataGeneratorSource
 from connectors_core.table import LookupContext, LookupRuntimeProvider, LookupTableSource
-from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import TestEnvironment
-from connectors_core.testing.pace import stretched
+from connectors_core.testing.join_trial import BATCH_ROWS, JoinExternalContext, JoinTrial, forget
 
 LOOKUP_ROWS: Final = pa.schema(
     [
@@ -47,27 +41,13 @@ LOOKUP_ROWS: Final = pa.schema(
 """Schema of the tables that the suite looks up. The key is ``number``, ``text``, or both."""
 
 _UID: Final = "table"
-_SECONDS: Final = 240.0
 
 
-class LookupExternalContext(ABC):
-    """The external system of one lookup case, initially empty and not shared."""
+class LookupExternalContext(JoinExternalContext[LookupTableSource]):
+    """The external system of one lookup case, initially empty and not shared.
 
-    @abstractmethod
-    def create_table(self, options: Mapping[str, str]) -> LookupTableSource:
-        """Return the table of :data:`LOOKUP_ROWS` in this context.
-
-        Args:
-            options: Some of ``connectors_core.lookup.LOOKUP_OPTIONS``, as a user writes them.
-        """
-
-    @abstractmethod
-    def write(self, rows: pa.Table) -> None:
-        """Replace all rows of the table with rows of :data:`LOOKUP_ROWS`.
-
-        They are visible on return. ``value`` and ``amount`` may be null, but the other columns may
-        not.
-        """
+    Its table has rows of :data:`LOOKUP_ROWS`, whose ``value`` and ``amount`` may be null.
+    """
 
     def create_typed_table(self, rows: pa.Table, options: Mapping[str, str]) -> LookupTableSource:
         """Return a table with columns of other types.
@@ -82,45 +62,25 @@ class LookupExternalContext(ABC):
         """
         raise NotImplementedError
 
-    def away(self) -> AbstractContextManager[None]:
-        """Make the external system unavailable within the context.
 
-        Raises:
-            NotImplementedError: The table lacks the capability `OUTAGES`.
-        """
-        raise NotImplementedError
-
-    def secrets(self) -> Sequence[str]:
-        """Return the secrets given to all tables of this context. No output may show them."""
-        return ()
-
-    def close(self) -> None:
-        """Remove the remaining data of the case from the external system."""
-
-
-class LookupTrial:
-    """Joins rows with a table as the runtime does, without Spark.
-
-    Args:
-        context: The external system.
-        folder: The folder for the files of the runtime.
-        options: The options of the table.
-    """
+class LookupTrial(JoinTrial[LookupExternalContext]):
+    """Joins rows with a table as the runtime does, without Spark."""
 
     def __init__(
-        self, context: LookupExternalContext, folder: Path, options: Mapping[str, str]
+        self,
+        context: LookupExternalContext,
+        folder: Path,
+        options: Mapping[str, str],
+        environment: TestEnvironment,
     ) -> None:
-        self.context = context
-        self.options = dict(options)
-        self._folder = folder
-        self._pipeline_id = uuid.uuid4().hex
+        super().__init__(context, folder, options, environment)
         self._caches: list[FullCache] = []
 
     def close(self) -> None:
         """Close all open resources."""
         for cache in self._caches:
             cache.close()
-        close_lookups()
+        super().close()
         remove_local_copies(self._pipeline_id)
 
     def provider(self, table: LookupTableSource, join: LookupJoin) -> LookupRuntimeProvider:
@@ -135,7 +95,7 @@ class LookupTrial:
         how: JoinType = "left",
         columns: Sequence[str] = ("value", "amount"),
         table: LookupTableSource | None = None,
-        batch_rows: int = 10_000,
+        batch_rows: int = BATCH_ROWS,
     ) -> pa.Table:
         """Join the rows once. A table with a full cache is read as a whole first.
 
@@ -162,7 +122,7 @@ class LookupTrial:
         join: LookupJoin,
         provider: ByKey,
         life: str,
-        batch_rows: int = 10_000,
+        batch_rows: int = BATCH_ROWS,
     ) -> pa.Table:
         """Join rows in one task. The tasks of one run share resources and caches."""
         task = LookupTask(
@@ -198,7 +158,7 @@ class LookupTrial:
         join: LookupJoin,
         cache: FullCache,
         batch: str,
-        batch_rows: int = 10_000,
+        batch_rows: int = BATCH_ROWS,
     ) -> pa.Table:
         """Join rows as the micro-batch with this name. All its runs see the same version."""
         pinning = LookupPinning(
@@ -227,24 +187,7 @@ class LookupTrial:
 
 
 class SparkLookupTrial(LookupTrial):
-    """The same joins, each in a pipeline on Spark.
-
-    Args:
-        context: The external system.
-        folder: The folder for the files of the pipelines.
-        options: The options of the table.
-        environment: Creates the pipelines.
-    """
-
-    def __init__(
-        self,
-        context: LookupExternalContext,
-        folder: Path,
-        options: Mapping[str, str],
-        environment: TestEnvironment,
-    ) -> None:
-        super().__init__(context, folder, options)
-        self._environment = environment
+    """The same joins, each in a pipeline on Spark."""
 
     def join(
         self,
@@ -254,43 +197,17 @@ class SparkLookupTrial(LookupTrial):
         how: JoinType = "left",
         columns: Sequence[str] = ("value", "amount"),
         table: LookupTableSource | None = None,
-        batch_rows: int = 10_000,
+        batch_rows: int = BATCH_ROWS,
     ) -> pa.Table:
         """See `LookupTrial.join`."""
-        root = Path(tempfile.mkdtemp(dir=self._folder))
-        source = DataGeneratorSource(
-            RowsOf(rows), rows.num_rows, rows.schema, batch_rows=batch_rows
+        joined = table or self.context.create_table(self.options)
+        return self.run_pipeline(
+            rows,
+            lambda pipeline, stream: pipeline.lookup_join(
+                stream, joined, on=on, how=how, columns=columns, uid=_UID
+            ),
+            batch_rows=batch_rows,
         )
-        sink = DirectorySink(root / "rows")
-        with self._environment.pipeline("lookup", root / "checkpoint") as pipeline:
-            joined = pipeline.lookup_join(
-                pipeline.from_source(source, uid="rows"),
-                table or self.context.create_table(self.options),
-                on=on,
-                how=how,
-                columns=columns,
-                uid=_UID,
-            )
-            pipeline.sink_to(joined, sink, uid="joined")
-            seconds = stretched(_SECONDS)
-            assert pipeline.run(timeout=seconds), f"the pipeline does not end within {seconds:g} s"
-        return sink.read()
-
-
-@dataclass(frozen=True)
-class RowsOf:
-    """Returns the rows of a table by their numbers, for a `DataGeneratorSource`."""
-
-    rows: pa.Table
-
-    def __call__(self, numbers: pa.Array) -> pa.RecordBatch:
-        """Return some rows."""
-        (batch,) = self.rows.take(numbers).combine_chunks().to_batches()
-        return batch
-
-
-def forget(_numbers: MetricGroup) -> None:
-    """Ignore the metrics of a task."""
 
 
 def table_rows(**columns: Sequence[Any]) -> pa.Table:

@@ -133,7 +133,7 @@ class SinkWritingCases(PipelineSuite, part=True):
     @case(Capability.TOPOLOGIES, since="1.4", after="test_all_rows_arrive_as_they_were")
     @pytest.mark.slow_on_spark
     def test_what_a_topology_holds_over_epochs_is_decided_on_once(self, trial: SinkTrial) -> None:
-        """It is given again to each later epoch, and nothing is held at the end."""
+        """Each later epoch receives the held committables, and none is held at the end."""
         watch = trial.watch(Topology.OVER_EPOCHS)
         trial.write_all(sink=watch.over(trial.context.create_sink()))
         passes = watch.passes[Topology.OVER_EPOCHS]

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import pickle
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +17,10 @@ import pytest
 from connectors_core.engine.execution.lookup_task import close_lookups
 from connectors_core.errors import BadRecordError, RetryableError
 from connectors_core.testing.capabilities import Capability
-from connectors_core.testing.cases import Case, case
-from connectors_core.testing.environment import TestEnvironment
-from connectors_core.testing.lineage_names import assert_named_for_lineage
+from connectors_core.testing.cases import case
+from connectors_core.testing.join_suite import JoinTestSuite, Ways
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
-from connectors_core.testing.trial import PipelineSuite, slow_on_spark
+from connectors_core.testing.trial import slow_on_spark
 from connectors_core.testing.vector_search_trial import (
     DIMENSIONS,
     QUERIES,
@@ -36,7 +33,7 @@ from connectors_core.testing.vector_search_trial import (
 
 SEARCH: Final = Capability.VECTOR_SEARCH
 HERE: Final = Capability.ONE_PROCESS
-WAYS: Final[Mapping[str, tuple[Mapping[str, str], Capability]]] = {
+WAYS: Final[Ways] = {
     "by vector": ({}, SEARCH),
     "asynchronous": ({"lookup.async": "true"}, Capability.ASYNC_VECTOR_SEARCH),
     "partial": ({"lookup.cache": "PARTIAL"}, SEARCH),
@@ -50,7 +47,7 @@ _NEAREST: Final = "test_the_most_similar_rows_are_found"
 _TOLERANCE: Final = 1e-5
 
 
-class VectorSearchTestSuite(PipelineSuite):
+class VectorSearchTestSuite(JoinTestSuite):
     """Cases for a table that searches vectors. NumPy computes the expected rows by brute force.
 
     Derive from this class, declare the capabilities, and supply a context.
@@ -60,58 +57,20 @@ class VectorSearchTestSuite(PipelineSuite):
     """
 
     judged_by = frozenset({SEARCH, Capability.ASYNC_VECTOR_SEARCH})
+    ways = WAYS
+    rows = VECTOR_ROWS
+    trials = (VectorSearchTrial, SparkVectorSearchTrial)
 
     @abstractmethod
     def external_context(self, folder: Path) -> VectorSearchExternalContext:
         """Return a new external system for one case. ``folder`` belongs to the case."""
-
-    @classmethod
-    def reason_against(cls, found: Case, parameters: Mapping[str, object]) -> str | None:
-        """Return why a case does not apply. A table may not support its kind of search."""
-        way = parameters.get("way")
-        if isinstance(way, str):
-            reason = cls.possible().reason_against(frozenset({WAYS[way][1]}))
-            if reason is not None:
-                return reason
-        return super().reason_against(found, parameters)
-
-    @pytest.fixture
-    def context(self, tmp_path: Path) -> Iterator[VectorSearchExternalContext]:
-        """Return the external system of the case."""
-        folder = tmp_path / "system"
-        folder.mkdir()
-        context = self.external_context(folder)
-        context.write(VECTOR_ROWS.empty_table())
-        yield context
-        context.close()
-
-    @pytest.fixture
-    def trial(
-        self,
-        request: pytest.FixtureRequest,
-        environment: TestEnvironment,
-        context: VectorSearchExternalContext,
-        tmp_path: Path,
-    ) -> Iterator[VectorSearchTrial]:
-        """Return the searches of the case, with the options of its ``way``."""
-        way = getattr(getattr(request.node, "callspec", None), "params", {}).get("way")
-        options = WAYS[way][0] if way is not None else {}
-        folder = tmp_path / "state"
-        folder.mkdir()
-        trial = (
-            SparkVectorSearchTrial(context, folder, options, environment)
-            if self.on_spark
-            else VectorSearchTrial(context, folder, options)
-        )
-        with closing(trial):
-            yield trial
 
     # --- Rows -----------------------------------------------------------------------------------
 
     @case(since=_SINCE)
     @every_way
     def test_the_most_similar_rows_are_found(self, trial: VectorSearchTrial, way: str) -> None:
-        """They come in descending order of the scores, for the rows in their order."""
+        """Rows keep their order, and the matches of a row have descending scores."""
         vectors, queries = _vectors(ROWS, seed=1), _vectors(5, seed=2)
         trial.context.write(_table(vectors))
         found = trial.search(_queries(queries), top_k=10)
@@ -184,7 +143,7 @@ class VectorSearchTestSuite(PipelineSuite):
     @slow_on_spark
     @every_way
     def test_many_vectors_at_a_time(self, trial: VectorSearchTrial, way: str) -> None:
-        """Many distinct vectors, each twice."""
+        """The rows have many distinct vectors, each twice."""
         vectors, queries = _vectors(ROWS, seed=1), _vectors(SEARCHES, seed=2)
         trial.context.write(_table(vectors))
         queries = np.concatenate([queries, queries[::-1]])
@@ -239,12 +198,6 @@ class VectorSearchTestSuite(PipelineSuite):
         assert found["number"].to_pylist() == [0]
 
     # --- The table as an object -----------------------------------------------------------------
-
-    @case(since=_SINCE)
-    def test_datasets_are_named_for_lineage(self, trial: VectorSearchTrial) -> None:
-        """The names follow OpenLineage's naming spec, and all instances give the same names."""
-        create = functools.partial(trial.context.create_table, trial.options)
-        assert_named_for_lineage(create, trial.context.secrets())
 
     @case(HERE, since=_SINCE, after=_NEAREST)
     @every_way

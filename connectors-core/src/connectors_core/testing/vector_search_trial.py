@@ -4,27 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, Final
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from connectors_core.engine.execution.lookup_task import ByKey, LookupTask, close_lookups
+from connectors_core.engine.execution.lookup_task import ByKey, LookupTask
 from connectors_core.lookup.join import JoinType
 from connectors_core.lookup.vector_join import VectorJoin
-from connectors_core.source import DataGeneratorSource
 from connectors_core.table import VectorSearchRuntimeProvider, VectorSearchTableSource
-from connectors_core.testing.directory_sink import DirectorySink
-from connectors_core.testing.environment import TestEnvironment
-from connectors_core.testing.lookup_trial import RowsOf, forget
-from connectors_core.testing.pace import stretched
+from connectors_core.testing.join_trial import JoinExternalContext, JoinTrial, forget
 
 Floats = npt.NDArray[np.float32]
 
@@ -42,70 +35,22 @@ QUERIES: Final = pa.schema([("id", pa.int64()), ("query", pa.list_(pa.float32())
 """Schema of the rows that search."""
 
 _UID: Final = "search"
-_SECONDS: Final = 240.0
 
 
-class VectorSearchExternalContext(ABC):
-    """The external system of one case, initially empty and not shared.
+class VectorSearchExternalContext(JoinExternalContext[VectorSearchTableSource]):
+    """The external system of one vector search case, initially empty and not shared.
 
-    Of a few hundred rows, its tables find exactly the most similar ones.
+    Its table has rows of :data:`VECTOR_ROWS`, whose ``text`` and ``embedding`` may be null. Of a
+    few hundred rows, the table finds exactly the most similar ones.
     """
-
-    @abstractmethod
-    def create_table(self, options: Mapping[str, str]) -> VectorSearchTableSource:
-        """Return the table of :data:`VECTOR_ROWS` in this context.
-
-        Args:
-            options: Some of ``connectors_core.lookup.LOOKUP_OPTIONS``, as a user writes them.
-        """
-
-    @abstractmethod
-    def write(self, rows: pa.Table) -> None:
-        """Replace all rows of the table with rows of :data:`VECTOR_ROWS`.
-
-        They are visible on return. ``text`` and ``embedding`` may be null.
-        """
 
     @abstractmethod
     def scores(self, query: Floats, vectors: Floats) -> npt.NDArray[np.float64]:
         """Return the score of each row of a matrix for a query, as the table computes it."""
 
-    def away(self) -> AbstractContextManager[None]:
-        """Make the external system unavailable within the context.
 
-        Raises:
-            NotImplementedError: The table lacks the capability `OUTAGES`.
-        """
-        raise NotImplementedError
-
-    def secrets(self) -> Sequence[str]:
-        """Return the secrets given to all tables of this context. No output may show them."""
-        return ()
-
-    def close(self) -> None:
-        """Remove the remaining data of the case from the external system."""
-
-
-class VectorSearchTrial:
-    """Searches a table as the runtime does, without Spark.
-
-    Args:
-        context: The external system.
-        folder: The folder for the files of the runtime.
-        options: The options of the table.
-    """
-
-    def __init__(
-        self, context: VectorSearchExternalContext, folder: Path, options: Mapping[str, str]
-    ) -> None:
-        self.context = context
-        self.options = dict(options)
-        self._folder = folder
-        self._pipeline_id = uuid.uuid4().hex
-
-    def close(self) -> None:
-        """Close all open resources."""
-        close_lookups()
+class VectorSearchTrial(JoinTrial[VectorSearchExternalContext]):
+    """Searches a table as the runtime does, without Spark."""
 
     def search(
         self,
@@ -164,24 +109,7 @@ class VectorSearchTrial:
 
 
 class SparkVectorSearchTrial(VectorSearchTrial):
-    """The same searches, each in a pipeline on Spark.
-
-    Args:
-        context: The external system.
-        folder: The folder for the files of the pipelines.
-        options: The options of the table.
-        environment: Creates the pipelines.
-    """
-
-    def __init__(
-        self,
-        context: VectorSearchExternalContext,
-        folder: Path,
-        options: Mapping[str, str],
-        environment: TestEnvironment,
-    ) -> None:
-        super().__init__(context, folder, options)
-        self._environment = environment
+    """The same searches, each in a pipeline on Spark."""
 
     def search(
         self,
@@ -194,21 +122,17 @@ class SparkVectorSearchTrial(VectorSearchTrial):
         table: VectorSearchTableSource | None = None,
     ) -> pa.Table:
         """See `VectorSearchTrial.search`."""
-        root = Path(tempfile.mkdtemp(dir=self._folder))
-        source: Any = DataGeneratorSource(RowsOf(rows), rows.num_rows, rows.schema)
-        sink = DirectorySink(root / "rows")
-        with self._environment.pipeline("search", root / "checkpoint") as pipeline:
-            found = pipeline.vector_search(
-                pipeline.from_source(source, uid="rows"),
-                table or self.context.create_table(self.options),
+        searched = table or self.context.create_table(self.options)
+        return self.run_pipeline(
+            rows,
+            lambda pipeline, stream: pipeline.vector_search(
+                stream,
+                searched,
                 vector_column="query",
                 search_column="embedding",
                 top_k=top_k,
                 how=how,
                 columns=columns,
                 uid=_UID,
-            )
-            pipeline.sink_to(found, sink, uid="found")
-            seconds = stretched(_SECONDS)
-            assert pipeline.run(timeout=seconds), f"the pipeline does not end within {seconds:g} s"
-        return sink.read()
+            ),
+        )

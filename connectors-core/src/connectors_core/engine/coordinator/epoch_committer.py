@@ -117,7 +117,7 @@ class CommitterInTasks(Committer[Any]):
     Args:
         sink: A sink with the ability `SupportsCommitTasks`.
         context: The context of its committers.
-        settings: When tasks commit.
+        settings: The settings of commits in tasks.
         run: Runs the tasks of a commit and returns their results.
     """
 
@@ -222,7 +222,7 @@ class SinkCommitter:
         if self.leases and isinstance(self._sink, SupportsCommitTasks):
             raise UnsupportedError(
                 f"tasks commit for sink {self._uid!r}, but its committer leases resources: a late "
-                "task could use what a later lease took from it",
+                "task could use a resource that a later lease has taken over",
                 expected="SupportsCommitTasks, or a committer with the ability SupportsLeases",
                 found=type(self._committers[0]).__name__,
                 hint="report this to the author of the sink",
@@ -276,7 +276,7 @@ class SinkCommitter:
     def _shares(
         self, wanted: Sequence[_OfSubtask]
     ) -> list[tuple[Committer[Any], Sequence[_OfSubtask]]]:
-        """Return who commits which committables."""
+        """Return the committers and the committables of each."""
         if self._in_tasks is not None and self._in_tasks.takes(len(wanted)):
             return [(self._in_tasks, wanted)]
         shares = [wanted[i :: len(self._committers)] for i in range(len(self._committers))]

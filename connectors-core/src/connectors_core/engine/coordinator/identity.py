@@ -151,7 +151,7 @@ def check_uid(uid: str, taken: Collection[str], name: str) -> None:
 
 
 def uid_of(name: str) -> str:
-    """Return the uid of a table: its name, or a text with a digest of a name that cannot be one."""
+    """Return the uid of a table: its name, or a text with a digest if the name is no valid uid."""
     if _UID.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
+from typing import Final
 
 from connectors_core.engine.coordinator.connection_checks import (
     check_connections,
@@ -30,6 +31,11 @@ from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.records import RecordPolicy
 from connectors_core.sink.sink import Sink
+
+_EXAMPLES: Final[Mapping[type, str]] = {
+    LookupTableSource: "FileTable(FileSource('data/airports'))",
+    VectorSearchTableSource: "ElasticsearchTable('http://127.0.0.1:9200', 'books')",
+}
 
 
 class Registrations:
@@ -69,27 +75,15 @@ class Registrations:
             taken = self.sources.keys() | self.tables.keys() | self.sinks.keys()
             check_uid(uid, taken, self._name)
 
-    def check_table(self, table: LookupTableSource, uid: str) -> None:
-        """Refuse arguments of ``lookup_join`` that the pipeline cannot use.
+    def check_table(self, method: str, table: object, kind: type, uid: str) -> None:
+        """Refuse arguments of ``lookup_join`` or ``vector_search`` that the pipeline cannot use.
 
         Raises:
-            ConfigurationError: The pipeline was started, the uid cannot be used, or the table has
-                another type.
+            ConfigurationError: The pipeline was started, the uid cannot be used, or the table is
+                not of the kind that the method needs.
         """
-        self.check_open("lookup_join", uid)
-        example = "FileTable(FileSource('data/airports'))"
-        check_type("table", table, LookupTableSource, example=example)
-
-    def check_searched_table(self, table: VectorSearchTableSource, uid: str) -> None:
-        """Refuse arguments of ``vector_search`` that the pipeline cannot use.
-
-        Raises:
-            ConfigurationError: The pipeline was started, the uid cannot be used, or the table has
-                another type.
-        """
-        self.check_open("vector_search", uid)
-        example = "ElasticsearchTable('http://127.0.0.1:9200', 'books')"
-        check_type("table", table, VectorSearchTableSource, example=example)
+        self.check_open(method, uid)
+        check_type("table", table, kind, example=_EXAMPLES[kind])
 
     def check_sink(self, sink: Sink, uid: str, record_policy: RecordPolicy | None) -> None:
         """Refuse arguments of ``sink_to`` that the pipeline cannot use.

@@ -7,13 +7,13 @@ import pickle
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.protocol import Versioned
 from connectors_core.errors import FatalError, RetryableError, UnsupportedError
 from connectors_core.metrics import MetricGroup
-from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.committer import CommitOutcome, CommitRequest, CommitterInitContext
 from connectors_core.sink.sink import TwoPhaseCommittingSink
@@ -83,17 +83,7 @@ class CommitMessage:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-_MESSAGES = JsonDataclassSerializer(CommitMessage, version=1)
-
-
-def encode_commit_message(message: CommitMessage) -> bytes:
-    """Return a message as Spark returns it."""
-    return _MESSAGES.serialize(message)
-
-
-def decode_commit_message(payload: bytes) -> CommitMessage:
-    """Decode a message that a task returned."""
-    return _MESSAGES.deserialize(1, payload)
+COMMIT_MESSAGES: Final = TaskMessages(CommitMessage)
 
 
 def commit_task(task: CommitTask, number: int, number_of_tasks: int) -> CommitMessage:
@@ -167,7 +157,7 @@ def settle(
                 pass
     if settled != len(requests):
         raise FatalError(
-            "the tasks of a commit returned another number of results than there are requests",
+            "the number of results from the tasks differs from the number of commit requests",
             expected=str(len(requests)),
             found=str(settled),
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.execution.writer_task import encode_committables
 from connectors_core.engine.protocol import HeldRef, Versioned
 from connectors_core.errors import UnsupportedError
 from connectors_core.metrics import MetricGroup
-from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink.compaction import CompactContext, SupportsCompaction
 from connectors_core.sink.sink import TwoPhaseCommittingSink
 
@@ -64,17 +64,7 @@ class CompactMessage:
     counters: dict[str, int] = field(default_factory=dict)
 
 
-_MESSAGES = JsonDataclassSerializer(CompactMessage, version=1)
-
-
-def encode_compact_message(message: CompactMessage) -> bytes:
-    """Return a message as Spark returns it."""
-    return _MESSAGES.serialize(message)
-
-
-def decode_compact_message(payload: bytes) -> CompactMessage:
-    """Decode a message that a task returned."""
-    return _MESSAGES.deserialize(1, payload)
+COMPACT_MESSAGES: Final = TaskMessages(CompactMessage)
 
 
 def compact_task(task: CompactTask, request: RecordedRequest, attempt: int) -> CompactMessage:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.execution.claims import Claims
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
+from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.protocol import Versioned, WriterStates, claims_path
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import FatalError, UnsupportedError
 from connectors_core.metrics import MetricGroup
 from connectors_core.records import RecordErrorHandler, RecordPolicy
 from connectors_core.schema.nested_columns import cast_column
-from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.sink import (
     CommittingSinkWriter,
@@ -33,7 +33,6 @@ from connectors_core.sink.sink import (
 from connectors_core.sink.stateful_sink import StatefulSink, StatefulSinkWriter
 
 BRANCH_COLUMN = "_branch"
-MESSAGE_SCHEMA = pa.schema([("payload", pa.binary())])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,12 +133,7 @@ class WriterMessage:
         return self.rows - self.skipped - self.dead_letters
 
 
-_MESSAGES = JsonDataclassSerializer(WriterMessage, version=1)
-
-
-def decode_message(payload: bytes) -> WriterMessage:
-    """Decode the message in a row that :func:`write_task` returned."""
-    return _MESSAGES.deserialize(1, payload)
+WRITER_MESSAGES: Final = TaskMessages(WriterMessage)
 
 
 def write_task(
@@ -154,7 +148,7 @@ def write_task(
         batches: The rows, with a branch column if the query is a union.
 
     Yields:
-        One batch of :data:`MESSAGE_SCHEMA`: a message for every sink.
+        One batch of :data:`WRITER_MESSAGES`: a message for every sink.
     """
     with ExitStack() as stack:
         writings = [_Writing(task, sink, subtask, attempt) for sink in task.sinks]
@@ -167,9 +161,9 @@ def write_task(
                 writing.write(batch)
             fault_point("writer_wrote", epoch=task.epoch, subtask=subtask)
         fault_point("before_prepare", epoch=task.epoch, subtask=subtask)
-        messages = [_MESSAGES.serialize(writing.finish()) for writing in writings]
+        messages = WRITER_MESSAGES.encode(*(writing.finish() for writing in writings))
     fault_point("after_prepare", epoch=task.epoch, subtask=subtask)
-    yield pa.RecordBatch.from_arrays([pa.array(messages, pa.binary())], schema=MESSAGE_SCHEMA)
+    yield messages
 
 
 class _Writing:

@@ -26,8 +26,8 @@ _REMEMBERED_SWEEPS: Final = 32
 class DemultiplexingCommitter(Committer[Routed]):
     """Creates the committer of a route at its first commit.
 
-    An epoch that failed may have staged data for routes that no commit has shown yet. So a new
-    committer repeats the recovery, and the next sweep repeats the latest ones.
+    A failed epoch may have staged data for routes that are new to the driver. When a commit shows
+    such a route, its committer repeats the recovery, and the next sweep repeats the latest ones.
 
     Args:
         routes: Creates the sinks of routes.

@@ -34,7 +34,7 @@ class Routed:
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:
-    """Creates the sinks of routes, and refuses those that a demultiplexed sink cannot be.
+    """Creates the sinks of routes, and refuses sinks with abilities that a route cannot have.
 
     Attributes:
         router: Creates the sinks.
@@ -96,7 +96,7 @@ class Routes:
 
 
 def uid_of(sink_uid: str, route: str) -> str:
-    """Return the uid of the sink of a route, which is safe in a name whatever the route is."""
+    """Return the uid of the sink of a route. Any route gives a uid that is safe in file names."""
     return f"{sink_uid}.{route_digest(route)}"
 
 

@@ -105,8 +105,8 @@ class DemultiplexingSink(TwoPhaseCommittingSink[Routed], LineageVertexProvider):
 class StatefulDemultiplexingSink(DemultiplexingSink, StatefulSink[Routed]):
     """A `DemultiplexingSink` whose sinks may keep state. It needs a fixed number of writers.
 
-    Each writer keeps the states of its routes, also of those without rows in an epoch. All of them
-    are in each decision. A sink drops the state of a route that has ended by an empty snapshot.
+    Each writer keeps the states of its routes, also of those without rows in an epoch. Each
+    decision contains all of them. A sink drops the state of an ended route by an empty snapshot.
 
     Args:
         router: Chooses the route of each row, and creates the sinks.

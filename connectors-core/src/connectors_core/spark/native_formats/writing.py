@@ -18,10 +18,10 @@ from pyspark.sql.datasource import (  # type: ignore[import-not-found, unused-ig
 
 from connectors_core.engine.coordinator.sink_without_pipeline import SinkWithoutPipeline
 from connectors_core.engine.execution.writer_task import (
+    WRITER_MESSAGES,
     SinkTask,
     WriterMessage,
     WriteTask,
-    decode_message,
     write_task,
 )
 from connectors_core.errors import UnsupportedError
@@ -124,7 +124,7 @@ def _write(
 
 
 def _decoded(messages: Sequence[WriterCommitMessage | None]) -> list[WriterMessage]:
-    return [decode_message(each.payload) for each in messages if isinstance(each, Written)]
+    return [WRITER_MESSAGES.decode(each.payload) for each in messages if isinstance(each, Written)]
 
 
 def _pipeline_id(messages: Sequence[WriterCommitMessage | None]) -> str:
