@@ -118,6 +118,7 @@ def test_vectors_are_written_read_looked_up_and_searched_with_elasticsearch_9(
             assert pipeline.run(timeout=120)
         read = ElasticsearchSource(newer.url, "found", array_fields=["again"])
         assert read.schema().field("vector").type == pa.list_(pa.float32())
+        newer.request("POST", "/found/_refresh")
         fields_of_all = {"query": {"match_all": {}}, "fields": ["vector", "nearest", "again"]}
         hits = newer.request("POST", "/found/_search", fields_of_all)["hits"]["hits"]
         assert {hit["_id"]: hit["fields"] for hit in hits} == {

@@ -26,7 +26,7 @@ def test_the_example_in_the_docs_writes_each_row_once(
     spark: Any, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     broker.topics.create("numbers", partitions=3)
-    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    example, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     example = example.replace("localhost:9092", broker.bootstrap_servers)
     example = example.replace("/data/", f"{tmp_path}/")
     exec(compile(example, str(PAGE), "exec"), {})
