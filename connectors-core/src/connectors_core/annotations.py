@@ -145,7 +145,7 @@ def removed_names(module: str, instead: Mapping[str, str]) -> Callable[[str], An
 
     Args:
         module: The module.
-        instead: What replaces each removed name.
+        instead: The replacement of each removed name, for the error.
     """
 
     def get(name: str) -> Any:

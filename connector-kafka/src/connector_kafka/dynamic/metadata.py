@@ -23,11 +23,11 @@ class ClusterMetadata:
         topics: The topics. Without topics, what was read before is read to its end.
         properties: Properties of the client, such as `bootstrap.servers`. Plans and state contain
             them, so they have no secrets; see `KafkaMetadataService.credentials`.
-        starting_offsets: Where reading starts in a cluster that the source did not read before.
+        starting_offsets: The first offsets that the source reads in a cluster that is new to it.
             The default is that of the source or, if the cluster is added later, the earliest
             offset.
-        stopping_offsets: Where reading ends in a source that has an end. The default is that of
-            the source.
+        stopping_offsets: The offsets at which a bounded source ends. The default is that of the
+            source. An unbounded source ignores them.
 
     Raises:
         InvalidOptionError: The topics are one text, or a property is a secret.

@@ -84,14 +84,14 @@ class KafkaSource(
 
     def __post_init__(self) -> None:
         self.check_end()
-        if CLUSTER in dict(self.deserialization.layout.metadata):
+        self._layout = self.deserialization.layout
+        if CLUSTER in dict(self._layout.metadata):
             raise InvalidOptionError(
                 f"a source of one cluster has no metadata {CLUSTER!r}",
                 expected="another metadata column, or DynamicKafkaSource",
                 option="metadata.columns",
             )
         config = self.consumer({**self.properties, "bootstrap.servers": self.bootstrap_servers})
-        self._layout = self.deserialization.layout
         self._bounds = Bounds()
         subscription = Subscription(
             topics=self.topics, pattern=self.topic_pattern, partitions=self.partitions

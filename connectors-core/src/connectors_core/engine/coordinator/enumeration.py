@@ -45,7 +45,7 @@ class Enumeration:
 
     Args:
         settings: The source.
-        resumed: Where an interrupted run resumes; None to begin a run.
+        resumed: The stored splits and state of the interrupted run; None for a new run.
 
     Raises:
         ConnectorError: Discovery failed.
