@@ -22,6 +22,7 @@ from connector_kafka.dynamic import ClusterState, DynamicKafkaState
 from connector_kafka.dynamic.enumerator import DynamicKafkaEnumerator
 from connector_kafka.dynamic.split import ClusterEvent
 from connector_kafka.source import KafkaEnumeratorState, PartitionPaused
+from connector_kafka.source.discovery import Discovery, FoundPartitions
 from connector_kafka.source.enumerator import state_serializer
 from connectors_core.errors import ConfigurationError, RetryableError
 from connectors_core.metrics import MetricGroup
@@ -44,6 +45,7 @@ class Calls(SplitEnumeratorContext[DynamicKafkaSplit]):
         self.calls: list[Callable[[], None]] = []
         self.assigned: list[DynamicKafkaSplit] = []
         self.told: list[int] = []
+        self.snapshots = 0
 
     @property
     def metric_group(self) -> MetricGroup:
@@ -60,6 +62,9 @@ class Calls(SplitEnumeratorContext[DynamicKafkaSplit]):
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         raise AssertionError("not limited")
+
+    def request_snapshot(self) -> None:
+        self.snapshots += 1
 
     def call_async(self, call: Any, handler: Any, **_schedule: Any) -> None:
         def run() -> None:
@@ -227,6 +232,27 @@ def test_the_first_discovery_must_succeed() -> None:
         made.start()
         with pytest.raises(RetryableError):
             at.calls.pop(0)()
+
+
+def test_the_first_partitions_of_each_cluster_are_stored_with_the_next_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Discovery, "look", lambda *_args, **_more: FoundPartitions({}, (), {}))
+    metadata = ClusterMetadata(topics=frozenset({"flights"}), properties=EAST)
+    bounded = OffsetsInitializer.latest()
+    with enumerator({"east": metadata, "west": metadata}, bounded=bounded) as (made, at):
+        made.start()
+        at.calls.pop(0)()
+        snapshots = []
+        while at.calls:
+            at.calls.pop(0)()
+            snapshots.append(at.snapshots)
+        assert snapshots == [1, 2]
+        restored = made.snapshot_state(1)
+    with enumerator({"east": metadata, "west": metadata}, restored, bounded=bounded) as (made, at):
+        made.start()
+        at.calls.pop(0)()
+        assert (at.calls, at.snapshots) == ([], 0)
 
 
 def test_later_discoveries_can_fail() -> None:

@@ -441,6 +441,57 @@ def test_the_deltas_of_all_sources_together_decide_when_a_snapshot_is_written():
     assert with_snapshot[:3] == [0, 17, 34][: len(with_snapshot)]
 
 
+class Asking(Pushing):
+    """Requests a snapshot when it has discovered a certain split."""
+
+    def discovered(self, result, error):
+        if "later" in result[0] and "later" not in self.found:
+            self.context.request_snapshot()
+        super().discovered(result, error)
+
+
+def plans_with_snapshot(driver):
+    return [
+        number
+        for number, plan in sorted(driver.plans.items())
+        if any(source.snapshot is not None for source in plan.sources.values())
+    ]
+
+
+def test_the_first_discovery_of_a_slow_source_is_stored_although_another_source_was_planned():
+    """Else a restart would discover the first splits again, and could fix another end."""
+    quick, slow = source_of(*[3] * 9), source_of(*[3] * 9, enumerator=Pushing)
+    driver = Driver(
+        fresh_store(),
+        {
+            "quick": {"source": quick, "limits": ReadLimits(rows=3, splits=1)},
+            "slow": {"source": slow, "limits": ReadLimits(rows=3, splits=1)},
+        },
+    ).start(1)
+    driver.mailbox.run()
+    discovery = [driver.mailbox.calls.popleft() for _ in range(len(driver.mailbox.calls))]
+    driver.consume(driver.newest)
+    driver.mailbox.run()
+    assert [plan.sources["slow"].assigned for plan in driver.plans.values()] == [()] * 2
+    driver.mailbox.calls.extend(discovery)
+    driver.run_until(lambda: driver.newest.sources["slow"].assigned)
+    assert plans_with_snapshot(driver) == [0, driver.newest.number]
+
+
+def test_an_enumerator_can_request_a_snapshot():
+    source = source_of(3, enumerator=Asking, bounded=False)
+    driver = driver_of(source).start()
+    driver.run_until(lambda: len(driver.emitted("s")) == 1)
+    source.rows["later"] = [1, 2, 3]
+    driver.run_until(lambda: "later" in driver.emitted("s"))
+    with_later = [
+        plan.number
+        for plan in driver.plans.values()
+        if any(each.split.split_id == "later" for each in plan.sources["s"].assigned)
+    ]
+    assert plans_with_snapshot(driver) == [0, *with_later]
+
+
 def test_a_missing_report_of_an_older_plan_is_refused():
     driver = driver_of(source_of(9), limits=ReadLimits(rows=2)).start()
     driver.run_until(lambda: len(driver.fed) == 3)

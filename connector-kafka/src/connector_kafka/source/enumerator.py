@@ -314,7 +314,9 @@ class KafkaEnumerator(
                 if each in read or str(each) in self._known
             },
         }
-        self._started = True
+        if not self._started:  # a restart must not find the first partitions again
+            self._started = True
+            self._context.request_snapshot()
         if new:
             self._context.metric_group.inc("discoveredPartitions", len(new))
         self._assign()
@@ -553,10 +555,7 @@ class KafkaEnumerator(
         self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._waiting))
 
     def _owner(self, split: KafkaPartitionSplit, readers: int) -> int:
-        """Assign the partitions of a topic round-robin.
-
-        As in Flink, each topic starts at another reader.
-        """
+        """Assign partitions round-robin. As in Flink, each topic starts at another reader."""
         if split.split_id != str(split.topic_partition):
             return next(self._turn) % readers
         return (zlib.crc32(split.topic.encode()) + split.partition) % readers

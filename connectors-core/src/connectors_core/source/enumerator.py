@@ -108,6 +108,14 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         they read. Later events reach no reader.
         """
 
+    def request_snapshot(self) -> None:
+        """Store the state of the enumerator with the next plan.
+
+        Most plans hold only the assigned splits, which a restored enumerator does not get. Call
+        this when the state changes in a way that a restart must know, such as a fixed end. The
+        coordinator always stores the state that follows the first discovery.
+        """
+
     @abstractmethod
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """Limit what one reader reads per plan from now on (custom flow control)."""

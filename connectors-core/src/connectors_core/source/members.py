@@ -74,6 +74,10 @@ class MemberEnumeratorContext(SplitEnumeratorContext[MemberSplitT], Generic[Memb
         """See `SplitEnumeratorContext`."""
         return self.context.split_found(self.wrapped(split))
 
+    def request_snapshot(self) -> None:
+        """See `SplitEnumeratorContext`."""
+        self.context.request_snapshot()
+
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """See `SplitEnumeratorContext`."""
         self.context.set_reader_limit(subtask_id, limits)

@@ -37,6 +37,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
         metrics: Its metrics.
         answered: Whether it has responded once, with or without splits.
         asynchronous: Whether it discovers splits in an asynchronous call.
+        needs_snapshot: Whether the next plan must hold a snapshot.
         assignments: Number of assignments so far.
         registered: Readers that may receive splits.
         reader_limits: Limits of individual readers.
@@ -60,6 +61,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
         self.metrics = MetricGroup()
         self.answered = False
         self.asynchronous = False
+        self.needs_snapshot = False
         self.assignments = 0
         self.registered: set[int] = set()
         self.reader_limits: dict[int, ReadLimits] = {}
@@ -85,6 +87,16 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
     def switch(self) -> None:
         """Reset the state of the previous source, since another one follows."""
         self.answered = self.asynchronous = False
+        self.needs_snapshot = True
+
+    def answer(self) -> None:
+        """Record that the enumerator has responded.
+
+        The plan of another source can hold a snapshot from before the first response. A restart
+        from it would discover the splits again, for example to another end.
+        """
+        self.needs_snapshot = self.needs_snapshot or not self.answered
+        self.answered = True
 
     # --- called by the enumerator ---------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
                 self.assignments += 1
                 changed = True
                 self.ledger.assign(split, subtask)
-        self.answered = True
+        self.answer()
         if changed:  # else a request without splits would trigger the next one
             self.on_change()
 
@@ -153,7 +165,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
             )
         changed = not self.answered or subtask_id not in self.ledger.no_more
         self.ledger.no_more.add(subtask_id)
-        self.answered = True
+        self.answer()
         if changed:
             self.on_change()
 
@@ -164,6 +176,10 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
         decode_event(self.settings.source, document)  # fail here, not on an executor
         self.events.setdefault(subtask_id, []).append(document)
         self.on_change()
+
+    def request_snapshot(self) -> None:
+        """See :class:`SplitEnumeratorContext`."""
+        self.needs_snapshot = True
 
     def set_reader_limit(self, subtask_id: int, limits: ReadLimits | None) -> None:
         """See :class:`SplitEnumeratorContext`."""
@@ -184,7 +200,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any], SupportsIntermediateNoMoreS
         def handle(result: T | None, error: BaseException | None) -> None:
             handler(result, error)
             if error is None:
-                self.answered = True
+                self.answer()
             self.on_change()
 
         self.asynchronous = True

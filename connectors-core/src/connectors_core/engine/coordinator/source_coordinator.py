@@ -89,7 +89,6 @@ class SourceCoordinator:
         )
         self._counts = SourceCounts(context.metrics, strategy=settings.strategy, clock=clock)
         self._committed_positions: CommittedPositions[Any] | None = None
-        self._switched = False
 
     # --- lifecycle ----------------------------------------------------------------------------
 
@@ -237,8 +236,8 @@ class SourceCoordinator:
 
     @property
     def needs_snapshot(self) -> bool:
-        """Whether the next plan must hold a snapshot, because the source has switched."""
-        return self._switched
+        """Whether the next plan must hold a snapshot."""
+        return self._context.needs_snapshot
 
     @property
     def snapshot_bytes(self) -> int:
@@ -313,7 +312,7 @@ class SourceCoordinator:
             self._switch(self._watermark.max_event_time)
             none_waits = self._request_splits()
         if none_waits and not context.asynchronous:
-            context.answered = True  # the answer is that it has no splits
+            context.answer()  # that it has no splits
         self._planner.note_empty_splits()
         self._watermark.advance(none_waits=none_waits, ends_time=self._bounded or self._drain)
 
@@ -359,7 +358,6 @@ class SourceCoordinator:
         self._ledger.switch(self.watermark)
         self._context.switch()
         self._watermark.switch()
-        self._switched = True
         enumerator.switch(max_event_time)
 
     def has_work(self) -> bool:
@@ -388,7 +386,7 @@ class SourceCoordinator:
         ledger.planned(plan)
         self._context.events = {}
         if plan.snapshot is not None:
-            self._switched = False
+            self._context.needs_snapshot = False
         return plan
 
     def _enumerator_state(self, number: int) -> Versioned:
