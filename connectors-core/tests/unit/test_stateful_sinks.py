@@ -20,6 +20,7 @@ from connectors_core.records import RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsRewriting
 from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline
@@ -170,6 +171,17 @@ def test_the_successor_of_a_failed_driver_resumes_from_the_decided_states(setup,
 
 def test_a_failed_attempt_leaves_no_state(setup):
     setup.run(Fault(FaultPoint.AFTER_PREPARE, action=FaultAction.RAISE, nth=3))
+    setup.sink.assert_numbered(setup.states(), ROWS)
+
+
+class NumberingCompactingSink(CompactingDirectorySink, NumberingDirectorySink):
+    """Numbers its rows, and merges its files over epochs."""
+
+
+def test_decisions_on_compactions_keep_the_states(setup):
+    setup.sink = NumberingCompactingSink(setup.root / "out", files=1000)
+    setup.run()  # the end of the input drains what is held
+    assert list(decisions_since(setup.store, 0).values())[-1].between
     setup.sink.assert_numbered(setup.states(), ROWS)
 
 
