@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.records import RecordPolicy, RecordPolicyMode
-from connectors_core.sink.sink import Sink
+from connectors_core.records import RecordPolicy
 from connectors_core.source.source import AnySource, Boundedness
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -108,24 +107,6 @@ def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> 
             found=f"one built on {', '.join(unknown)}",
             hint="build it on a DataFrame that from_source of this Pipeline returned",
         )
-
-
-def check_policies(policies: Mapping[str, RecordPolicy]) -> None:
-    """Refuse dead letters without a sink.
-
-    Args:
-        policies: Record policies by the uid of their source or sink.
-
-    Raises:
-        ConfigurationError: The sink of a policy is not a `Sink`.
-    """
-    for uid, policy in policies.items():
-        if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
-            raise ConfigurationError(
-                f"the dead letters of {uid!r} need a sink",
-                found=type(policy.sink).__name__,
-                option="record_policy",
-            )
 
 
 def check_ends(sources: Mapping[str, AnySource], *, available_now: bool) -> None:
