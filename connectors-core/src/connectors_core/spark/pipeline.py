@@ -13,7 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
-from connectors_core.engine.coordinator.pipeline_checks import check_choice, check_type
+from connectors_core.engine.coordinator.pipeline_checks import (
+    check_choice,
+    check_parallelism,
+    check_type,
+)
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
@@ -84,7 +88,7 @@ class Pipeline:
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
-        InvalidOptionError: A duration or a choice is invalid.
+        InvalidOptionError: A duration, a number, or a choice is invalid.
     """
 
     @suggesting_keywords
@@ -109,6 +113,7 @@ class Pipeline:
         progress: ShowProgress = False,
         listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
+        check_parallelism(parallelism)
         check_choice("on_changed_query", on_changed_query, get_args(OnChangedQuery))
         check_choice("progress", progress, (False, True, "auto"))
         for each in listeners:
@@ -208,12 +213,12 @@ class Pipeline:
                 options are incompatible.
         """
         self._registered.check_open("from_source", uid)
+        if parallelism is None:
+            parallelism = self._parallelism or self._spark.sparkContext.defaultParallelism
         settings = SourceSettings.of(
             source,
             uid=uid,
-            parallelism=parallelism
-            or self._parallelism
-            or self._spark.sparkContext.defaultParallelism,
+            parallelism=parallelism,
             watermark_strategy=watermark_strategy,
             limits=limits,
             rate_limiter=rate_limiter,
@@ -404,7 +409,8 @@ class Pipeline:
             drain: Whether that end also moves the watermarks to the end of time. Windows and joins
                 then emit all their rows, and the pipeline cannot continue. False keeps their rows
                 for the next run.
-            timeout: Seconds to wait. The pipeline keeps running after the timeout.
+            timeout: Seconds to wait. The pipeline keeps running after the timeout. A batch run
+                ignores it.
 
         Returns:
             True at the end of the sources, False after the timeout. A batch pipeline returns False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Integral
 from typing import Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
@@ -50,6 +51,25 @@ def check_choice(argument: str, value: object, choices: Collection[object]) -> N
             expected=" or ".join(map(repr, choices)),
             found=repr(value),
             option=argument,
+        )
+
+
+def check_parallelism(value: object) -> None:
+    """Refuse a number of readers or writers that is not positive.
+
+    Args:
+        value: The argument `parallelism`; None for the default.
+
+    Raises:
+        InvalidOptionError: It is no integer above zero.
+    """
+    is_number = isinstance(value, Integral)
+    if value is not None and not (is_number and int(value) > 0):
+        raise InvalidOptionError(
+            "the parallelism is not a positive number",
+            expected="an integer above zero, or None for the default",
+            found=value if is_number else type(value).__name__,
+            option="parallelism",
         )
 
 

@@ -18,6 +18,7 @@ from connectors_core.engine.coordinator.pipeline_checks import (
     check_ends,
     check_has_sinks,
     check_not_started,
+    check_parallelism,
     check_record_policy,
     check_type,
     warn_of_unread,
@@ -101,8 +102,10 @@ class Registrations:
         """Add a sink.
 
         Raises:
-            ConfigurationError: Its writers keep state, but their number is not fixed.
+            ConfigurationError: Its number of writers is not positive, or its writers keep state and
+                their number is not fixed.
         """
+        check_parallelism(settings.parallelism)
         check_stateful(settings.sink, settings.uid, settings.own_parallelism)
         self.sinks[settings.uid] = settings
 
