@@ -269,8 +269,8 @@ class PipelineRun:
         self.registered.check_connections(parts)
         self._claim(RuntimeExecutionMode.BATCH)
         try:
-            shape = QueryShape(tuple(read), tuple(sink.uid for sink in self.frames.sinks))
-            identity = self.identity.identify(streaming=False, shapes=[shape])
+            shapes = [self.frames.batch_shape()]
+            identity = self.identity.identify(streaming=False, shapes=shapes)
             probe_executors(self.spark, self.root)
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)
