@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Any, Final, Self, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +44,8 @@ from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
 from connectors_core.spark.state_locations import fsspec_url
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
+
+_EXAMPLE_OF_LISTENER: Final = "OpenLineageListener.to_file('lineage.json')"
 
 
 class Pipeline:
@@ -117,8 +119,7 @@ class Pipeline:
         check_choice("on_changed_query", on_changed_query, get_args(OnChangedQuery))
         check_choice("progress", progress, (False, True, "auto"))
         for each in listeners:
-            example = "OpenLineageListener.to_file('lineage.json')"
-            check_type("listeners", each, JobStatusChangedListener, example=example)
+            check_type("listeners", each, JobStatusChangedListener, example=_EXAMPLE_OF_LISTENER)
         if not is_classic(spark):
             raise UnsupportedError(
                 "a Pipeline needs a classic session",
@@ -409,8 +410,7 @@ class Pipeline:
             drain: Whether that end also moves the watermarks to the end of time. Windows and joins
                 then emit all their rows, and the pipeline cannot continue. False keeps their rows
                 for the next run.
-            timeout: Seconds to wait. The pipeline keeps running after the timeout. A batch run
-                ignores it.
+            timeout: Seconds to wait for streams. The pipeline keeps running after the timeout.
 
         Returns:
             True at the end of the sources, False after the timeout. A batch pipeline returns False

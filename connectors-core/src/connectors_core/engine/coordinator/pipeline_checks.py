@@ -63,14 +63,14 @@ def check_parallelism(value: object) -> None:
     Raises:
         InvalidOptionError: It is no integer above zero.
     """
-    is_number = isinstance(value, Integral)
-    if value is not None and not (is_number and int(value) > 0):
-        raise InvalidOptionError(
-            "the parallelism is not a positive number",
-            expected="an integer above zero, or None for the default",
-            found=value if is_number else type(value).__name__,
-            option="parallelism",
-        )
+    if value is None or (isinstance(value, Integral) and int(value) > 0):
+        return
+    raise InvalidOptionError(
+        "the parallelism is not a positive number",
+        expected="an integer above zero, or None for the default",
+        found=value if isinstance(value, Integral) else type(value).__name__,
+        option="parallelism",
+    )
 
 
 def check_record_policy(policy: object) -> None:
