@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
 from typing import Final
 
 from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.dead_letter_spools import read_spool
 from connectors_core.engine.execution.writer_task import Leases, encode_committables
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision, claims_path
@@ -153,7 +153,7 @@ class DeadLetters:
             claim=Claims(store=self._store, folder=claims_path(epoch, uid, nonce)),
         )
         rows = size = 0
-        with closing(sink.create_writer(context)) as writer:
+        with closed_after(sink.create_writer(context)) as writer:
             for name in names:
                 for batch in read_spool(self._store_of(uid.removesuffix(UID_SUFFIX)), name):
                     writer.write(batch)
