@@ -80,3 +80,23 @@ def test_all_rows_are_written(spark: SparkSession, tmp_path: Path, shape: str) -
         pipeline.run()
 
     assert sink.read().num_rows == HOURS
+
+
+def test_the_name_of_an_event_time_can_have_a_dot(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    from connectors_core import Pipeline
+
+    checkpoint = str(tmp_path / "checkpoint")
+    with Pipeline(spark, "dots", checkpoint_location=checkpoint, streaming=True) as pipeline:
+        df = pipeline.from_source(
+            source("airport.code", "flight.at"),
+            uid="flights",
+            watermark_strategy=strategy("flight.at"),
+        )
+        windows = df.where("`airport.code` = 'JFK'").groupBy(F.window("`flight.at`", "1 hour"))
+        sink = DirectorySink(tmp_path / "out")
+        pipeline.sink_to(windows.count().select("count"), sink, uid="out")
+        pipeline.run()
+
+    assert sink.read()["count"].to_pylist() == [1] * HOURS

@@ -192,6 +192,31 @@ def test_a_batch_run_writes_dead_letters_and_can_end_at_a_record(
     assert counts(ended, "value") == once(range(43))
 
 
+def test_a_source_that_only_a_subquery_reads_belongs_to_a_batch_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log, wanted = LogSource(tmp_path / "log"), LogSource(tmp_path / "wanted")
+    log.write("a", range(10))
+    wanted.write("a", [*range(5, 20), "bad"])
+    out, unread = DirectorySink(tmp_path / "out"), DirectorySink(tmp_path / "unread")
+    with new_pipeline(spark, tmp_path, streaming=None) as pipeline:
+        policy = RecordPolicy.dead_letter(unread)
+        pipeline.from_source(log, uid="log").createOrReplaceTempView("events")
+        pipeline.from_source(wanted, uid="wanted", record_policy=policy).createOrReplaceTempView(
+            "wanted"
+        )
+        df = spark.sql("SELECT * FROM events WHERE n IN (SELECT n FROM wanted)")
+        pipeline.sink_to(df, out, uid="out")
+        assert pipeline.run()
+        assert {source.uid: source.rows for source in pipeline.status().sources} == {
+            "log": 10,
+            "wanted": 15,
+        }
+    assert counts(out) == once(range(5, 10))
+    assert counts(unread, "raw") == once([b"bad"])
+    assert identity(tmp_path / "checkpoint").queries[0].sources == ("log",)
+
+
 # --- Streaming ------------------------------------------------------------------------------------
 
 

@@ -23,12 +23,14 @@ from pipeline_support import (
 
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.testing.directory_sink import DirectorySink
+from connectors_core.errors import ConnectorError
+from connectors_core.testing.directory_sink import DirectorySink, StagedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from connectors_core import Pipeline
+    from connectors_core.sink import Committer, CommitterInitContext
 
 travel_with_closures(__name__)
 
@@ -61,6 +63,45 @@ def test_a_stopped_batch_run_writes_no_rows_and_the_next_run_writes_all(
     with build() as pipeline:
         assert pipeline.run()
     assert counts(sink) == once(range(30))
+
+
+class CountedSink(DirectorySink):
+    """A sink that counts its open committers, of which some cannot recover."""
+
+    is_broken = False
+
+    def create_committer(self, context: CommitterInitContext) -> Committer[StagedFile]:
+        committer = super().create_committer(context)
+        close, self.open = committer.close, 1
+
+        def counted() -> None:
+            self.open -= 1
+            close()
+
+        def fail(_last_decided: int) -> None:
+            raise OSError("the target is away")
+
+        committer.close = counted  # type: ignore[method-assign]
+        if self.is_broken:
+            committer.recover = fail  # type: ignore[method-assign]
+        return committer
+
+
+def test_a_start_that_fails_stops_the_started_queries_and_closes_all_committers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sinks = [CountedSink(tmp_path / f"out-{number}") for number in range(3)]
+    sinks[1].is_broken = True
+    with new_pipeline(spark, tmp_path) as pipeline:
+        for number, sink in enumerate(sinks):
+            log = LogSource(tmp_path / f"log-{number}", live=True)
+            pipeline.sink_to(
+                pipeline.from_source(log, uid=f"log-{number}"), sink, uid=f"out-{number}"
+            )
+        with pytest.raises(ConnectorError, match="the target is away"):
+            pipeline.start()
+        assert [sink.open for sink in sinks] == [0, 0, 0]
+        assert not spark.streams.active
 
 
 def end_by_sigterm(

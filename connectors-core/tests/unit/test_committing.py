@@ -474,6 +474,20 @@ def test_created_committers_are_closed_if_another_one_cannot_be_created():
         assert target.log == ["created", ("close", None)]
 
 
+def test_all_committers_are_closed_although_some_fail(monkeypatch):
+    def close(committer):
+        committer.target.log.append(("close", None))
+        raise OSError("connection lost")
+
+    targets = Target(parallelism=2), Target()
+    sinks = dict(zip("ab", targets, strict=True))
+    committer = EpochCommitter(sinks, store=fresh_store(), pipeline_id="p", lease=HeldLease())
+    monkeypatch.setattr(TargetCommitter, "close", close)
+    with pytest.raises(OSError, match="connection lost"):
+        committer.close()
+    assert [len(target.of("close")) for target in targets] == [2, 1]
+
+
 def test_epochs_are_finished_before_anything_is_fenced():
     store, target = fresh_store(), Target()
     for epoch in range(3):

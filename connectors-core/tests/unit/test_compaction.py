@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from datetime import timedelta
 
 import pytest
@@ -23,7 +24,7 @@ from connectors_core.engine.protocol import (
     HeldRef,
     SinkDecision,
 )
-from connectors_core.engine.query.compactions import SinkCompaction
+from connectors_core.engine.query.compactions import Compactions, SinkCompaction
 from connectors_core.engine.recovery.backup import back_up, plan_backup, restore
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import StateStore
@@ -32,6 +33,7 @@ from connectors_core.errors import (
     ConnectorError,
     UnsupportedError,
 )
+from connectors_core.metrics import MetricGroup
 from connectors_core.sink import SupportsRewriting
 from connectors_core.source import NumberSequenceSource
 from connectors_core.testing.compacting_sink import CompactingDirectorySink
@@ -273,6 +275,33 @@ def test_whole_epochs_are_settled_together(steps, files):
         own.results[request.ref] = tuple(held.requests[request.ref].values())
     settled += own.step(held, len(steps) + 1, SinkDecision(), everything=True).committables
     assert settled == list(epoch_of)
+
+
+def test_the_end_cancels_a_job_that_has_not_started_yet(tmp_path):
+    submitting, canceled_first, canceled_again = (threading.Event() for _ in range(3))
+
+    def run(_task):
+        submitting.set()
+        assert canceled_first.wait(SECONDS)  # nothing to cancel yet
+        assert canceled_again.wait(SECONDS)
+        raise OSError("canceled")
+
+    def cancel():
+        (canceled_again if canceled_first.is_set() else canceled_first).set()
+
+    compactions = Compactions(
+        {"out": CompactingDirectorySink(tmp_path)},
+        held=HeldSets(),
+        run=run,
+        cancel=cancel,
+        pipeline_id="p",
+        metrics=lambda _uid: MetricGroup(),
+    )
+    asked = SinkDecision(held=(a_file(0), a_file(1)), requests=((HeldRef(0, 0), HeldRef(0, 1)),))
+    compactions.decided(a_decision(0, sinks={"out": asked}))
+    assert submitting.wait(SECONDS)
+    compactions.close()
+    assert canceled_again.is_set()
 
 
 def test_a_restart_reads_from_the_oldest_decision_that_holds():

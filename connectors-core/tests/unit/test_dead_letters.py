@@ -5,11 +5,13 @@ import pytest
 from test_writing import Committing, Plain, Staged, staged
 from toy_source import fresh_store
 
-from connectors_core.engine.coordinator.dead_letters import DeadLetters
+from connectors_core.engine.coordinator.dead_letters import DeadLetters, check_dead_letters
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
 from connectors_core.errors import ConfigurationError
 from connectors_core.records import DEAD_LETTER_SCHEMA, BadRecord, RecordPolicy
 from connectors_core.sink import CommittingSinkWriter, SinkWriter
+from connectors_core.testing.merging_sink import MergingDirectorySink
+from connectors_core.testing.stateful_sink import NumberingDirectorySink
 
 
 class PlainLetterWriter(SinkWriter):
@@ -94,9 +96,25 @@ def test_a_failed_writer_is_closed_and_the_spool_is_kept():
     assert store.exists(name)
 
 
-def test_a_value_that_is_not_a_sink_is_refused_before_the_first_epoch():
-    with pytest.raises(ConfigurationError, match="'s' have no sink"):
-        letters_of(fresh_store(), s="a folder")
+@pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        ("a folder", "'s' need a sink"),
+        (NumberingDirectorySink("out"), "a sink whose writers keep state"),
+        (MergingDirectorySink("out"), "a sink with a pre-commit topology"),
+    ],
+)
+def test_an_unsuitable_sink_is_refused(sink, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        check_dead_letters({"s": RecordPolicy.dead_letter(sink)}, [])
+
+
+def test_a_sink_with_the_uid_of_dead_letters_is_refused():
+    policies = {"s": RecordPolicy.dead_letter(Letters()), "t": RecordPolicy.skip()}
+    check_dead_letters(policies, ["s", "t.dead-letters"])
+    with pytest.raises(ConfigurationError, match="the dead letters of 's'") as refused:
+        check_dead_letters(policies, ["s", "s.dead-letters"])
+    assert refused.value.option == "uid"
 
 
 def test_policies_without_dead_letters_have_no_sink():

@@ -241,6 +241,36 @@ def test_a_failed_release_hides_no_error_and_does_not_block_this_process(
     assert time.waited == 0
 
 
+def test_a_start_that_fails_after_its_claim_does_not_block_this_process(
+    store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        time.acquire(store).release()
+
+    def unreachable(*_: object) -> None:
+        raise OSError("unreachable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "delete", unreachable)
+        with pytest.raises(OSError, match="unreachable"):
+            time.acquire(store)
+    assert time.acquire(store).incarnation == 4
+    assert time.waited == 0
+
+
+def test_a_driver_says_once_for_whom_it_waits(
+    store: StateStore, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    def clock() -> float:
+        time.now += 0.001  # time passes between two calls
+        return time.now
+
+    time.acquire(store, ELSEWHERE)
+    Lease.acquire(store, clock=clock, pause=time.pause, renewer=time.renewer)
+    assert caplog.text.count("host elsewhere, pid 7 (app)") == 1
+    assert "unless it sees a heartbeat within 30 s" in caplog.text
+
+
 def test_a_lease_that_cannot_be_written_names_the_storage_and_a_hint(
     store: StateStore, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,12 @@ from connectors_core.engine.coordinator.offset_plans import (
 )
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import read_whole
-from connectors_core.errors import FatalError, InvalidOptionError, UnsupportedError
+from connectors_core.errors import (
+    FatalError,
+    InvalidOptionError,
+    RetryableError,
+    UnsupportedError,
+)
 from connectors_core.source import (
     InputStatus,
     NumberSequenceSource,
@@ -210,6 +215,22 @@ def test_the_error_of_an_enumerator_reaches_the_caller():
     source = ToySource({}, enumerator=Failing)
     with planner_of(source) as planner, pytest.raises(InvalidOptionError, match="no such topic"):
         planner.plan_after(None)
+
+
+def test_the_error_of_a_plan_reaches_its_caller_before_the_thread_has_ended(monkeypatch):
+    monkeypatch.setattr(OffsetPlanner, "_failed", lambda *_: None)  # it comes later
+    source = ToySource({"a": [1]})
+    source.create_enumerator = lambda _context: 1 / 0
+    with planner_of(source) as planner, pytest.raises(ZeroDivisionError):
+        planner.plan_after(None)
+
+
+def test_a_closed_planner_raises_an_error():
+    with planner_of(ToySource({"a": [1]})) as planner:
+        planner.plan_after(None)
+    for call in (lambda: planner.plan_after(None), lambda: planner.committed(0)):
+        with pytest.raises(RetryableError, match="has stopped"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,20 @@ def test_every_argument_of_a_sink_is_checked(pipeline, tmp_path, argument):
     pipeline.sink_to(rows, uid="out", **arguments)
 
 
+@pytest.mark.parametrize("value", [0, -1, 1.5, "hunter2"])
+def test_a_parallelism_that_is_not_positive_is_refused(pipeline, tmp_path, value):
+    rows, sink = read(pipeline), DirectorySink(tmp_path / "out")
+    for call in (
+        lambda: read(pipeline, uid="more", parallelism=value),
+        lambda: pipeline.sink_to(rows, sink, uid="out", parallelism=value),
+        lambda: Pipeline(None, "p", checkpoint_location=tmp_path, parallelism=value),
+    ):
+        with pytest.raises(InvalidOptionError) as refused:
+            call()
+        assert refused.value.option == "parallelism"
+        assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize("kind", [LookupTableSource, VectorSearchTableSource])
 def test_a_table_is_checked(kind):
     registrations = Registrations("p", connection_timeout=None)

@@ -171,6 +171,32 @@ def test_no_retry_follows_when_no_one_waits() -> None:
         policy.retrying(RetryLog("asking"), ended=ended)(ask)
 
 
+def test_no_attempt_follows_if_the_wait_ends_early() -> None:
+    class Ended(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            self.set()
+            return super().wait(timeout)
+
+    attempts: list[RetryableError] = []
+
+    def ask() -> None:
+        attempts.append(RetryableError("busy"))
+        raise attempts[-1]
+
+    policy = RetryPolicy(initial_backoff=3600.0, max_backoff=3600.0)
+    with pytest.raises(RetryableError) as failure:
+        policy.retrying(RetryLog("asking"), ended=Ended())(ask)
+    assert attempts == [failure.value]
+
+
+def test_the_log_masks_passwords(caplog: pytest.LogCaptureFixture) -> None:
+    RetryLog("asking").failed(
+        OSError("https://ann:hunter2@host/ is away")
+    )  # pragma: allowlist secret
+    assert "https://******@host/ is away" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
 def test_a_coroutine_is_retried() -> None:
     answers = iter([RetryableError("busy"), None])
 

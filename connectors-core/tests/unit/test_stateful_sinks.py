@@ -7,19 +7,17 @@ import pytest
 from decisions import a_decision
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_source import fresh_store
 
-from connectors_core.engine.coordinator.dead_letters import DeadLetters
 from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.engine.coordinator.writer_states import SinkStates, redistributed
 from connectors_core.engine.execution.writer_task import SinkTask, WriterMessage
 from connectors_core.engine.protocol import Decision, SinkDecision, Versioned
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError, FatalError
-from connectors_core.records import RecordPolicy
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import SupportsRewriting
 from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
 from connectors_core.testing.local_pipeline import LocalPipeline
@@ -173,6 +171,17 @@ def test_a_failed_attempt_leaves_no_state(setup):
     setup.sink.assert_numbered(setup.states(), ROWS)
 
 
+class NumberingCompactingSink(CompactingDirectorySink, NumberingDirectorySink):
+    """Numbers its rows, and merges its files over epochs."""
+
+
+def test_decisions_on_compactions_keep_the_states(setup):
+    setup.sink = NumberingCompactingSink(setup.root / "out", files=1000)
+    setup.run()  # the end of the input drains what is held
+    assert list(decisions_since(setup.store, 0).values())[-1].between
+    setup.sink.assert_numbered(setup.states(), ROWS)
+
+
 def test_a_number_of_writers_that_is_not_fixed_is_refused_with_a_hint(setup):
     setup.sink.writers = None
     with pytest.raises(ConfigurationError, match="not fixed") as refused:
@@ -197,9 +206,3 @@ def test_a_state_that_grows_too_large_ends_the_pipeline(setup):
     assert failure.value.option == "max_writer_state_bytes"
     assert failure.value.expected == "at most 30 bytes"
     assert decisions_since(setup.store, 0) == {}
-
-
-def test_a_sink_for_dead_letters_cannot_keep_state(tmp_path):
-    policies = {"s": RecordPolicy.dead_letter(NumberingDirectorySink(tmp_path))}
-    with pytest.raises(ConfigurationError, match="a sink whose writers keep state"):
-        DeadLetters(policies, store=fresh_store(), pipeline_id="p")

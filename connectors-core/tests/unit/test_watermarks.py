@@ -415,6 +415,13 @@ def test_misuse_is_reported_with_the_option(misuse, option):
     assert caught.value.option == option
 
 
+@pytest.mark.parametrize(("column", "is_nested"), [("s.at", True), ("x.at", False)])
+def test_an_error_says_how_to_use_a_nested_event_time(column, is_nested):
+    with pytest.raises(ConfigurationError, match="has no column") as caught:
+        bounded(0).with_timestamp_assigner(column).output_schema(TS)
+    assert ("nested field" in str(caught.value.hint)) == is_nested
+
+
 def test_a_strategy_compares_by_value_and_can_be_pickled():
     strategy = (
         WatermarkStrategy.for_generator(EveryThird)

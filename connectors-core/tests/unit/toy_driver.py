@@ -132,6 +132,7 @@ class Driver:
         self.mailbox.run_calls()
         if self.errors:
             raise self.errors[0]
+        self._assert_queues()
         if self.finished:
             return False
         plan = self.newest
@@ -139,6 +140,13 @@ class Driver:
             self.consume(plan)
             return True
         return self.mailbox.to_next_timer()
+
+    def _assert_queues(self):
+        for source in self.coordinator.sources.values():
+            ledger = source._ledger
+            for reader in range(source.settings.parallelism):
+                own = [each for each in ledger.splits.values() if each.subtask == reader]
+                assert [*ledger.of_reader(reader)] == own
 
     def run(self, steps=2000):
         """Run to the end."""

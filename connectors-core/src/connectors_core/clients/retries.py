@@ -15,6 +15,7 @@ from typing import Any, Final
 import tenacity
 
 from connectors_core.errors import ConnectorError, RetryableError
+from connectors_core.secrets import mask_text
 
 __all__ = ["LOG_EVERY_SECONDS", "RetryLog", "RetryPolicy"]
 
@@ -84,9 +85,17 @@ class RetryPolicy:
             sleep: Waits for some seconds.
         """
         ended = ended or threading.Event()
-        return tenacity.Retrying(
-            **self._arguments(log, ended), sleep=sleep or tenacity.sleep_using_event(ended)
-        )
+        failed = threading.local()  # several threads may use the caller
+
+        def before_sleep(state: tenacity.RetryCallState) -> None:
+            failed.error = _error(state)
+            log(state)
+
+        def wait(seconds: float) -> None:
+            if ended.wait(seconds):
+                raise failed.error
+
+        return tenacity.Retrying(**self._arguments(before_sleep, ended), sleep=sleep or wait)
 
     def async_retrying(self, log: RetryLog) -> tenacity.AsyncRetrying:
         """Return a caller that retries a coroutine function, and raises its last error.
@@ -96,7 +105,9 @@ class RetryPolicy:
         """
         return tenacity.AsyncRetrying(**self._arguments(log, threading.Event()))
 
-    def _arguments(self, log: RetryLog, ended: threading.Event) -> dict[str, Any]:
+    def _arguments(
+        self, before_sleep: Callable[[tenacity.RetryCallState], None], ended: threading.Event
+    ) -> dict[str, Any]:
         def is_over(state: tenacity.RetryCallState) -> bool:
             return ended.is_set() or self.is_over(state.attempt_number, _elapsed(state))
 
@@ -107,7 +118,7 @@ class RetryPolicy:
             "retry": tenacity.retry_if_exception_type(RetryableError),
             "stop": is_over,
             "wait": pause,
-            "before_sleep": log,
+            "before_sleep": before_sleep,
             "reraise": True,
         }
 
@@ -123,12 +134,9 @@ def _error(state: tenacity.RetryCallState) -> BaseException | None:
 class RetryLog:
     """Logs retries: when they begin, and periodically while they continue.
 
-    Tenacity calls it as ``before_sleep``; other loops call :meth:`failed`, and
-    :meth:`succeeded` to
-    log the end too. Failures belong together until an attempt succeeds, or until there is none
-    for
-    ``forget_after`` seconds. Driver and executor; threads that retry at the same time may share
-    it.
+    Tenacity calls it as ``before_sleep``; other loops call :meth:`failed`, and :meth:`succeeded` to
+    log the end too. Failures belong together until an attempt succeeds, or until there is none for
+    ``forget_after`` seconds. Driver and executor; threads that retry at the same time may share it.
 
     Args:
         what: The operation, as in ``a commit of sink 'out'``.
@@ -214,4 +222,4 @@ class RetryLog:
 def _shown(reason: BaseException | str | None) -> str:
     if isinstance(reason, ConnectorError):
         return reason.message if reason.found is None else f"{reason.message} ({reason.found})"
-    return str(reason)
+    return mask_text(str(reason))

@@ -177,11 +177,17 @@ def index_of(schema: pa.Schema, name: str) -> int:
     """
     index: int = schema.get_field_index(name)
     if index < 0:
+        parent, dot, _ = name.partition(".")
+        is_nested = bool(dot) and parent in schema.names
         raise InvalidOptionError(
             f"the source has no column {name!r} (or more than one) to take the event time from",
             expected="one of " + ", ".join(schema.names),
             found=name,
             option="column",
+            hint="give with_timestamp_assigner a function that returns the nested field, and a "
+            "column_name"
+            if is_nested
+            else None,
         )
     return index
 

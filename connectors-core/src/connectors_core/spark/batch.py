@@ -222,8 +222,13 @@ def _size_of(settings: SourceSettings, entries: Sequence[Entry]) -> int | None:
     return source.report_size([serializer.deserialize(s.version, s.data) for s in states])
 
 
-def batch_sources_of(df: DataFrame) -> set[str]:
-    """Return the uids of the sources of a batch DataFrame."""
+def batch_sources_of(df: DataFrame, *, subqueries: bool = True) -> set[str]:
+    """Return the uids of the sources of a batch DataFrame.
+
+    Args:
+        df: The DataFrame.
+        subqueries: Whether sources count that only subqueries of its expressions read.
+    """
     found = set()
     nodes = [analyzed_plan(df)]
     while nodes:
@@ -232,6 +237,8 @@ def batch_sources_of(df: DataFrame) -> set[str]:
         if uid is not None:
             found.add(uid)
         nodes += node.children
+        if subqueries:
+            nodes += node.subqueries
     return found
 
 

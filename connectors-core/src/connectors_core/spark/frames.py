@@ -11,7 +11,12 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors_core.engine.coordinator.identity import is_spark_stream, shown, uids_of
+from connectors_core.engine.coordinator.identity import (
+    QueryShape,
+    is_spark_stream,
+    shown,
+    uids_of,
+)
 from connectors_core.engine.coordinator.pipeline_checks import check_sources
 from connectors_core.engine.coordinator.plan_log import StoredPlans
 from connectors_core.engine.coordinator.registrations import Registrations
@@ -308,6 +313,17 @@ class PipelineFrames:
             check_sources(sink.uid, sources, self.batches)
             read |= sources
         return {uid: batch for uid, batch in self.batches.items() if uid in read}
+
+    def batch_shape(self) -> QueryShape:
+        """Return the shape of the batch run.
+
+        It lacks sources that only subqueries read, because early releases did not record them.
+        """
+        uids = {uid for sink in self.sinks for uid in batch_sources_of(sink.df, subqueries=False)}
+        return QueryShape(
+            tuple(uid for uid in self.batches if uid in uids),
+            tuple(sink.uid for sink in self.sinks),
+        )
 
     def queries(self) -> list[list[RegisteredSink]]:
         """Group the sinks that share a stream, directly or through another sink.

@@ -14,6 +14,7 @@ from connectors_core.engine.coordinator.identity import is_spark_stream, shown, 
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
 from connectors_core.errors import ConfigurationError
+from connectors_core.schema.ddl import quoted
 from connectors_core.source.watermarks import EVENT_TIME_DELAY, WatermarkStrategy
 from connectors_core.spark.carriers import streams_of, watermark_delays
 
@@ -31,15 +32,14 @@ def with_heartbeats(df: DataFrame, strategy: WatermarkStrategy) -> DataFrame:
     # heartbeat, whose columns are null. A filter on the event time stays above it. A filter that is
     # not deterministic keeps others, such as the IS NOT NULL of a join, from being pushed through
     # it.
+    event_time = quoted(strategy.event_time_column)
     heartbeat = (
         F.col(HEARTBEAT_COLUMN)
-        & (F.col(strategy.event_time_column) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'"))
+        & (F.col(event_time) >= F.expr("TIMESTAMP '1900-01-01 00:00:00'"))
         & (F.spark_partition_id() >= 0)
     )
     return (
-        df.withWatermark(strategy.event_time_column, _DRIVEN_BY_HEARTBEAT)
-        .where(~heartbeat)
-        .drop(HEARTBEAT_COLUMN)
+        df.withWatermark(event_time, _DRIVEN_BY_HEARTBEAT).where(~heartbeat).drop(HEARTBEAT_COLUMN)
     )
 
 

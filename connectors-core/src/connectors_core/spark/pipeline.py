@@ -7,13 +7,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Any, Final, Self, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
-from connectors_core.engine.coordinator.pipeline_checks import check_choice, check_type
+from connectors_core.engine.coordinator.pipeline_checks import (
+    check_choice,
+    check_parallelism,
+    check_type,
+)
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
@@ -40,6 +44,8 @@ from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
 from connectors_core.spark.state_locations import fsspec_url
 from connectors_core.spark.writing_job import OutputMode, RegisteredSink
+
+_EXAMPLE_OF_LISTENER: Final = "OpenLineageListener.to_file('lineage.json')"
 
 
 class Pipeline:
@@ -84,7 +90,7 @@ class Pipeline:
 
     Raises:
         UnsupportedError: The session is a Spark Connect session.
-        InvalidOptionError: A duration or a choice is invalid.
+        InvalidOptionError: A duration, a number, or a choice is invalid.
     """
 
     @suggesting_keywords
@@ -109,11 +115,11 @@ class Pipeline:
         progress: ShowProgress = False,
         listeners: Sequence[JobStatusChangedListener] = (),
     ) -> None:
+        check_parallelism(parallelism)
         check_choice("on_changed_query", on_changed_query, get_args(OnChangedQuery))
         check_choice("progress", progress, (False, True, "auto"))
         for each in listeners:
-            example = "OpenLineageListener.to_file('lineage.json')"
-            check_type("listeners", each, JobStatusChangedListener, example=example)
+            check_type("listeners", each, JobStatusChangedListener, example=_EXAMPLE_OF_LISTENER)
         if not is_classic(spark):
             raise UnsupportedError(
                 "a Pipeline needs a classic session",
@@ -208,12 +214,12 @@ class Pipeline:
                 options are incompatible.
         """
         self._registered.check_open("from_source", uid)
+        if parallelism is None:
+            parallelism = self._parallelism or self._spark.sparkContext.defaultParallelism
         settings = SourceSettings.of(
             source,
             uid=uid,
-            parallelism=parallelism
-            or self._parallelism
-            or self._spark.sparkContext.defaultParallelism,
+            parallelism=parallelism,
             watermark_strategy=watermark_strategy,
             limits=limits,
             rate_limiter=rate_limiter,
@@ -404,7 +410,7 @@ class Pipeline:
             drain: Whether that end also moves the watermarks to the end of time. Windows and joins
                 then emit all their rows, and the pipeline cannot continue. False keeps their rows
                 for the next run.
-            timeout: Seconds to wait. The pipeline keeps running after the timeout.
+            timeout: Seconds to wait for streams. The pipeline keeps running after the timeout.
 
         Returns:
             True at the end of the sources, False after the timeout. A batch pipeline returns False

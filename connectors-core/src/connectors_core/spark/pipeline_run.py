@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
@@ -145,13 +146,20 @@ class PipelineRun:
                 available_now=available_now,
                 drain=drain,
             )
-            for run in runs:
-                run.fence()
-            lookups.start()
-            self._start_all(runs)
-            self._events.running()
-            self._handle_sigterm()
+            with ExitStack() as failing:
+                for run in runs:
+                    failing.callback(run.abandon)
+                for run in runs:
+                    run.fence()
+                lookups.start()
+                self.streams = runs
+                for run in runs:
+                    run.start()
+                self._events.running()
+                self._handle_sigterm()
+                failing.pop_all()
         except BaseException as error:
+            self.streams = []
             self._error = self._failure(error, parts)
             self.release()
             self._events.ended(JobStatus.FAILED, self._error)
@@ -189,17 +197,6 @@ class PipelineRun:
             )
             for query, job in zip(identity.queries, jobs, strict=True)
         ]
-
-    def _start_all(self, runs: list[StreamingRun]) -> None:
-        self.streams = runs
-        for number, run in enumerate(runs):
-            try:
-                run.start()
-            except BaseException:
-                for started in runs[:number]:
-                    started.stop()
-                self.streams = []
-                raise
 
     def await_termination(self, timeout: float | None) -> bool:
         """Wait for the end of all queries; return whether they have ended.
@@ -272,8 +269,8 @@ class PipelineRun:
         self.registered.check_connections(parts)
         self._claim(RuntimeExecutionMode.BATCH)
         try:
-            shape = QueryShape(tuple(read), tuple(sink.uid for sink in self.frames.sinks))
-            identity = self.identity.identify(streaming=False, shapes=[shape])
+            shapes = [self.frames.batch_shape()]
+            identity = self.identity.identify(streaming=False, shapes=shapes)
             probe_executors(self.spark, self.root)
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -244,6 +244,13 @@ class StreamingRun:
         self.epochs.committer.give_up_waiting()
         self._ended.wait()
 
+    def abandon(self) -> None:
+        """Release its resources after a failed start of the pipeline; stop it if it was started."""
+        if self._monitor is not None:
+            self.stop()
+        else:
+            self._close(*(() if self._query is None else (self._query.stop,)))
+
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for the end; return whether the query has ended.
 
@@ -400,19 +407,24 @@ class StreamingRun:
             if not self._gave_up:
                 self._fail(error)
         finally:
-            for close in (
-                self.coordinator.stop,
-                self.epochs.close,
-                self._engine.close,
-                *(carrier.stop for carrier in self._carriers.values()),
-            ):
-                try:
-                    close()
-                except Exception as error:
-                    self._fail(error)
+            self._close()
             if self._error is not None:
                 self._error = self._failure(self._error)
             self._ended.set()
+
+    def _close(self, *first: Callable[[], None]) -> None:
+        """Release all resources, even if one fails."""
+        for close in (
+            *first,
+            self.coordinator.stop,
+            self.epochs.close,
+            self._engine.close,
+            *(carrier.stop for carrier in self._carriers.values()),
+        ):
+            try:
+                close()
+            except Exception as error:
+                self._fail(error)
 
     def _drained(self) -> bool:
         """Commit everything that is held; return whether nothing prevented it."""

@@ -149,7 +149,7 @@ class LocalPipeline:
         settings = SourceSettings.of(
             source,
             uid=uid,
-            parallelism=parallelism or self._parallelism,
+            parallelism=self._parallelism if parallelism is None else parallelism,
             watermark_strategy=watermark_strategy,
             limits=limits,
             rate_limiter=rate_limiter,

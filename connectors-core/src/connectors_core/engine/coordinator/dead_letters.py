@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.dead_letter_spools import read_spool
 from connectors_core.engine.execution.writer_task import Leases, encode_committables
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision, claims_path
@@ -21,8 +22,51 @@ from connectors_core.records import (
 )
 from connectors_core.sink.sink import CommittingSinkWriter, Sink, WriterInitContext
 from connectors_core.sink.stateful_sink import StatefulSink
+from connectors_core.sink.topology import SupportsPreCommitTopology
 
 UID_SUFFIX = ".dead-letters"
+_NOT_SUPPORTED: Final = (
+    (StatefulSink, "whose writers keep state"),
+    (SupportsPreCommitTopology, "with a pre-commit topology"),
+)
+
+
+def check_dead_letters(policies: Mapping[str, RecordPolicy], sinks: Collection[str]) -> None:
+    """Refuse dead letters that no sink can write, or whose uid another sink has.
+
+    Args:
+        policies: Record policies by the uid of their source or sink.
+        sinks: The uids of the other sinks.
+
+    Raises:
+        ConfigurationError: A policy has no suitable sink, or a sink has the uid of dead letters.
+    """
+    for uid, policy in policies.items():
+        if policy.mode is not RecordPolicyMode.DEAD_LETTER:
+            continue
+        if not isinstance(policy.sink, Sink):
+            raise ConfigurationError(
+                f"the dead letters of {uid!r} need a sink",
+                expected="a Sink",
+                found=type(policy.sink).__name__,
+                option="record_policy",
+            )
+        for ability, having in _NOT_SUPPORTED:
+            if isinstance(policy.sink, ability):
+                raise ConfigurationError(
+                    f"the dead letters of {uid!r} have a sink {having}; this is not supported for "
+                    "dead letters",
+                    expected="a sink without this ability",
+                    found=type(policy.sink).__name__,
+                    option="record_policy",
+                )
+        if uid + UID_SUFFIX in sinks:
+            raise ConfigurationError(
+                f"a sink has the uid of the dead letters of {uid!r}",
+                found=uid + UID_SUFFIX,
+                option="uid",
+                hint="give the sink another uid",
+            )
 
 
 class DeadLetters:
@@ -50,22 +94,6 @@ class DeadLetters:
         self._store = store
         self._reader_stores = dict(reader_stores or {})
         self._pipeline_id = pipeline_id
-        for uid, policy in policies.items():
-            if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
-                raise ConfigurationError(
-                    f"the dead letters of {uid!r} have no sink that can write them",
-                    expected="a Sink",
-                    found=type(policy.sink).__name__,
-                    option="record policy",
-                )
-            if isinstance(policy.sink, StatefulSink):
-                raise ConfigurationError(
-                    f"the dead letters of {uid!r} have a sink whose writers keep state; this is "
-                    "not supported for dead letters",
-                    expected="a sink without state",
-                    found=type(policy.sink).__name__,
-                    option="record policy",
-                )
         self.sinks: dict[str, Sink] = {
             uid + UID_SUFFIX: policy.sink
             for uid, policy in policies.items()
@@ -125,7 +153,7 @@ class DeadLetters:
             claim=Claims(store=self._store, folder=claims_path(epoch, uid, nonce)),
         )
         rows = size = 0
-        with closing(sink.create_writer(context)) as writer:
+        with closed_after(sink.create_writer(context)) as writer:
             for name in names:
                 for batch in read_spool(self._store_of(uid.removesuffix(UID_SUFFIX)), name):
                     writer.write(batch)

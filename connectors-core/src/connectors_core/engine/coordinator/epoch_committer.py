@@ -412,8 +412,9 @@ class SinkCommitter:
 
     def close(self) -> None:
         """Close the committers."""
-        for committer in self._committers:
-            committer.close()
+        with ExitStack() as stack:  # closes all, even if one fails
+            for committer in self._committers:
+                stack.callback(committer.close)
 
 
 class EpochCommitter:
@@ -645,5 +646,6 @@ class EpochCommitter:
     def close(self) -> None:
         """End waits for retries and close the committers."""
         self.give_up_waiting()
-        for committer in self.committers.values():
-            committer.close()
+        with ExitStack() as stack:  # closes all, even if one fails
+            for committer in self.committers.values():
+                stack.callback(committer.close)

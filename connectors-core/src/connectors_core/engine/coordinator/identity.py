@@ -38,6 +38,7 @@ class QueryIdentity:
             source, or the mark of a stream of Spark.
         sinks: Uids of the sinks in order.
         spark_query_id: Spark's id of the query.
+        generation: The number of its Spark checkpoint, from 0.
         first: The plan before the first one of the Spark checkpoint.
     """
 

@@ -28,6 +28,7 @@ from connectors_core.engine.state import StateStore
 from connectors_core.errors import StateCorruptedError
 from connectors_core.lookup.reload import CacheReloadTrigger
 from connectors_core.metrics import LookupMetric, MetricGroup
+from connectors_core.secrets import mask_text
 
 _logger: Final = logging.getLogger(__name__)
 _KEPT: Final = 2
@@ -200,7 +201,7 @@ class FullCache:
             "lookup %r could not be reloaded and keeps version %d: %s",
             self.uid,
             max(self._versions),
-            error,
+            mask_text(str(error)),
         )
 
     def _read(self) -> None:

@@ -8,10 +8,12 @@ neither a state location nor reports are needed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -135,6 +137,10 @@ class OffsetPlanner:
     def close(self) -> None:
         """Close the enumerator."""
         self._mailbox.close()
+        self._error = self._error or RetryableError(
+            f"the enumerator of source {self._settings.uid!r} has stopped",
+            hint="restart the query",
+        )
         if self._coordinator is not None:
             self._coordinator.close()
 
@@ -268,26 +274,28 @@ class OffsetPlanner:
     # --- threads --------------------------------------------------------------------------------
 
     def _on_thread(self, action: Callable[[], T]) -> T:
-        """Run an action on the enumerator's thread and wait for its result."""
-        done = threading.Event()
-        results: list[T] = []
+        """Run an action on the enumerator's thread and wait for its result.
+
+        Raises:
+            ConnectorError: The action or an earlier one failed.
+            RetryableError: The planner is closed.
+        """
+        result: Future[T] = Future()
 
         def run() -> None:
             try:
-                results.append(action())
-            finally:
-                done.set()
+                result.set_result(action())
+            except BaseException as error:
+                result.set_exception(error)
+                raise
 
         self._mailbox.execute(run)
-        while not done.wait(_TICK_SECONDS):
+        while not result.done():
             if self._error is not None:
-                break
-        if not results:
-            raise self._error or RetryableError(
-                f"the enumerator of source {self._settings.uid!r} has stopped",
-                hint="restart the query",
-            )
-        return results[0]
+                raise self._error
+            with contextlib.suppress(TimeoutError):
+                return result.result(_TICK_SECONDS)
+        return result.result()
 
     def _failed(self, error: BaseException) -> None:
         self._error = error

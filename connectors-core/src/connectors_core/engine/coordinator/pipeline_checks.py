@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from numbers import Integral
 from typing import Final
 
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.records import RecordPolicy, RecordPolicyMode
-from connectors_core.sink.sink import Sink
+from connectors_core.records import RecordPolicy
 from connectors_core.source.source import AnySource, Boundedness
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -52,6 +52,25 @@ def check_choice(argument: str, value: object, choices: Collection[object]) -> N
             found=repr(value),
             option=argument,
         )
+
+
+def check_parallelism(value: object) -> None:
+    """Refuse a number of readers or writers that is not positive.
+
+    Args:
+        value: The argument `parallelism`; None for the default.
+
+    Raises:
+        InvalidOptionError: It is no integer above zero.
+    """
+    if value is None or (isinstance(value, Integral) and int(value) > 0):
+        return
+    raise InvalidOptionError(
+        "the parallelism is not a positive number",
+        expected="an integer above zero, or None for the default",
+        found=value if isinstance(value, Integral) else type(value).__name__,
+        option="parallelism",
+    )
 
 
 def check_record_policy(policy: object) -> None:
@@ -108,24 +127,6 @@ def check_sources(sink: str, sources: Iterable[str], known: Collection[str]) -> 
             found=f"one built on {', '.join(unknown)}",
             hint="build it on a DataFrame that from_source of this Pipeline returned",
         )
-
-
-def check_policies(policies: Mapping[str, RecordPolicy]) -> None:
-    """Refuse dead letters without a sink.
-
-    Args:
-        policies: Record policies by the uid of their source or sink.
-
-    Raises:
-        ConfigurationError: The sink of a policy is not a `Sink`.
-    """
-    for uid, policy in policies.items():
-        if policy.mode is RecordPolicyMode.DEAD_LETTER and not isinstance(policy.sink, Sink):
-            raise ConfigurationError(
-                f"the dead letters of {uid!r} need a sink",
-                found=type(policy.sink).__name__,
-                option="record_policy",
-            )
 
 
 def check_ends(sources: Mapping[str, AnySource], *, available_now: bool) -> None:

@@ -11,13 +11,14 @@ from connectors_core.engine.coordinator.connection_checks import (
     check_connections,
     check_state_location,
 )
+from connectors_core.engine.coordinator.dead_letters import check_dead_letters
 from connectors_core.engine.coordinator.durations import CONNECTION_TIMEOUT
 from connectors_core.engine.coordinator.identity import check_uid
 from connectors_core.engine.coordinator.pipeline_checks import (
     check_ends,
     check_has_sinks,
     check_not_started,
-    check_policies,
+    check_parallelism,
     check_record_policy,
     check_type,
     warn_of_unread,
@@ -101,8 +102,10 @@ class Registrations:
         """Add a sink.
 
         Raises:
-            ConfigurationError: Its writers keep state, but their number is not fixed.
+            ConfigurationError: Its number of writers is not positive, or its writers keep state and
+                their number is not fixed.
         """
+        check_parallelism(settings.parallelism)
         check_stateful(settings.sink, settings.uid, settings.own_parallelism)
         self.sinks[settings.uid] = settings
 
@@ -130,12 +133,13 @@ class Registrations:
         check_has_sinks(self._name, self.sinks)
 
     def check_policies(self) -> None:
-        """Refuse dead letters without a sink.
+        """Refuse dead letters that no sink can write, or whose uid another sink has.
 
         Raises:
-            ConfigurationError: The sink of a policy is not a `Sink`.
+            ConfigurationError: A policy has no suitable sink, or a sink has the uid of dead
+                letters.
         """
-        check_policies(self.policies)
+        check_dead_letters(self.policies, self.sinks)
 
     def warn_of_unread(self, read: Collection[str]) -> None:
         """Log a warning that names the sources whose rows no sink receives."""

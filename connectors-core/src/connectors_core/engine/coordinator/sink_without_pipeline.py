@@ -17,6 +17,7 @@ from typing import Any, Final
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.coordinator.document_numbers import document_numbers
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries, SinkCommitter
+from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.writer_task import WriterMessage
 from connectors_core.engine.protocol import (
     DECISIONS,
@@ -233,10 +234,8 @@ class SinkWithoutPipeline:
             threading.Event(),
             _NoLease(),
         )
-        try:
+        with closed_after(committer):
             yield committer
-        finally:
-            committer.close()
 
 
 def _decision_of(messages: Sequence[WriterMessage]) -> SinkDecision:

@@ -59,14 +59,19 @@ class SourcePlanner:
         """
         limits = self._limits_of(subtask)
         allowed = self.watermark.max_allowed()
-        queue = [split for split in self.ledger.splits.values() if split.subtask == subtask]
-        if allowed is not None:
-            held = [split for split in queue if not allowed.admits(self.watermark.mark(split))]
-            if any(not split.read for split in held) and not any(
-                allowed.admits(split.mark) for split in self.watermark.waiting()
-            ):
-                return False
-            queue = [split for split in queue if split not in held]
+        queue: list[TrackedSplit] = []
+        holds_unread = False
+        for split in self.ledger.of_reader(subtask):
+            if allowed is None or allowed.admits(self.watermark.mark(split)):
+                queue.append(split)
+            else:
+                holds_unread |= not split.read
+        if (
+            allowed is not None
+            and holds_unread
+            and not any(allowed.admits(split.mark) for split in self.watermark.waiting())
+        ):
+            return False
         if len(queue) < 2 or self._splits_stay:
             return True  # a split without an end never makes room for another
         if self.settings.strategy is not None and all(split.read for split in queue):

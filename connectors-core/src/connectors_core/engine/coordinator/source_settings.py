@@ -6,7 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
-from connectors_core.engine.coordinator.pipeline_checks import check_record_policy, check_type
+from connectors_core.engine.coordinator.pipeline_checks import (
+    check_parallelism,
+    check_record_policy,
+    check_type,
+)
 from connectors_core.records import RecordPolicy
 from connectors_core.source.evaluator import RecordEvaluator
 from connectors_core.source.rate_limiter import RateLimiterStrategy
@@ -58,7 +62,7 @@ class SourceSettings:
         """Return the settings from the arguments of ``from_source``, with the source's defaults.
 
         Raises:
-            InvalidOptionError: An argument has another type, or a limit is 0.
+            InvalidOptionError: An argument has another type, or a number is not positive.
         """
         check_type("source", source, Source, example="FileSource('data/flights')")
         check_type(
@@ -69,6 +73,7 @@ class SourceSettings:
             optional=True,
         )
         check_record_policy(record_policy)
+        check_parallelism(parallelism)
         example = "ReadLimits(rows=100_000)"
         check_type("limits", limits, ReadLimits, example=example, optional=True)
         if limits is not None:

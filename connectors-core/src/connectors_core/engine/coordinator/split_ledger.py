@@ -6,7 +6,7 @@ A snapshot, the later plans, and their reports determine all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,7 @@ class SplitLedger:
         self.snapshot_bytes = 0
         self.delta_bytes = 0
         self._parallelism = settings.parallelism
+        self._queues: dict[int, dict[str, TrackedSplit]] = {}
         self._suppressed: set[str] = set()
         self._assigned: list[AssignedSplit] = []
         self._planned_ids: set[str] = set()
@@ -83,6 +84,10 @@ class SplitLedger:
     def no_more_to_come(self) -> bool:
         """Whether all readers know that the current source has no more splits."""
         return len(self.no_more) == self._parallelism
+
+    def of_reader(self, subtask: int) -> Collection[TrackedSplit]:
+        """Return the splits of a reader, in the order of assignment."""
+        return self._queues.get(subtask, {}).values()
 
     # --- restart --------------------------------------------------------------------------------
 
@@ -133,14 +138,15 @@ class SplitLedger:
                 if not split.read and split.planned.split_id not in self._suppressed
             ]
             for split in untouched:
-                del self.splits[split.planned.split_id]
+                self._remove(split.planned.split_id)
                 self.found.given_back(split.planned.split_id, split.found_at)
             if untouched:
                 self.no_more.clear()
                 yield subtask, [split.split for split in untouched]
+        self._queues.clear()
         for split in self.splits.values():
-            if split.subtask >= parallelism:
-                split.subtask %= parallelism
+            split.subtask %= parallelism
+            self._enqueue(split)
 
     # --- assignment -----------------------------------------------------------------------------
 
@@ -168,7 +174,7 @@ class SplitLedger:
     def _add(self, record: SplitRecord) -> None:
         state = record.split.state
         self._orders += 1
-        self.splits[record.split.split_id] = TrackedSplit(
+        split = self.splits[record.split.split_id] = TrackedSplit(
             split=self.serializer.deserialize(state.version, state.data),
             planned=record.split,
             subtask=record.subtask,
@@ -178,6 +184,13 @@ class SplitLedger:
             head=record.head,
             found_at=record.found_at,
         )
+        self._enqueue(split)
+
+    def _enqueue(self, split: TrackedSplit) -> None:
+        self._queues.setdefault(split.subtask, {})[split.planned.split_id] = split
+
+    def _remove(self, split_id: str) -> None:
+        del self._queues[self.splits.pop(split_id).subtask][split_id]
 
     def switch(self, watermark: int | None) -> None:
         """Reset the state of the previous source, since another one follows."""
@@ -267,7 +280,7 @@ class SplitLedger:
             return
         after = position_after(planned, report)
         if after is None:
-            del self.splits[report.split_id]
+            self._remove(report.split_id)
             self.idleness.forget(report.split_id)
             if report.watermark is not None:
                 highest = self.highest_finished

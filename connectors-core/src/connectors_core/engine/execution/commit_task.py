@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.protocol import Versioned
 from connectors_core.errors import FatalError, RetryableError, UnsupportedError
@@ -109,7 +109,7 @@ def commit_task(task: CommitTask, number: int, number_of_tasks: int) -> CommitMe
         for each in (task.requests[index] for index in own)
     ]
     context = replace(task.context, metric_group=MetricGroup())
-    with closing(sink.create_task_committer(context)) as committer:
+    with closed_after(sink.create_task_committer(context)) as committer:
         try:
             committer.commit(requests)
         except RetryableError as error:  # regardless of the outcomes so far

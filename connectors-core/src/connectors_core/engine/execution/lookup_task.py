@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from connectors_core.clients.event_loop import submit
 from connectors_core.clients.retries import RetryLog, RetryPolicy
+from connectors_core.engine.execution.closing import close_after_error
 from connectors_core.engine.execution.writer_task import conform
 from connectors_core.errors import ConnectorError, FatalError, RetryableError, UnexpectedError
 from connectors_core.lookup.cache import LookupCache
@@ -93,7 +94,7 @@ class LookupTask:
             raise
         except BaseException:
             observe(lookup.take_numbers())
-            lookup.close()
+            close_after_error(lookup)
             raise
         observe(lookup.take_numbers())
         _opened.give_back(self, lookup)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
 from connectors_core.engine.execution.kept_rows import KEPT_ROWS, keep_rows, kept_rows
 from connectors_core.engine.execution.reader_context import (
@@ -425,8 +426,7 @@ class _EntryReading:
             remaining = [split for split in self._splits.values() if split.open]
             if not (remaining or events) or self._limit_reached():
                 break
-            reader = self._source.create_reader(self._context)
-            try:
+            with closed_after(self._source.create_reader(self._context)) as reader:
                 reader.start()
                 for event in events:
                     reader.handle_source_events(decode_event(self._task.source, event))
@@ -434,8 +434,6 @@ class _EntryReading:
                 reader.add_splits([split.base for split in remaining])
                 reader.notify_no_more_splits()
                 needs_new_reader = yield from self._read(reader, remaining)
-            finally:
-                reader.close()
             if not needs_new_reader:
                 break
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.execution.claims import Claims
+from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
 from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.protocol import Versioned, WriterStates, claims_path
@@ -155,7 +156,7 @@ def write_task(
         for writing in writings:  # exits last, when it is known whether all were closed
             stack.push(writing.discard_spool_on_error)
         for writing in writings:
-            stack.callback(writing.close)
+            stack.enter_context(closed_after(writing))
         for batch in batches:
             for writing in writings:
                 writing.write(batch)

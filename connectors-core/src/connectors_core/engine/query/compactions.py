@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from connectors_core.sink.compaction import Compaction, SupportsCompaction
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPreCommitTopologyOverEpochs
 
+_CANCEL_AGAIN_SECONDS: Final = 0.2
 _DISABLE_HINT: Final = (
     "start with the sink that wrote them; a sink that compacts drains them with disable_compact()"
 )
@@ -279,13 +280,14 @@ class Compactions:
     def wait(self, seconds: float) -> None:
         """Wait until a job ends, at most some seconds."""
         if self._jobs:
-            wait(self._jobs.values(), timeout=seconds)
+            wait(self._jobs.values(), timeout=seconds, return_when=FIRST_COMPLETED)
 
     def close(self) -> None:
         """Cancel the jobs; the next driver runs their requests again."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._jobs:
-            self._cancel()
+        while running := [job for job in self._jobs.values() if not job.done()]:
+            self._cancel()  # repeat, since a job may be about to start
+            wait(running, timeout=_CANCEL_AGAIN_SECONDS)
         self._threads.shutdown(wait=True)
 
     def _collect(self) -> None:

@@ -317,14 +317,15 @@ class EpochRunner(Generic[BatchT]):
     def _decide_between(self, *, everything: bool = False) -> bool:
         """Decide on held committables without a micro-batch; return whether there was something."""
         epoch = self._last_epoch + 1
-        sinks = self.compactions.step(epoch, {}, everything=everything)
-        if not sinks or self._last is None:
+        carried = self._states.carried()
+        sinks = self.compactions.step(epoch, carried, everything=everything)
+        if sinks == carried or self._last is None:
             return False
         decision = replace(
             self._last,
             epoch=epoch,
             incarnation=self.lease.incarnation,
-            sinks=self._states.carried() | sinks,
+            sinks=sinks,
             skipped=0,
             dead_letters=0,
             between=True,

@@ -193,25 +193,22 @@ class Lease:
                 "owner": asdict(owner),
             }
             lease = cls(store, last + 1, owner, expiry=expiry.total_seconds(), clock=clock)
-            if _created(store, _path(last + 1, "json"), documents.encode(_CLAIM, claim)):
-                lease._begin(nonce, renewer or _start_thread)
-                return lease
+            with contextlib.ExitStack() as held:
+                _held_here.add(nonce)  # first, since another thread may see the claim at once
+                held.callback(_held_here.discard, nonce)
+                if _created(store, _path(last + 1, "json"), documents.encode(_CLAIM, claim)):
+                    lease._begin(held, renewer or _start_thread)
+                    return lease
         raise LeaseError(
             f"other drivers took the lease of {store} {_MAX_ATTEMPTS} times in a row",
             hint="find the drivers that keep restarting for this pipeline",
         )
 
-    def _begin(self, nonce: str, renewer: Renewer) -> None:
-        _held_here.add(nonce)
+    def _begin(self, held: contextlib.ExitStack, renewer: Renewer) -> None:
         _remove_former(self.store, self.incarnation)
         self._beat()
-        stop = renewer(self._beat, self.expiry / _BEATS_PER_EXPIRY)
-
-        def end() -> None:
-            stop()
-            _held_here.discard(nonce)
-
-        self._stop_renewal = end
+        held.callback(renewer(self._beat, self.expiry / _BEATS_PER_EXPIRY))
+        self._stop_renewal = held.pop_all().close
 
     @property
     def held(self) -> bool:
@@ -389,6 +386,7 @@ def _wait_until_over(
     holder = LeaseOwner.of_claim(claim)
     began = clock()
     seen = _heartbeat(store, incarnation)
+    is_told = False
     while not store.exists(_path(incarnation, "released")):
         if owner.sees(holder):
             if not _lives(holder):
@@ -400,7 +398,8 @@ def _wait_until_over(
         waited = clock() - began
         if waited >= expiry:
             return
-        if waited == 0:
+        if not is_told:
+            is_told = True
             _LOGGER.warning(
                 "%s: %s holds the pipeline; this driver takes over unless it sees a heartbeat "
                 "within %.0f s",

@@ -72,7 +72,7 @@ def scan(pipeline: Pipeline, name: str, table: CatalogTable, source: ScanTableSo
     rows = rows.select(*_columns(rows, name, table, source.abilities))
     if watermark is not None and watermark.out_of_orderness is not None and strategy is None:
         seconds = watermark.out_of_orderness.total_seconds()
-        rows = rows.withWatermark(watermark.column, f"{seconds} seconds")
+        rows = rows.withWatermark(quoted(watermark.column), f"{seconds} seconds")
     return rows
 
 
