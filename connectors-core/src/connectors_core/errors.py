@@ -73,7 +73,7 @@ class ConnectorError(Exception):
 
     code: str = "CONNECTOR_ERROR"
 
-    # #: The name by which the caller set the option, if it is a Python keyword; shown instead.
+    # The name by which the caller set the option, if it is a Python keyword; shown instead.
     keyword: str | None = None
 
     _default_hint: ClassVar[str | None] = None

@@ -104,6 +104,21 @@ class ForgetsItsLastBatch(LogReader):
         return [s for s in super().snapshot_state() if len(self.read(s)) == BATCH_LINES]
 
 
+class ForgetsWhatItFetched(LogReader):
+    """A split leaves the state at its fetch, and its only batch is emitted at the next poll."""
+
+    batch_lines = 1_000
+    fetched = False
+
+    def poll_next(self, output):
+        self.fetched = bool(self.splits) and not self.fetched
+        return InputStatus.MORE_AVAILABLE if self.fetched else super().poll_next(output)
+
+    def snapshot_state(self):
+        gone = self.splits[:1] if self.fetched else []
+        return [split for split in super().snapshot_state() if split not in gone]
+
+
 class GivesTwoBatches(LogReader):
     def poll_next(self, output):
         status = super().poll_next(output)
@@ -318,6 +333,7 @@ READERS = {
     StaysWhereItWas: "test_a_position_moves_forward_with_every_batch",
     GoesTooFar: "test_a_reader_made_anew_at_any_position_gives_the_rest",
     ForgetsItsLastBatch: "test_a_split_is_in_the_state_until_it_is_read",
+    ForgetsWhatItFetched: "test_a_split_is_in_the_state_until_it_is_read",
     GivesTwoBatches: "test_a_poll_gives_one_batch_at_most",
     GivesAnotherSchema: "test_batches_have_the_schema_of_the_source",
     LosesRowsOfAProjection: "test_a_projection_gives_the_same_rows_with_fewer_columns",

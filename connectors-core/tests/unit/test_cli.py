@@ -21,6 +21,7 @@ from connectors_core.cli.doctor import (
     java_major,
     library_findings,
     line_of,
+    required_versions,
     running_findings,
     spark_finding,
     split_requirement,
@@ -289,6 +290,12 @@ def test_requirements_are_split_into_name_and_specifier():
     assert split_requirement("pyspark<3.6,>=3.5") == ("pyspark", "<3.6,>=3.5")
     assert split_requirement("connectors_core[test]>=1.0") == ("connectors-core", ">=1.0")
     assert split_requirement("docker>=7; extra == 'test'") == ("docker", "")
+
+
+def test_an_extra_does_not_hide_the_version_that_a_connector_requires():
+    required = {"connectors-core": "<2,>=1.0"}
+    texts = ["connectors-core<2,>=1.0", "connectors-core[avro]; extra == 'avro'"]
+    assert required_versions(texts) == required_versions(texts[::-1]) == required
 
 
 def running(**fields):

@@ -55,3 +55,11 @@ def test_messages_of_which_one_is_left_out_are_refused(left_out):
     incomplete = [each for at, each in enumerate(messages) if at != left_out]
     with pytest.raises(FatalError, match="incomplete"):
         committables_of(incomplete)
+
+
+def test_a_committable_that_its_summary_does_not_count_is_refused_in_any_order():
+    summary, *_ = messages_of([], checkpoint_id=1, number_of_subtasks=1)
+    more = CommittableWithLineage(committable="x", checkpoint_id=1, subtask_id=0)
+    for messages in ([summary, more], [more, summary]):
+        with pytest.raises(FatalError, match="incomplete"):
+            committables_of(messages)

@@ -226,3 +226,8 @@ def test_a_sink_with_nothing_to_commit_has_no_tasks_for_it():
 
     with pytest.raises(ConfigurationError, match="nothing to commit"):
         check_topologies(Plain(), "a")
+
+
+def test_epochs_cannot_be_committed_in_no_tasks():
+    with pytest.raises(ConfigurationError, match="the number of tasks that commit is out of range"):
+        CommitTasks(tasks=0)

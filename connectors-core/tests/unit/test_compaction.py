@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -210,6 +211,12 @@ def test_a_sink_with_compaction_cannot_rewrite(setup):
 
     with pytest.raises(ConfigurationError, match="compacts committables that may be lost"):
         setup.run(Both(setup.root / "out"))
+
+
+def test_a_compaction_without_compactors_is_refused(tmp_path):
+    compaction = CompactingDirectorySink(tmp_path).create_compaction()
+    with pytest.raises(ConfigurationError, match="the number of compactors is out of range"):
+        replace(compaction, compactors=0)
 
 
 # --- The fold of decisions ------------------------------------------------------------------------

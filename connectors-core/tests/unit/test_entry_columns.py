@@ -64,3 +64,11 @@ def test_null_entries_and_a_wrong_number_of_keys_are_refused() -> None:
         EntryColumns(pa.array(["a", None]))
     with pytest.raises(ValueError, match="2 entries have 1 keys"):
         EntryColumns(pa.array(["a", "b"]), pa.array([1]))
+
+
+def test_entries_without_keys_are_concatenated_with_others() -> None:
+    keyed = EntryColumns(pa.array(["b"]), pa.array([7], pa.int8()))
+    found = EntryColumns.concat([EntryColumns(pa.array(["a"])), keyed])
+    assert list(found) == [b"a", b"b"]
+    assert found.keys == pa.array([None, 7], pa.int8())
+    assert EntryColumns.concat([EntryColumns(pa.array(["a"]))] * 2).keys is None

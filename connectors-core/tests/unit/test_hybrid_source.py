@@ -45,6 +45,7 @@ from connectors_core.errors import (
 from connectors_core.source import (
     Boundedness,
     HybridSource,
+    InputStatus,
     NumberSequenceSource,
     ReadLimits,
     SplitTraits,
@@ -52,7 +53,10 @@ from connectors_core.source import (
 )
 from connectors_core.source.hybrid.enumerator import _MemberContext
 from connectors_core.source.hybrid.split import HybridSplit
+from connectors_core.source.hybrid.switches import Switch
+from connectors_core.source.sequence import NumberRangeSplit
 from connectors_core.source.watermarks import END_OF_TIME
+from connectors_core.testing.source_unit import Reading
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNBOUNDED = Boundedness.CONTINUOUS_UNBOUNDED
@@ -612,3 +616,54 @@ def test_a_log_in_a_chain_is_notified_only_of_its_own_positions():
     driver.coordinator.notify_complete(driver.newest.number)
     driver.mailbox.run()
     assert topic.last_enumerator.committed == [(driver.newest.number, {"p0": 4})]
+
+
+# --- the reader -----------------------------------------------------------------------------------
+
+
+def reading_of_numbers():
+    """Return a reader, and the split of each of two members with three numbers."""
+    source = chain(NumberSequenceSource(1, 3), NumberSequenceSource(1, 3))
+    first, second = (NumberRangeSplit("1", 1, 3) for _ in range(2))
+    switch = Switch()
+    return Reading(source, 10), HybridSplit(0, (), first), HybridSplit(1, (switch,), second)
+
+
+def splits_read(reading):
+    return [split_id for split_id, _ in reading.batches]
+
+
+def test_splits_that_are_added_to_a_running_reader_are_read():
+    reading, first, _ = reading_of_numbers()
+    with reading:
+        reading.add([first])
+        assert reading.poll() is InputStatus.MORE_AVAILABLE
+        later = HybridSplit(0, (), NumberRangeSplit("4", 4, 6))
+        reading.add([later])
+        assert reading.poll() is InputStatus.MORE_AVAILABLE
+        assert splits_read(reading) == ["0:1", "0:4"]
+
+
+def test_a_split_that_was_paused_while_another_member_was_read_resumes():
+    reading, first, second = reading_of_numbers()
+    with reading:
+        reading.add([first, second])
+        reading.reader.pause_or_resume_splits([first.split_id], [])
+        reading.reader.notify_no_more_splits()
+        assert reading.poll() is InputStatus.MORE_AVAILABLE
+        reading.reader.pause_or_resume_splits([], [first.split_id])
+        assert list(reading.steps())[-1] is InputStatus.END_OF_INPUT
+        assert splits_read(reading) == ["1:1", "0:1"]
+
+
+def test_a_split_of_a_later_member_can_be_paused_before_the_member_is_read():
+    reading, first, second = reading_of_numbers()
+    later = HybridSplit(1, second.switches, NumberRangeSplit("4", 4, 6))
+    with reading:
+        reading.add([first, second, later])
+        reading.reader.pause_or_resume_splits([later.split_id], [])
+        reading.reader.notify_no_more_splits()
+        while reading.poll() is InputStatus.MORE_AVAILABLE:
+            pass
+        assert splits_read(reading) == ["0:1", "1:1"]
+        assert reading.reader.snapshot_state() == [later]

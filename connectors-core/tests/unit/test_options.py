@@ -377,3 +377,18 @@ def test_a_deprecated_object_works_and_warns_once(recwarn: pytest.WarningsRecord
     assert recwarn[1].filename == __file__
     assert old.__doc__ == "Double it."
     assert stability_of(Old) is Stability.DEPRECATED
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"sasl.password": "canary-7"',  # pragma: allowlist secret
+        ["sasl.password=canary-7"],  # pragma: allowlist secret
+        {1: "canary-7"},
+    ],
+)
+def test_an_error_about_a_map_does_not_show_it(value) -> None:
+    options = OptionSet(Option("properties.*", dict, doc="Options of the client."))
+    with pytest.raises(InvalidOptionError, match="not shown") as refused:
+        options.parse({"properties": value})
+    assert "canary-7" not in str(refused.value)

@@ -132,3 +132,18 @@ def test_a_rate_that_would_stop_the_source_forever_is_refused(make):
 def test_a_strategy_compares_by_value_and_can_be_pickled():
     strategy = RateLimiterStrategy.per_second(5)
     assert pickle.loads(pickle.dumps(strategy)) == strategy
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"rows_per_second": 5},
+        {"burst": 5},
+        {"rows_per_second": 5, "burst": 5, "rows_per_checkpoint": 5},
+        {"rows_per_second": -5, "burst": 5},
+        {"rows_per_checkpoint": 0},
+    ],
+)
+def test_a_rate_limit_whose_values_would_be_ignored_is_refused(values):
+    with pytest.raises(ConfigurationError):
+        RateLimiterStrategy(**values)

@@ -156,6 +156,42 @@ def test_cases_that_depend_on_a_failed_case_are_not_judged(run, pytester, argume
     result.stdout.fnmatch_lines(["*not judged: test_next*  not judged: test_base failed"])
 
 
+UNFINISHED = """
+import os
+import pytest
+from connectors_core.testing.cases import ConnectorSuite, case
+
+class TestUnfinished(ConnectorSuite):
+    @case()
+    def test_first(self):
+        pass
+
+    @case()
+    def test_it(self):
+        %s
+
+    @case()
+    def test_last(self):
+        pass
+"""
+
+
+def test_a_case_that_ends_its_process_fails(run, pytester):
+    result = run("-n", "1", "-p", "xdist", connector=UNFINISHED % "os._exit(3)")
+    assert result.ret == 1
+    passed, found = outcomes(pytester)
+    assert not passed
+    assert found == {"test_first": "passed", "test_it": "failed", "test_last": "passed"}
+
+
+def test_cases_that_an_interrupted_run_leaves_out_are_named(run, pytester):
+    result = run("--no-header", connector=UNFINISHED % "pytest.exit()")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    _, found = outcomes(pytester)
+    assert found == {"test_first": "passed", "test_it": "not judged", "test_last": "not judged"}
+    result.stdout.fnmatch_lines(["*not judged: test_last  it did not end"])
+
+
 def test_a_case_can_only_depend_on_cases_of_its_suite():
     with pytest.raises(TypeError, match=r"Wrong\.test_it comes after test_that, which is not"):
 

@@ -31,6 +31,11 @@ def test_a_secret_is_detected_in_a_file_and_not_repeated(tmp_path):
     assert "canary" not in str(failure.value).splitlines()[0]
 
 
+def test_a_search_for_no_secret_is_refused(tmp_path):
+    with pytest.raises(AssertionError, match="the context names no secret"):
+        assert_unseen([], ["nothing"], tmp_path)
+
+
 def test_an_unfinished_coroutine_is_detected(tmp_path):
     begun = threading.Event()
     hanging = []

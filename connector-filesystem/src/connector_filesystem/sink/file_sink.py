@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import (
     Compression,
-    CsvOptions,
     FileFormat,
     detect_format,
 )
@@ -34,7 +33,11 @@ from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
-from connectors_core.formats.text import unsupported_csv_type, unsupported_json_type
+from connectors_core.formats.text import (
+    check_written_spellings,
+    unsupported_csv_type,
+    unsupported_json_type,
+)
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
@@ -126,16 +129,7 @@ class FileSink(
                     found=value,
                     option=option,
                 )
-        for each in (CsvOptions.null_values, CsvOptions.true_values, CsvOptions.false_values):
-            values = getattr(self.csv, each.attribute)
-            special = {self.csv.delimiter, self.csv.quote_char, "\n", "\r"}
-            if not values or special & set(values[0]):
-                raise InvalidOptionError(
-                    "the sink writes the first of these spellings, which cannot be read back",
-                    expected="at least one, without delimiter, quote, and line break",
-                    found=values,
-                    option=next(iter(each.keywords)),
-                )
+        check_written_spellings(self.csv)
 
     def _check_suffix(self) -> None:
         if self.output_file.suffix is None:

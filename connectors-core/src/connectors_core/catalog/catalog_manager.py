@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,10 +117,18 @@ class CatalogManager:
         if self._store is not None:
             is_secret = catalog_factory(descriptor.name, descriptor.options).is_secret
             refuse_clear_secrets(f"catalog {descriptor.name}", descriptor.options, is_secret)
-        opened = self._opened(descriptor)
-        if self._store is not None:
-            self._store.store_catalog(descriptor)
-        self._open[descriptor.name] = opened
+        with ExitStack() as opened:
+            catalog = self._opened(descriptor)
+            opened.callback(catalog.close)
+            if self._store is not None:
+                try:
+                    self._store.store_catalog(descriptor)
+                except CatalogAlreadyExistError:  # another process has created it since
+                    if if_not_exists:
+                        return
+                    raise
+            opened.pop_all()
+        self._open[descriptor.name] = catalog
 
     def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
         """Close a catalog, and forget its definition. The system keeps its data.
@@ -137,9 +145,9 @@ class CatalogManager:
             if if_exists:
                 return
             raise self._no_catalog(name)
-        opened = self._open.pop(name, None)
         if self._store is not None and self._store.get_catalog(name) is not None:
             self._store.remove_catalog(name)
+        opened = self._open.pop(name, None)
         if opened is not None:
             opened.close()
 
@@ -158,9 +166,10 @@ class CatalogManager:
         return found
 
     def close(self) -> None:
-        """Close all catalogs."""
-        for each in self._open.values():
-            each.close()
+        """Close all catalogs, even if one of them fails."""
+        with ExitStack() as stack:
+            for each in self._open.values():
+                stack.callback(each.close)
 
     # --- databases ---
 

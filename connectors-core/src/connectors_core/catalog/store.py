@@ -122,9 +122,9 @@ class FileCatalogStore(CatalogStore):
         """See `CatalogStore`."""
         if not self._files.exists(_file(name)):
             raise _missing(name)
-        self._files.delete(_file(name))
-        for kind in _OBJECTS:
+        for kind in _OBJECTS:  # first, so that no later catalog of this name gets them
             self._files.delete_tree(_folder(name, kind))
+        self._files.delete(_file(name))
 
     def get_catalog(self, name: str) -> CatalogDescriptor | None:
         """See `CatalogStore`."""

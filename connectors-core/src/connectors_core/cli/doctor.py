@@ -13,7 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -267,7 +267,7 @@ def installed_connectors() -> list[InstalledConnector]:
     """Return every installed distribution that requires the core."""
     found: dict[str, InstalledConnector] = {}
     for distribution in importlib.metadata.distributions():
-        requires = dict(map(split_requirement, distribution.requires or ()))
+        requires = required_versions(distribution.requires or ())
         if CORE in requires:
             name = distribution.name
             found.setdefault(
@@ -275,6 +275,14 @@ def installed_connectors() -> list[InstalledConnector]:
                 InstalledConnector(name=name, version=distribution.version, requires=requires),
             )
     return [found[name] for name in sorted(found)]
+
+
+def required_versions(requirements: Iterable[str]) -> dict[str, str]:
+    """Return the version specifier of each requirement by name; an extra may repeat one."""
+    found: dict[str, str] = {}
+    for name, specifier in map(split_requirement, requirements):
+        found[name] = found.get(name) or specifier
+    return found
 
 
 def split_requirement(requirement: str) -> tuple[str, str]:

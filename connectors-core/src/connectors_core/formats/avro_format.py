@@ -35,6 +35,7 @@ from connectors_core.formats.schema_registry import (
     HttpSchemaRegistry,
     SchemaRegistry,
     UnknownSchemaError,
+    as_registry,
 )
 from connectors_core.options import Setting, option, part
 
@@ -92,7 +93,7 @@ class ConfluentAvroFormat(_AvroFormat, since=SINCE):
     """Like `AvroFormat`, with a prefix: a zero byte and the four bytes of the schema's id."""
 
     registry: Setting[SchemaRegistry] = part(
-        HttpSchemaRegistry, accept=lambda registry: registry, doc="Registry of the schemas."
+        HttpSchemaRegistry, accept=as_registry, doc="Registry of the schemas."
     )
     subject: Setting[str | None] = option(
         "avro-confluent.subject",
@@ -127,7 +128,7 @@ class ConfluentAvroFormat(_AvroFormat, since=SINCE):
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
-        return _decode(messages, schema, self._framed, self, framed=_HEADER.size)
+        return _decode(messages, schema, _Frames(self.registry), self, framed=_HEADER.size)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
@@ -136,13 +137,24 @@ class ConfluentAvroFormat(_AvroFormat, since=SINCE):
         schema_id = self.registry.register(self.subject, schema)
         return _encode(rows, schema, _HEADER.pack(0, schema_id))
 
-    def _framed(self, message: bytes) -> tuple[Any, bytes]:
+
+class _Frames:
+    """Returns the schema and the record of messages; asks once for a schema that does not exist."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._unknown: dict[int, str] = {}
+
+    def __call__(self, message: bytes) -> tuple[Any, bytes]:
         schema_id = _schema_id(message)
         if schema_id is None:
             raise ValueError("the message does not start with a schema id")
+        if schema_id in self._unknown:
+            raise ValueError(self._unknown[schema_id])
         try:
-            return parsed_schema(self.registry.schema_of(schema_id)), message[_HEADER.size :]
+            return parsed_schema(self._registry.schema_of(schema_id)), message[_HEADER.size :]
         except UnknownSchemaError as exc:
+            self._unknown[schema_id] = str(exc)
             raise ValueError(str(exc)) from exc
 
 

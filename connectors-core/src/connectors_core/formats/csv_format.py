@@ -16,6 +16,7 @@ from connectors_core.formats.messages import BadMessage, Decoded, Encoded
 from connectors_core.formats.text import (
     CsvDialect,
     CsvReader,
+    check_written_spellings,
     concat_texts,
     csv_records,
     data_of,
@@ -77,6 +78,7 @@ class CsvFormat(RecordFormat):
 
     def check_writable(self, schema: pa.Schema) -> None:
         """See `EncodingFormat`."""
+        check_written_spellings(self.dialect)
         for each in schema:
             if unsupported_csv_type(each.type) is not None:
                 raise _refused(

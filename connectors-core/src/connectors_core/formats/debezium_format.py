@@ -26,7 +26,11 @@ from connectors_core.formats.changelog_format import (
     check_row_kind,
 )
 from connectors_core.formats.messages import Decoded, Encoded
-from connectors_core.formats.schema_registry import HttpSchemaRegistry, SchemaRegistry
+from connectors_core.formats.schema_registry import (
+    HttpSchemaRegistry,
+    SchemaRegistry,
+    as_registry,
+)
 from connectors_core.options import Setting, option, option_like, part
 
 __all__ = ["DebeziumAvroFormat", "DebeziumJsonFormat"]
@@ -145,7 +149,7 @@ class DebeziumAvroFormat(_DebeziumFormat, since=CHANGELOGS_SINCE):
         HttpSchemaRegistry,
         *(option_like(each, "debezium-" + each.key) for each in HttpSchemaRegistry.OPTIONS),
         build=lambda options: HttpSchemaRegistry.from_parsed(options.below("debezium-")),
-        accept=lambda registry: registry,
+        accept=as_registry,
         doc="Registry of the schemas.",
     )
     subject: Setting[str | None] = option_like(

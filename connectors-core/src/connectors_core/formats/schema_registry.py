@@ -11,11 +11,11 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import orjson
 
-from connectors_core.errors import ConfigurationError, RetryableError
+from connectors_core.errors import ConfigurationError, InvalidOptionError, RetryableError
 from connectors_core.options import Configured, Setting, option, positive
 from connectors_core.secrets import Secret, mask_url
 
@@ -153,7 +153,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             if answer is None:
                 raise UnknownSchemaError(f"the registry has no schema {schema_id}")
             what = f"the schema {schema_id}"
-            schema = _schema(answer, what)
+            schema = self._registered(answer, what)
             if schema.kind != AVRO:
                 raise UnknownSchemaError(f"{what} is not an Avro schema, but one of {schema.kind}")
             self._schemas[schema_id] = schema.text
@@ -168,7 +168,7 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             ConfigurationError: The registry rejects the request.
         """
         answer = self._ask(f"{_path_of(subject)}/latest")
-        return None if answer is None else _schema(answer, f"the schema of {subject}")
+        return None if answer is None else self._registered(answer, f"the schema of {subject}")
 
     def register(self, subject: str, schema: str) -> int:
         """See `SchemaRegistry`."""
@@ -177,8 +177,23 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
             answer = self._ask(_path_of(subject), {"schema": schema})
             if answer is None:
                 raise self._refusal("the address is not a schema registry")
-            self._ids[key] = int(answer["id"])
+            if not isinstance(answer.get("id"), int):
+                raise self._refusal("its response has no id of the schema")
+            self._ids[key] = answer["id"]
         return self._ids[key]
+
+    def _registered(self, answer: Mapping[str, Any], what: str) -> RegisteredSchema:
+        """Return the schema of a response.
+
+        Raises:
+            UnknownSchemaError: It is not complete.
+            ConfigurationError: There is none.
+        """
+        if answer.get("references"):
+            raise UnknownSchemaError(f"{what} refers to others")
+        if "schema" not in answer:
+            raise self._refusal("its response has no schema")
+        return RegisteredSchema(str(answer.get("schemaType", AVRO)), str(answer["schema"]))
 
     def _ask(self, path: str, content: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
@@ -225,16 +240,21 @@ class HttpSchemaRegistry(Configured, scope="schema registry"):
         )
 
 
-def _path_of(subject: str) -> str:
-    return f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
-
-
-def _schema(answer: Mapping[str, Any], what: str) -> RegisteredSchema:
-    """Return the schema of a response.
+def as_registry(given: Any) -> SchemaRegistry:
+    """Return a registry of schemas.
 
     Raises:
-        UnknownSchemaError: It is not complete.
+        InvalidOptionError: It is none.
     """
-    if answer.get("references"):
-        raise UnknownSchemaError(f"{what} refers to others")
-    return RegisteredSchema(str(answer.get("schemaType", AVRO)), str(answer["schema"]))
+    if not all(callable(getattr(given, each, None)) for each in ("schema_of", "register")):
+        raise InvalidOptionError(
+            "the registry of the schemas cannot be used",
+            expected="a SchemaRegistry, such as HttpSchemaRegistry(url=...)",
+            found=type(given).__name__,
+            option="registry",
+        )
+    return cast("SchemaRegistry", given)
+
+
+def _path_of(subject: str) -> str:
+    return f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"

@@ -185,7 +185,8 @@ class Option(Setting[T, Any]):
         return parsed
 
     def _refusal(self, value: object, expected: str) -> InvalidOptionError:
-        if self.secret or isinstance(value, Secret):
+        may_be_secret = self.secret or self._type.name == JSON_MAP.name  # under any of its keys
+        if may_be_secret or isinstance(value, Secret):
             found = f"a {type(value).__name__} that is not shown"
         else:
             found = f"{value!r} ({type(value).__name__})"

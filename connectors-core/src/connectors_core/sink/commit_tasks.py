@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, Generic
 
+from connectors_core.errors import ConfigurationError
 from connectors_core.sink.committer import Committer, CommitterInitContext
 from connectors_core.sink.messages import CommT
 
@@ -21,10 +22,21 @@ class CommitTasks:
         threshold: The number of committables of an epoch from which tasks commit them. The driver
             commits smaller epochs, because a Spark job costs more than a few commits.
         tasks: Maximum number of tasks; None for Spark's default parallelism.
+
+    Raises:
+        ConfigurationError: There are no tasks.
     """
 
     threshold: int = DEFAULT_COMMIT_TASKS_THRESHOLD
     tasks: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tasks is not None and self.tasks < 1:
+            raise ConfigurationError(
+                "the number of tasks that commit is out of range",
+                expected="at least 1, or None for Spark's default parallelism",
+                found=self.tasks,
+            )
 
 
 class SupportsCommitTasks(ABC, Generic[CommT]):

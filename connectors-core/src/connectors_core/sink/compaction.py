@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic
 
+from connectors_core.errors import ConfigurationError
 from connectors_core.metrics import MetricGroup
 from connectors_core.sink.held import HeldCommittable
 from connectors_core.sink.messages import CommT
@@ -96,6 +97,9 @@ class Compaction(Generic[CommT]):
         whole_epochs: Commit all committables of an epoch together. Results wait until nothing of
             their epochs or of earlier ones is held. A coordinator ends the wait if it requests
             everything from time to time.
+
+    Raises:
+        ConfigurationError: There are no compactors.
     """
 
     coordinator: CompactCoordinator[CommT]
@@ -105,6 +109,14 @@ class Compaction(Generic[CommT]):
     max_wait: timedelta = timedelta(hours=1)
     holds: bool = True
     whole_epochs: bool = False
+
+    def __post_init__(self) -> None:
+        if self.compactors < 1:
+            raise ConfigurationError(
+                "the number of compactors is out of range",
+                expected="at least 1",
+                found=self.compactors,
+            )
 
 
 class SupportsCompaction(ABC, Generic[CommT]):

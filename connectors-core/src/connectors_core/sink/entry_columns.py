@@ -48,9 +48,12 @@ class EntryColumns(Sequence[bytes]):
         """Concatenate entries in order; at least one is given."""
         if len(parts) == 1:
             return parts[0]
-        keys = [each.keys for each in parts if each.keys is not None]
         chunks = [chunk for each in parts for chunk in each._bodies.chunks]
-        return cls(pa.chunked_array(chunks), pa.concat_arrays(keys) if keys else None)
+        kind = next((each.keys.type for each in parts if each.keys is not None), None)
+        if kind is None:
+            return cls(pa.chunked_array(chunks))
+        keys = [pa.nulls(len(each), kind) if each.keys is None else each.keys for each in parts]
+        return cls(pa.chunked_array(chunks), pa.concat_arrays(keys))
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -101,13 +102,13 @@ def committables_of(messages: Iterable[CommittableMessage[CommT]]) -> list[CommT
         FatalError: The committables are not as many as the summaries say.
     """
     found: list[CommT] = []
-    missing: dict[int, int] = {}
+    missing: Counter[int] = Counter()
     for each in messages:
         if isinstance(each, CommittableSummary):
-            missing[each.subtask_id] = each.number_of_committables
+            missing[each.subtask_id] += each.number_of_committables
         else:
             found.append(each.committable)
-            missing[each.subtask_id] = missing.get(each.subtask_id, 0) - 1
+            missing[each.subtask_id] -= 1
     wrong = [subtask for subtask, number in missing.items() if number]
     if wrong:
         raise FatalError(

@@ -325,11 +325,9 @@ class SupportsCommittedPositions(ABC, Generic[SplitT]):
         """Report positions: the epoch of a plan is decided and committed by Spark.
 
         Called on the coordinator's thread, immediately before
-        :meth:`SplitEnumerator.notify_checkpoint_complete`. After a restart, earlier
-        positions may be
-        reported again. At the end of a run, :meth:`SplitEnumerator.close` follows
-        immediately: late
-        calls of ``context.call_async`` do not run, so ``close`` must complete their work.
+        :meth:`SplitEnumerator.notify_checkpoint_complete`. After a restart, earlier positions may
+        be reported again. At the end of a run, :meth:`SplitEnumerator.close` follows immediately:
+        late calls of ``context.call_async`` do not run, so ``close`` must complete their work.
 
         Args:
             checkpoint_id: Number of the plan.

@@ -12,9 +12,8 @@ Otherwise it is ``w``, rounded down, and Spark drops no row that is on time.
 
 One row per plan with the event time ``w + EVENT_TIME_DELAY`` drives Spark's watermark. The
 watermark starts at 0, and a row with event time 0 is late immediately (measured on 3.5.9 and
-4.3.0). A
-row of ``EVENT_TIME_DELAY`` or more would move the watermark by itself. Valid event times are
-therefore between the two.
+4.3.0). A row of ``EVENT_TIME_DELAY`` or more would move the watermark by itself. Valid event times
+are therefore between the two.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ __all__ = [
     "RandomWords",
     "RowGenerator",
     "SequenceColumn",
+    "most_bytes",
 ]
 
 Numbers = npt.NDArray[np.int64]
@@ -40,6 +41,7 @@ _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 _DIGITS: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 _CHARACTERS: Final = 8  # of a word
+_PLAIN_BYTES: Final = 16
 
 
 class ColumnGenerator(Protocol):
@@ -237,3 +239,18 @@ class RowGenerator:
         plain = numbers.to_numpy()
         arrays = [each(plain) for each in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def most_bytes(column: ColumnGenerator) -> int:
+    """Return about how many bytes a value of a column has at most."""
+    match column:
+        case RandomTexts():
+            return column.length
+        case RandomLists():
+            return column.length * most_bytes(column.elements)
+        case RandomStructs():
+            return sum(map(most_bytes, column.fields))
+        case RandomNulls():
+            return most_bytes(column.values)
+        case _:
+            return _PLAIN_BYTES

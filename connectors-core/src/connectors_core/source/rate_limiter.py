@@ -44,11 +44,38 @@ class RateLimiterStrategy:
 
     Use the class methods. The limits count rows of the whole source, regardless of the
     parallelism.
+
+    Raises:
+        ConfigurationError: A value is out of range, or does not fit the others.
     """
 
     rows_per_second: float | None = None
     burst: int | None = None
     rows_per_checkpoint: int | None = None
+
+    def __post_init__(self) -> None:
+        rate, burst, rows = self.rows_per_second, self.burst, self.rows_per_checkpoint
+        if rate is not None and not (math.isfinite(rate) and rate > 0):
+            raise ConfigurationError(
+                "the rate of a rate limit is out of range",
+                expected="rows per second, above 0",
+                found=rate,
+            )
+        if burst is not None and burst < 1:
+            raise ConfigurationError(
+                "the burst of a rate limit is out of range", expected="at least 1 row", found=burst
+            )
+        if rows is not None and rows < 1:
+            raise ConfigurationError(
+                "the rows of a rate limit are out of range", expected="at least 1 row", found=rows
+            )
+        if (rate is None) != (burst is None) or (rate is not None and rows is not None):
+            raise ConfigurationError(
+                "the values of a rate limit do not fit together",
+                expected="a rate with its burst, rows in each plan, or no value",
+                found=self,
+                hint="use per_second(), per_checkpoint(), or none()",
+            )
 
     @classmethod
     def per_second(cls, rate: float, burst: int | None = None) -> RateLimiterStrategy:
@@ -65,18 +92,8 @@ class RateLimiterStrategy:
         Raises:
             ConfigurationError: A value is out of range.
         """
-        if not (math.isfinite(rate) and rate > 0):
-            raise ConfigurationError(
-                "the rate of a rate limit is out of range",
-                expected="rows per second, above 0",
-                found=rate,
-            )
         if burst is None:
-            burst = max(1, math.ceil(rate))
-        elif burst < 1:
-            raise ConfigurationError(
-                "the burst of a rate limit is out of range", expected="at least 1 row", found=burst
-            )
+            burst = max(1, math.ceil(rate)) if math.isfinite(rate) else 1
         return cls(rows_per_second=rate, burst=burst)
 
     @classmethod
@@ -86,10 +103,6 @@ class RateLimiterStrategy:
         Raises:
             ConfigurationError: Fewer than one row.
         """
-        if rows < 1:
-            raise ConfigurationError(
-                "the rows of a rate limit are out of range", expected="at least 1 row", found=rows
-            )
         return cls(rows_per_checkpoint=rows)
 
     @classmethod

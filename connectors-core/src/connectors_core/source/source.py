@@ -42,7 +42,7 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
     Immutable and picklable, because Spark sends it to executors. No I/O in the constructor.
     """
 
-    # #: Classes of events that the enumerator and the readers exchange.
+    # Classes of events that the enumerator and the readers exchange.
     event_types: tuple[type[SourceEvent], ...] = ()
 
     @abstractmethod

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -43,8 +43,10 @@ from connectors_core.source.random_columns import (
     RandomWords,
     RowGenerator,
     SequenceColumn,
+    most_bytes,
 )
 from connectors_core.source.rate_limiter import RateLimiterStrategy
+from connectors_core.source.sequence import DEFAULT_BATCH_ROWS
 from connectors_core.table.configured_tables import (
     ConfiguredTableFactory,
     refuse_metadata,
@@ -62,6 +64,7 @@ _ELEMENT: Final = "element"
 _TEXT_LENGTH: Final = 100
 _LIST_LENGTH: Final = 3
 _MOST_DIGITS: Final = 18
+_BATCH_BYTES: Final = 32 << 20
 _DAY: Final = timedelta(days=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -175,15 +178,16 @@ class DataGenTableFactory(ConfiguredTableFactory):
             )
         options = DataGenOptions.from_options(context.options)
         fields = _Fields(context.name, options)
-        generator = RowGenerator(schema, tuple(map(fields.column, schema)))
+        columns = tuple(map(fields.column, schema))
         fields.refuse_others()
         counts = [*fields.sequences, options.number_of_rows]
         return ScanTableSource(
             source=DataGeneratorSource(
-                generator,
+                RowGenerator(schema, columns),
                 min((each for each in counts if each is not None), default=None),
                 schema,
                 RateLimiterStrategy.per_second(options.rows_per_second),
+                batch_rows=_batch_rows(columns),
             )
         )
 
@@ -291,6 +295,11 @@ class _Fields:
             found=f"{path} {type_text(kind)}",
             hint="compute the column from others: name AS expression",
         )
+
+
+def _batch_rows(columns: Sequence[ColumnGenerator]) -> int:
+    """Return the rows of a batch, which are few if they are large."""
+    return max(1, min(DEFAULT_BATCH_ROWS, _BATCH_BYTES // sum(map(most_bytes, columns))))
 
 
 def _bounds_of_sequence(kind: pa.DataType, options: FieldOptions) -> tuple[int, int]:

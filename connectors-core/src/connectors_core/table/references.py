@@ -49,6 +49,8 @@ def _value(key: str, kind: str, name: str) -> str:
         return Path(name).read_text(encoding="utf-8").rstrip("\n")
     except OSError as error:
         raise _missing(key, f"the file {name}") from error
+    except UnicodeDecodeError:  # it holds the bytes, which can be a secret
+        raise _missing(key, f"the file {name}") from None
 
 
 def _missing(key: str, what: str) -> InvalidOptionError:

@@ -29,7 +29,7 @@ SPECULATION: Final = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.minTaskRuntime": "100ms",
 }
-"""Return the settings of a session that starts speculative copies of slow tasks early."""
+"""The settings of a session that starts speculative copies of slow tasks early."""
 _END_SECONDS: Final = 30.0
 
 

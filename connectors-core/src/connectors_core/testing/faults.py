@@ -4,8 +4,9 @@
 The environment carries the faults, so a Spark driver, its Python workers, and a restarted driver
 all see them:
 
-    fault = Fault(FaultPoint.AFTER_DECISION, once=tmp_path / "killed") subprocess.run(command,
-    env={**os.environ, **faults_env(fault)}) assert fault.fired
+    fault = Fault(FaultPoint.AFTER_DECISION, once=tmp_path / "killed")
+    subprocess.run(command, env={**os.environ, **faults_env(fault)})
+    assert fault.fired
 """
 
 from __future__ import annotations

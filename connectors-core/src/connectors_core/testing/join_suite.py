@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import functools
+import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from connectors_core.testing.cases import Case, case
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.join_trial import JoinExternalContext, JoinTrial
 from connectors_core.testing.lineage_names import assert_named_for_lineage
+from connectors_core.testing.traces import assert_unseen, error_texts
 from connectors_core.testing.trial import PipelineSuite
 
 Ways = Mapping[str, tuple[Mapping[str, str], Capability]]
@@ -56,10 +58,9 @@ class JoinTestSuite(PipelineSuite):
         """Return the external system of the case."""
         folder = tmp_path / "system"
         folder.mkdir()
-        context = self.external_context(folder)
-        context.write(self.rows.empty_table())
-        yield context
-        context.close()
+        with closing(self.external_context(folder)) as context:
+            context.write(self.rows.empty_table())
+            yield context
 
     @pytest.fixture
     def trial(
@@ -78,6 +79,28 @@ class JoinTestSuite(PipelineSuite):
         trial = on_spark if self.on_spark else here
         with closing(trial(context, folder, options, environment)) as created:
             yield created
+
+    def _assert_secrets_unseen(
+        self,
+        objects: Sequence[object],
+        use: Callable[[], None],
+        trial: JoinTrial[Any],
+        folder: Path,
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        """Check that some objects and a use of theirs show no secret, not even in an outage."""
+        caplog.set_level(logging.DEBUG)
+        seen = [text for each in objects for text in (repr(each), str(each))]
+        use()
+        if Capability.OUTAGES in self.possible().can:
+            try:
+                with trial.context.away():
+                    use()
+            except Exception as error:  # other cases show that it is one
+                seen += error_texts(error)
+        seen += [caplog.text, *capfd.readouterr()]
+        assert_unseen(trial.context.secrets(), seen, folder)
 
     @case(since="1.4")
     def test_datasets_are_named_for_lineage(self, trial: JoinTrial[Any]) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -35,7 +34,7 @@ from connectors_core.testing.lookup_trial import (
     SparkLookupTrial,
     table_rows,
 )
-from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
+from connectors_core.testing.traces import nothing_left
 from connectors_core.testing.trial import slow_on_spark
 
 BY_KEY: Final = Capability.LOOKUP_BY_KEY
@@ -322,21 +321,14 @@ class LookupTestSuite(JoinTestSuite):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        caplog.set_level(logging.DEBUG)
-        secrets = trial.context.secrets()
-        assert secrets, "the context names no secret"
         table = trial.context.create_table(trial.options)
-        provider = trial.provider(table, _rule(table))
-        seen = [repr(table), str(table), repr(provider)]
+        objects = (table, trial.provider(table, _rule(table)))
         trial.context.write(NUMBERED)
-        trial.join(_numbers([1]), ["number"], table=table)
-        if Capability.OUTAGES in self.possible().can:
-            try:
-                with trial.context.away():
-                    trial.join(_numbers([1]), ["number"], table=table)
-            except Exception as error:  # other cases show that it is one
-                seen += error_texts(error)
-        assert_unseen(secrets, [*seen, caplog.text, *capfd.readouterr()], tmp_path / "state")
+
+        def use() -> None:
+            trial.join(_numbers([1]), ["number"], table=table)
+
+        self._assert_secrets_unseen(objects, use, trial, tmp_path / "state", caplog, capfd)
 
     # --- Providers ------------------------------------------------------------------------------
 

@@ -200,16 +200,14 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         ids = {split.split_id for split in splits}
         with reading_of(trial, source, splits) as reading:
             assert reading.state().keys() == ids, "the state lacks some added splits"
-            left = dict.fromkeys(ids, 0)
+            left: dict[str, int] = {}
             for _ in reading.steps():
                 in_state = reading.state().keys()
                 for split_id in ids - in_state:
                     rows = sum(b.num_rows for i, b in reading.batches if i == split_id)
-                    known = left[split_id] or rows
-                    assert rows == known, (
+                    assert rows == left.setdefault(split_id, rows), (
                         f"rows of {split_id!r} arrived after it had left the state"
                     )
-                    left[split_id] = rows
                 if reading.count >= trial.rows_written and not in_state:
                     break
 

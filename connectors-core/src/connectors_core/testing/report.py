@@ -84,7 +84,7 @@ class ConnectorReport:
         for suite in sorted({result.suite for result in self.results}):
             lines += ["", f"## {suite}", "", "| Case | Outcome | |", "| --- | --- | --- |"]
             lines += [
-                f"| {result.case} | {result.outcome} | {_cell(result.reason)} |"
+                f"| {_cell(result.case)} | {result.outcome} | {_cell(result.reason)} |"
                 for result in sorted(self.results)
                 if result.suite == suite
             ]

@@ -46,7 +46,7 @@ class Kind:
     """One kind of stored objects.
 
     Attributes:
-        name: The name in file names: ``split``, ``enumerator-state``, or ``committable``.
+        name: The name in file names, such as ``split`` or ``writer-state``.
         serializer: The serializer of the kind.
         objects: The objects that the connector created, and its examples.
         example: The object to store in a file: the connector's first example, or the largest

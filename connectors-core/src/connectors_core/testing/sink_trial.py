@@ -20,7 +20,6 @@ from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision
 from connectors_core.engine.query.status import PipelineState
-from connectors_core.engine.state import StateStore
 from connectors_core.sink import Sink, SupportsCompaction
 from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.source.source import AnySource
@@ -259,10 +258,6 @@ class SinkTrial(Trial):
         serializer = sink.writer_state_serializer()
         states = [serializer.deserialize(each.version, each.data) for each in stored]
         self.context.assert_states(states, TOTAL)
-
-    @property
-    def _store(self) -> StateStore:
-        return StateStore(str(self.location)).child("query-0")
 
     def assert_complete(self, context: SinkExternalContext | None = None) -> None:
         """Check that all rows are visible, once if guaranteed, and that no staged data is left."""

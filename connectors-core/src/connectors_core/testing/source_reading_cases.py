@@ -154,7 +154,7 @@ class SourceReadingCases(PipelineSuite, part=True):
         trial.write_split(2)
         with trial.pipeline(Boundedness.BOUNDED, limits=ReadLimits(rows=17)) as pipeline:
             trial.run_to_end(pipeline)
-            assert (pipeline.status().queries[0].plan or 0) + 1 >= 2 * ROWS_PER_SPLIT // 17
+        trial.assert_limited(17)
         trial.assert_complete()
 
     @case(Capability.BOUNDED, after="test_a_limit_of_rows_holds_in_every_plan")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -57,7 +58,8 @@ class SourceTestSuite(SourceFailureCases, SourceReadingCases):
                 environment, new_context("external"), tmp_path, self.seed, replayable
             )
             trial.system = self.system_class()
-            yield trial
+            with closing(trial):
+                yield trial
 
     # --- Watermarks -------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
-from connectors_core.engine.state import StateStore
 from connectors_core.source import (
     Boundedness,
     ReadLimits,
@@ -58,6 +58,12 @@ class SourceTrial(Trial):
         self._writers: list[SplitDataWriter] = []
         self._next: list[int] = []
         self.written: list[pa.Table] = []
+
+    def close(self) -> None:
+        """Close the writers of all splits."""
+        with contextlib.ExitStack() as stack:
+            for writer in self._writers:
+                stack.callback(writer.close)
 
     def write_split(
         self, count: int = 1, *, poison: bool = False, further_column: bool = False
@@ -154,7 +160,8 @@ class SourceTrial(Trial):
         """Return the peak memory in bytes of a driver that reads this number of long rows."""
         texts = pa.repeat(pa.scalar("x" * LARGE_TEXT), rows)
         written = make_rows(0, 0, 1, self._seed).take(pa.repeat(pa.scalar(0), rows))
-        self.context.create_split().write(written.set_column(3, "text", texts))
+        with contextlib.closing(self.context.create_split()) as writer:
+            writer.write(written.set_column(3, "text", texts))
         job = replace(
             self.job(Boundedness.BOUNDED, parallelism=1, limits=limits),
             location=str(self.root / name),
@@ -166,12 +173,17 @@ class SourceTrial(Trial):
 
     def watermarks_and_times(self) -> Iterator[tuple[int | None, list[int]]]:
         """Return, for every plan with rows, its watermark and the event times of its rows."""
-        store = StateStore(str(self.location / "query-0"))
-        for epoch, decision in sorted(decisions_since(store, 0).items()):
-            (source,) = read_plan(store, decision.plan).sources.values()
+        for epoch, decision in sorted(decisions_since(self._store, 0).items()):
+            (source,) = read_plan(self._store, decision.plan).sources.values()
             rows = self.sink.read(epoch)
             if rows.num_rows:
                 yield source.watermark, rows["at"].cast(pa.int64()).to_pylist()
+
+    def assert_limited(self, rows: int) -> None:
+        """Check that no plan has more rows than this."""
+        for epoch in decisions_since(self._store, 0):
+            found = self.sink.read(epoch).num_rows
+            assert found <= rows, f"epoch {epoch} has {found} rows, more than the limit of {rows}"
 
     def assert_nothing_late(self) -> None:
         """Check that no row arrived after the watermark had passed it."""
@@ -186,7 +198,7 @@ class SourceTrial(Trial):
             table["split"][0].as_py(): table["at"].cast(pa.int64()).to_pylist()
             for table in self.written
         }
-        for epoch in sorted(decisions_since(StateStore(str(self.location / "query-0")), 0)):
+        for epoch in sorted(decisions_since(self._store, 0)):
             read = self.sink.read(epoch)
             if not read.num_rows:
                 continue

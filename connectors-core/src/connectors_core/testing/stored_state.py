@@ -24,7 +24,7 @@ class StoredFile:
 
     Attributes:
         path: The file.
-        kind: The kind: ``split``, ``enumerator-state``, or ``committable``.
+        kind: The kind: ``split``, ``enumerator-state``, ``committable``, or ``writer-state``.
         version: The layout.
     """
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from connectors_core.testing.environment import LocalSpark
 
 _NOT_RUN: Final = "connectors_not_run"
+_SELECTED: Final = "connectors_selected"
 _SYSTEMS: Final = "connectors_systems"
 _CASE_KEY: Final = "connector_case"
 _RESULTS: Final = "connectors-results"
@@ -103,6 +104,9 @@ class _Results:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._not_run: set[CaseResult] = set()
+        self._selected: dict[str, tuple[str, str, bool]] = {}  # suite, case, and whether it is new
+        self._seconds: dict[str, float] = {}  # of cases that have not ended
+        self._crashes: dict[str, str] = {}
         self._judged: dict[str, _Judged] = {}
         self._failed: set[tuple[str, str]] = set()  # suite and function
         self.systems: dict[str, str] = {}
@@ -138,6 +142,8 @@ class _Results:
                     pytest.mark.xfail(reason=f"new in suites {found.since}", strict=False)
                 )
             item.user_properties.append((_CASE_KEY, [suite.__name__, item.name, new, found.after]))
+            if not self._config.option.collectonly:
+                self._selected[item.nodeid] = (suite.__name__, item.name, new)
             kept.append(item)
         if out:
             self._config.hook.pytest_deselected(items=out)
@@ -146,6 +152,7 @@ class _Results:
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Record which slow cases this run does not execute."""
         for item in items:
+            self._selected.pop(item.nodeid, None)
             known: Any = dict(item.user_properties).get(_CASE_KEY)
             if known is not None and item.get_closest_marker("slow"):
                 suite, name, _, _ = known
@@ -165,11 +172,13 @@ class _Results:
         """Record the outcome of a case."""
         known: Any = dict(report.user_properties).get(_CASE_KEY)
         if known is None:
+            if report.failed:  # perhaps a case whose pytest-xdist worker crashed
+                self._crashes[report.nodeid] = _first_line(report)
+            return
+        if report.nodeid in self._judged:
             return
         suite, name, new, after = known
-        before = self._judged.get(report.nodeid)
-        if before is not None and before.result.outcome is not Outcome.PASSED:
-            return
+        seconds = self._seconds.pop(report.nodeid, 0.0) + report.duration
         expected_to_fail = hasattr(report, "wasxfail")
         failed = report.failed or (expected_to_fail and report.skipped)
         reason = ""
@@ -180,12 +189,12 @@ class _Results:
             cause = self._failed_of(suite, tuple(after))
             outcome = Outcome.NOT_APPLICABLE if cause is None else Outcome.NOT_JUDGED
             reason = _skip_reason(report)
+        elif report.when == "teardown":
+            outcome = Outcome.NEW_PASSED if new else Outcome.PASSED
         else:
-            outcome = Outcome.PASSED
-        seconds = round(report.duration + (before.result.seconds if before else 0.0), 3)
-        if new and outcome is Outcome.PASSED and report.when == "teardown":
-            outcome = Outcome.NEW_PASSED
-        result = CaseResult(suite, name, outcome, reason, seconds)
+            self._seconds[report.nodeid] = seconds
+            return
+        result = CaseResult(suite, name, outcome, reason, round(seconds, 3))
         self._judged[report.nodeid] = _Judged(result, tuple(after))
         if outcome in (Outcome.FAILED, Outcome.NEW_FAILED, Outcome.NOT_JUDGED):
             self._failed.add((suite, name.partition("[")[0]))
@@ -202,6 +211,7 @@ class _Results:
                 (each.suite, each.case, each.outcome.value, each.reason)
                 for each in sorted(self._not_run)
             ]
+            output[_SELECTED] = self._selected
             output[_SYSTEMS] = dict(self.systems)
             return
         path = self._config.getoption("--connector-report")
@@ -214,6 +224,7 @@ class _Results:
         output = getattr(node, "workeroutput", {})
         for suite, name, outcome, reason in output.get(_NOT_RUN, ()):
             self._not_run.add(CaseResult(suite, name, Outcome(outcome), reason))
+        self._selected.update(output.get(_SELECTED, {}))
         self.systems.update(output.get(_SYSTEMS, {}))
 
     def report(self) -> ConnectorReport:
@@ -228,7 +239,19 @@ class _Results:
                 )
                 self._judged[key] = replace(judged, result=result)
         results = (judged.result for judged in self._judged.values())
-        return ConnectorReport(SUITE_VERSION, (*results, *self._not_run), self.systems)
+        return ConnectorReport(
+            SUITE_VERSION, (*results, *self._unfinished(), *self._not_run), self.systems
+        )
+
+    def _unfinished(self) -> Iterator[CaseResult]:
+        """Return the cases that ended with their process, or that an interrupted run left out."""
+        for key in self._selected.keys() - self._judged.keys():
+            suite, name, new = self._selected[key]
+            if key in self._crashes:
+                outcome = Outcome.NEW_FAILED if new else Outcome.FAILED
+                yield CaseResult(suite, name, outcome, self._crashes[key])
+            else:
+                yield CaseResult(suite, name, Outcome.NOT_JUDGED, "it did not end")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show what did not apply and what is new, so that no case is omitted silently."""

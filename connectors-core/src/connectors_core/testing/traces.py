@@ -83,8 +83,10 @@ def assert_unseen(secrets: Sequence[str], texts: Iterable[str], folder: Path) ->
         folder: The folder whose files are searched, recursively.
 
     Raises:
-        AssertionError: A secret appears. The message gives the place but not the secret.
+        AssertionError: A secret appears, or there is none to search for. The message gives the
+            place but not the secret.
     """
+    assert secrets, "the context names no secret"
     forms = [form for secret in secrets for form in _forms(secret)]
     for text in texts:
         for start in map(text.find, forms):

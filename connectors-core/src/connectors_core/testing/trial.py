@@ -26,6 +26,7 @@ import pytest
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.engine.query.status import PipelineState
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError, RetryableError, StateCorruptedError
 from connectors_core.testing.capabilities import Capabilities
 from connectors_core.testing.cases import SLOW_ON_SPARK, ConnectorSuite
@@ -222,6 +223,11 @@ class Trial:
         self.system: type[TestSystem] | None = None
         print(f"seed of the test data: {seed}, environment: {environment.name}")
 
+    @property
+    def _store(self) -> StateStore:
+        """The state of the first query of a pipeline."""
+        return StateStore(str(self.location)).child("query-0")
+
     def run_to_end(self, pipeline: Any, *, available_now: bool = False) -> None:
         """Run a pipeline to the end of its rows."""
         deadline = Deadline(self._seconds)
@@ -274,9 +280,11 @@ class Trial:
     def wait(self, condition: Callable[[], bool], what: str, pipeline: Any) -> None:
         """Wait for a condition while a pipeline runs, and raise its error if it fails."""
         deadline = Deadline(self._seconds)
+        ended = False
         while not condition():
+            assert not ended, f"the pipeline ended without: {what}"
             assert not deadline.passed, f"not within {deadline}: {what}"
-            pipeline.await_termination(_POLL)
+            ended = pipeline.await_termination(_POLL)
 
     def run_driver(self, job: Callable[[], None]) -> None:
         """Run a job to its end in a separate process."""
@@ -299,7 +307,6 @@ class Trial:
             carrier: The source or sink with the secrets.
             job: Creates the pipeline.
         """
-        assert secrets, "the context names no secret"
         # At DEBUG level, this logger shows all data sent to the JVM, including the pickled secret.
         caplog.set_level(logging.INFO, logger="py4j")
         caplog.set_level(logging.DEBUG)  # last, because each call sets the level of the handler

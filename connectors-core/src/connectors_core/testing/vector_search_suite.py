@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from connectors_core.errors import BadRecordError, RetryableError
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.join_suite import JoinTestSuite, Ways
-from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
+from connectors_core.testing.traces import nothing_left
 from connectors_core.testing.trial import slow_on_spark
 from connectors_core.testing.vector_search_trial import (
     DIMENSIONS,
@@ -230,22 +229,17 @@ class VectorSearchTestSuite(JoinTestSuite):
         caplog: pytest.LogCaptureFixture,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        caplog.set_level(logging.DEBUG)
-        secrets = trial.context.secrets()
-        assert secrets, "the context names no secret"
         table = trial.context.create_table(trial.options)
-        vectors = _vectors(2, seed=1)
-        trial.context.write(_table(vectors))
-        _, provider = trial.prepared(_queries(vectors), table=table)
-        seen = [repr(table), str(table), repr(provider)]
-        trial.search(_queries(vectors), table=table)
-        if Capability.OUTAGES in self.possible().can:
-            try:
-                with trial.context.away():
-                    trial.search(_queries(_vectors(2, seed=3)), table=table)
-            except Exception as error:  # another case shows that it is one
-                seen += error_texts(error)
-        assert_unseen(secrets, [*seen, caplog.text, *capfd.readouterr()], tmp_path / "state")
+        rows = _queries(_vectors(2, seed=1))
+        _, provider = trial.prepared(rows, table=table)
+        trial.context.write(_table(_vectors(2, seed=1)))
+
+        def use() -> None:
+            trial.search(rows, table=table)
+
+        self._assert_secrets_unseen(
+            (table, provider), use, trial, tmp_path / "state", caplog, capfd
+        )
 
 
 def _vectors(count: int, *, seed: int) -> Floats:

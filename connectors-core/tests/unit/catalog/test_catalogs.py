@@ -503,3 +503,72 @@ def test_a_stored_catalog_is_opened_at_its_first_use(tmp_path: Path):
         manager.register("own", GenericInMemoryCatalog("own"))
     with pytest.raises(InvalidOptionError, match="unknown type"):
         manager.create_catalog(CatalogDescriptor("x", {"type": "generic"}))
+
+
+class Closing(GenericInMemoryCatalog):
+    """A catalog that counts its calls of close, each of which may fail."""
+
+    fails = False
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.closed = 0
+
+    def close(self):
+        self.closed += 1
+        if self.fails:
+            raise RuntimeError("the system is away")
+
+
+class Beaten(FileCatalogStore):
+    """A store to which another process adds each catalog first."""
+
+    def list_catalogs(self):
+        return []
+
+    def store_catalog(self, descriptor):
+        raise CatalogAlreadyExistError(f"the catalog {descriptor.name} exists")
+
+
+def test_a_catalog_that_another_process_has_created_meanwhile_is_closed(tmp_path, monkeypatch):
+    manager, made = CatalogManager(Beaten(tmp_path)), []
+
+    def opened(descriptor):
+        made.append(Closing(descriptor.name))
+        return made[-1]
+
+    monkeypatch.setattr(manager, "_opened", opened)
+    descriptor = CatalogDescriptor("mem", {"type": "generic_in_memory"})
+    manager.create_catalog(descriptor, if_not_exists=True)
+    with pytest.raises(CatalogAlreadyExistError):
+        manager.create_catalog(descriptor)
+    assert [each.closed for each in made] == [1, 1]
+
+
+def test_all_catalogs_are_closed_even_if_one_fails():
+    manager = CatalogManager()
+    catalogs = [Closing(name) for name in "abc"]
+    for each in catalogs:
+        manager.register(each.name, each)
+    catalogs[1].fails = True
+    with pytest.raises(RuntimeError, match="away"):
+        manager.close()
+    assert [each.closed for each in catalogs] == [1, 1, 1]
+
+
+def test_a_catalog_whose_removal_fails_stays_open(tmp_path, monkeypatch):
+    store = FileCatalogStore(tmp_path)
+    manager = CatalogManager(store)
+    manager.create_catalog(CatalogDescriptor("mem", {"type": "generic_in_memory"}))
+    opened, path = manager.catalog("mem"), ObjectPath("default", "t")
+    assert store.tables_of("mem").add(path, declared())
+
+    def away(_name):
+        raise OSError("the file system is away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store._files, "delete", away)
+        with pytest.raises(OSError, match="away"):
+            manager.drop_catalog("mem")
+    assert manager.catalog("mem") is opened
+    assert store.tables_of("mem").get(path) is None  # no later catalog of this name gets it

@@ -17,13 +17,18 @@ from format_messages import VALUES, messages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors_core.errors import ConfigurationError, MissingDependencyError
+from connectors_core.errors import (
+    ConfigurationError,
+    InvalidOptionError,
+    MissingDependencyError,
+)
 from connectors_core.formats import (
     AvroFormat,
     ConfluentAvroFormat,
     EmptyMessages,
     StaticSchemaRegistry,
 )
+from connectors_core.formats.avro_schemas import avro_schema_of
 from connectors_core.testing import nested_batches
 
 SCHEMA = pa.schema(
@@ -296,3 +301,25 @@ def test_a_field_is_not_mistaken_for_another_one_with_its_alias() -> None:
     message = written({"old": 1, "new": 2}, json.dumps(schema))
     decoded = narrow.decode(messages(message), pa.schema([columns.field("new")]))
     assert decoded.rows.to_pylist() == [{"new": 2}]
+
+
+def test_the_registry_is_asked_once_for_a_schema_that_does_not_exist() -> None:
+    class Counting(StaticSchemaRegistry):
+        asked = 0
+
+        def schema_of(self, schema_id: int) -> str:
+            Counting.asked += schema_id == 7
+            return super().schema_of(schema_id)
+
+    schema = avro_schema_of(COLUMNS)
+    avro = ConfluentAvroFormat(registry=Counting({1: schema}))
+    decoded = avro.decode(messages(*[b"\0\0\0\0\7" + bytes(9)] * 20), COLUMNS)
+    assert {each.reason for each in decoded.bad} == {"the schema 7 does not exist"}
+    assert (len(decoded.bad), decoded.rows.num_rows) == (20, 0)
+    assert Counting.asked <= 2  # for the column as a whole, and for the messages one by one
+
+
+@pytest.mark.parametrize("registry", [None, "http://registry:8081", object()])
+def test_an_object_that_is_no_registry_is_refused(registry: object) -> None:
+    with pytest.raises(InvalidOptionError, match="registry"):
+        ConfluentAvroFormat(registry=registry)  # type: ignore[arg-type]

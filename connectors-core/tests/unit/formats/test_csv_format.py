@@ -14,7 +14,7 @@ from format_messages import NUMBERED, TEXTS, VALUES, among, decoded_as_if_alone,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats import CsvDialect, CsvFormat, EmptyMessages
 
 SCHEMA = pa.schema(
@@ -192,3 +192,32 @@ def test_columns_that_csv_cannot_represent_are_refused_by_name() -> None:
 def test_a_format_compares_by_value_and_can_be_pickled() -> None:
     csv_format = CsvFormat(dialect=CsvDialect(delimiter="|"))
     assert pickle.loads(pickle.dumps(csv_format)) == csv_format
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key"),
+    [
+        (CsvDialect(null_values=("N,A",)), "null-literal"),
+        (CsvDialect(null_values=('"',)), "null-literal"),
+        (CsvDialect(null_values=("N\nA",)), "null-literal"),
+        (CsvDialect(null_values=("\\N",), escape_char="\\"), "null-literal"),
+        (CsvDialect(null_values=()), "null-literal"),
+        (CsvDialect(true_values=()), "true-values"),
+        (CsvDialect(false_values=("no,",)), "false-values"),
+    ],
+)
+def test_a_spelling_that_could_not_be_read_back_is_refused_before_writing(
+    dialect: CsvDialect, key: str
+) -> None:
+    form = CsvFormat(dialect=dialect)
+    form.check_readable(pa.schema([("a", pa.bool_())]))
+    with pytest.raises(InvalidOptionError) as refused:
+        form.check_writable(pa.schema([("a", pa.bool_())]))
+    assert refused.value.option == f"csv.{key}"
+
+
+def test_a_letter_as_the_delimiter_may_occur_in_quoted_booleans() -> None:
+    rows = pa.record_batch({"a": pa.array([True, None]), "b": pa.array([1, 2])})
+    form = CsvFormat(dialect=CsvDialect(delimiter="t"))
+    form.check_writable(rows.schema)
+    assert form.decode(form.encode(rows).messages, rows.schema).rows == rows

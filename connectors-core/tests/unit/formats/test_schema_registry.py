@@ -30,6 +30,8 @@ ANSWERS: dict[str, tuple[int, Any]] = {
     "/base/schemas/ids/3": (200, {"schema": SCHEMA, "references": [{"name": "x"}]}),
     "/base/schemas/ids/5": (503, {}),
     "/base/schemas/ids/6": (200, "no object"),
+    "/base/schemas/ids/7": (200, {}),
+    "/base/subjects/empty/versions": (200, {}),
     "/base/subjects/a%2Fb-value/versions": (200, {"id": 9}),
     "/base/subjects/a%2Fb-value/versions/latest": (200, {"id": 9, "schema": SCHEMA}),
     "/base/subjects/json/versions/latest": (200, {"schema": "{}", "schemaType": "JSON"}),
@@ -119,6 +121,10 @@ def test_temporary_errors_are_retryable_and_permanent_errors_are_not(server: Reg
         registry.schema_of(5)
     with pytest.raises(ConfigurationError, match="not a JSON object"):
         registry.schema_of(6)
+    with pytest.raises(ConfigurationError, match="no schema"):
+        registry.schema_of(7)
+    with pytest.raises(ConfigurationError, match="no id"):
+        registry.register("empty", SCHEMA)
     with pytest.raises(ConfigurationError, match="409"):
         registry.register("refused", SCHEMA)
     with pytest.raises(ConfigurationError, match="not a schema registry"):

@@ -297,3 +297,13 @@ def test_a_black_hole_has_no_options_and_no_rows() -> None:
         factory.validate(context("id BIGINT", {"print-identifier": "a"}, "blackhole"))
     with pytest.raises(ConnectorError, match="has no source"):
         factory.create_scan_source(context("id BIGINT", {}, "blackhole"))
+
+
+def test_batches_of_large_rows_have_few_rows():
+    assert source("n BIGINT, name STRING")._batch_rows == 20_000
+    wide = source("a ARRAY<STRUCT<t: STRING>>", fields__a__length="5000")
+    assert 1 < wide._batch_rows < 100
+    batch = wide.make_batch(pa.array(range(wide._batch_rows), pa.int64()))
+    assert batch.nbytes < 64 << 20
+    huge = {"fields.a.length": "10000", "fields.a.element.length": "10000"}
+    assert source_of("a ARRAY<BINARY>", huge)._batch_rows == 1

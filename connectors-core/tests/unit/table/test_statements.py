@@ -398,9 +398,20 @@ def test_values_of_options_can_be_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("USER_OF_TEST", "u")
     found = resolved({"a": "${env:USER_OF_TEST}-${file:%s}" % (tmp_path / "secret"), "b": "$c"})
     assert found == {"a": "u-p w", "b": "$c"}
-    for value in ("${env:MISSING_OF_TEST}", f"${{file:{tmp_path}/missing}}"):
+    (tmp_path / "binary").write_bytes(b"\xff")
+    for value in (
+        "${env:MISSING_OF_TEST}",
+        f"${{file:{tmp_path}/missing}}",
+        f"${{file:{tmp_path}/binary}}",
+    ):
         with pytest.raises(InvalidOptionError, match="cannot be read"):
             resolved({"a": value})
+
+
+def test_an_interval_that_is_too_long_is_wrong():
+    late = "WATERMARK FOR a AS a - INTERVAL '99999999999' DAY"
+    with pytest.raises(SqlError, match="cannot be computed"):
+        parse_statement(f"CREATE TABLE t (a TIMESTAMP, {late}) WITH ('connector' = 'x')")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from connectors_core.formats.text.columns import converted, explained
 from connectors_core.formats.text.csv import (
     CsvDialect,
     CsvReader,
+    check_written_spellings,
     csv_header,
     csv_records,
     infer_csv,
@@ -31,6 +32,7 @@ __all__ = [
     "CsvDialect",
     "CsvReader",
     "JsonReader",
+    "check_written_spellings",
     "concat_texts",
     "converted",
     "csv_header",

@@ -47,6 +47,7 @@ from connectors_core.options import Configured, Setting, list_of, option
 __all__ = [
     "CsvDialect",
     "CsvReader",
+    "check_written_spellings",
     "csv_header",
     "csv_records",
     "infer_csv",
@@ -336,6 +337,30 @@ def _assume_zone(batch: pa.RecordBatch, schema: pa.Schema, zone: str) -> pa.Reco
 
 
 # --- Writing -------------------------------------------------------------------------------------
+
+
+def check_written_spellings(dialect: CsvDialect) -> None:
+    """Check that a reader recognizes the null and the booleans that the dialect writes.
+
+    Raises:
+        InvalidOptionError: A first spelling is missing, or has a special character.
+    """
+    special = {dialect.delimiter, dialect.quote_char, dialect.escape_char, "\n", "\r"}
+    of_booleans = special - {dialect.delimiter} if dialect.delimiter in _PLAIN else special
+    kind = type(dialect)
+    for each, refused in (
+        (kind.null_values, special),
+        (kind.true_values, of_booleans),
+        (kind.false_values, of_booleans),
+    ):
+        values = getattr(dialect, each.attribute)
+        if not values or refused & {*values[0]}:
+            raise InvalidOptionError(
+                "the first of these spellings is written, and it cannot be read back",
+                expected="at least one, without delimiter, quote, escape character, and line break",
+                found=values,
+                option=next(iter(each.keywords)),
+            )
 
 
 def unquotable_rows(

@@ -16,7 +16,7 @@ from connectors_core.source.base.split_reader import E
 DEFAULT_MAX_ELEMENTS: Final = 4
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 
-# #: Bytes of an element that knows its size, such as a record batch.
+# Bytes of an element that knows its size, such as a record batch.
 nbytes_of: Final[Callable[[Any], int]] = operator.attrgetter("nbytes")
 
 

@@ -61,8 +61,7 @@ class SplitReader(ABC, Generic[E, SplitT]):
     """Reads from the external system on its own thread (Flink's FLIP-27). Executor only.
 
     The constructor runs on the task's thread and does no I/O. Everything else except
-    :meth:`wake_up`
-    runs on the fetcher's thread, so single-threaded clients are safe.
+    :meth:`wake_up` runs on the fetcher's thread, so single-threaded clients are safe.
     """
 
     @abstractmethod

@@ -53,11 +53,12 @@ class _Member:
     context: SourceReaderContext
     place: int
     switches: tuple[Switch, ...]
+    no_more_splits: bool
 
     def __post_init__(self) -> None:
         self.ended = False
         self._waiting: list[Any] = []
-        self._no_more_splits = False
+        self._told = False
         self._reader: SourceReader[Any] | None = None
 
     def reader(self) -> SourceReader[Any]:
@@ -67,23 +68,21 @@ class _Member:
             context = _MemberContext(self.context, self.place, self.switches)
             self._reader = source.create_reader(context)
             self._reader.start()
-            self._hand_over()
+            self.hand_over()
         return self._reader
 
     def add(self, split: Any) -> None:
         self._waiting.append(split)
 
-    def notify_no_more_splits(self) -> None:
-        self._no_more_splits = True
-        self._hand_over()
-
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
+        """Pass the stored calls to the reader, if it exists."""
         if self._reader is None:
             return
         if self._waiting:
             self._reader.add_splits(self._waiting)
             self._waiting = []
-        if self._no_more_splits:
+        if self.no_more_splits and not self._told:
+            self._told = True
             self._reader.notify_no_more_splits()
 
     def splits(self) -> list[HybridSplit]:
@@ -121,7 +120,7 @@ class HybridSourceReader(SourceReader[HybridSplit]):
     def _member(self, place: int, switches: tuple[Switch, ...]) -> _Member:
         member = self._members.get(place)
         if member is None:
-            member = _Member(self._chain, self._context, place, switches)
+            member = _Member(self._chain, self._context, place, switches, self._no_more_splits)
             self._members[place] = member
         return member
 
@@ -156,12 +155,15 @@ class HybridSourceReader(SourceReader[HybridSplit]):
         """Store the splits for their members."""
         for split in splits:
             self._member(split.member, split.switches).add(split.split)
+        for member in self._members.values():
+            member.hand_over()
 
     def notify_no_more_splits(self) -> None:
         """Delegate."""
         self._no_more_splits = True
         for member in self._members.values():
-            member.notify_no_more_splits()
+            member.no_more_splits = True
+            member.hand_over()
 
     def handle_source_events(self, event: SourceEvent) -> None:
         """Delegate to its member."""
@@ -172,14 +174,13 @@ class HybridSourceReader(SourceReader[HybridSplit]):
     def pause_or_resume_splits(
         self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]
     ) -> None:
-        """Delegate to the active member, if it supports pausing; the others have not started."""
-        member = self._present()
-        if member is not None:
+        """Delegate to the members of the splits, if they support pausing."""
+        for member in self._members.values():
             own = {split.split_id for split in member.splits()}
-            member.reader().pause_or_resume_splits(
-                [_members_id(split_id) for split_id in splits_to_pause if split_id in own],
-                [_members_id(split_id) for split_id in splits_to_resume if split_id in own],
-            )
+            to_pause = [_members_id(each) for each in splits_to_pause if each in own]
+            to_resume = [_members_id(each) for each in splits_to_resume if each in own]
+            if to_pause or to_resume:
+                member.reader().pause_or_resume_splits(to_pause, to_resume)
         self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
 
     def close(self) -> None:

@@ -151,8 +151,8 @@ class HybridSourceBuilder:
 
         Args:
             source: The source, or a function that creates it from a
-                :class:`SourceSwitchContext`: on
-                the driver and in tasks, always from the same context.
+                :class:`SourceSwitchContext`: on the driver and in tasks, always from the same
+                context.
             boundedness: Whether the source of a factory ends; by default it does not.
             traits: Minimum guarantees of the splits of a factory's source; by default
                 ``SplitTraits()``.

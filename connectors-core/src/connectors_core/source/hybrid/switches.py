@@ -34,8 +34,7 @@ class SourceSwitchContext:
     """Information about the ended source, for the factory of the next one.
 
     The factory runs on the driver and in tasks, and again after a restart, always with the same
-    context: that of the plan in which the switch was recorded. Its result must depend only on
-        the
+    context: that of the plan in which the switch was recorded. Its result must depend only on the
     context.
 
     Attributes:

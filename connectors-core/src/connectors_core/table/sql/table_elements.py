@@ -220,7 +220,10 @@ def _watermark(reader: WordReader) -> tuple[str, timedelta | None]:
         raise wrong
     if reader.peek() not in {",", ")"}:
         raise wrong
-    return name, float(number) * _UNITS[unit]
+    try:
+        return name, float(number) * _UNITS[unit]
+    except OverflowError:
+        raise wrong from None
 
 
 def _not_enforced(reader: WordReader) -> None:
