@@ -519,11 +519,10 @@ class KafkaEnumerator(
             if frozen is None:
                 assert error is not None
                 raise error
-            ends = frozen.ends
             self._removed.take_ends(frozen.of_removed)
             self._take_found(frozen.found, None)
-            self._ends = {**self._ends, **ends}
-            self._last_stops = ends
+            self._ends = {**self._ends, **frozen.ends}
+            self._last_stops = frozen.ends
             self._assign()
 
         self._context.call_async(look, take)
