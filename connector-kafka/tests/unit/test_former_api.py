@@ -55,7 +55,9 @@ def test_the_isolation_level_is_a_property_with_a_keyword(level: str | Isolation
     for source in (by_keyword, by_key):
         assert source._enumeration.isolation is IsolationLevel.READ_COMMITTED
         assert source._enumeration.isolation is IsolationLevel.READ_COMMITTED
-    assert KafkaSource(SERVERS, topics="f")._enumeration.isolation is IsolationLevel.READ_UNCOMMITTED
+    assert (
+        KafkaSource(SERVERS, topics="f")._enumeration.isolation is IsolationLevel.READ_UNCOMMITTED
+    )
 
 
 def test_an_unknown_isolation_level_is_refused_with_those_of_kafka() -> None:
