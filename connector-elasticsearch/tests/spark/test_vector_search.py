@@ -283,6 +283,28 @@ def test_columns_without_vectors_are_refused(server: ElasticsearchServer, index:
             table.get_search_runtime_provider(context)
 
 
+def test_the_indices_determine_the_largest_number_of_rows(
+    server: ElasticsearchServer, index: str
+) -> None:
+    names = [f"{index}-one", f"{index}-two"]
+    for name in names:
+        fill(server, name, vectors_of(1, seed=1))
+    server.request("PUT", f"/{names[0]}/_settings", {"index.max_result_window": 20_000})
+    for searched, is_exact, most in (
+        (names[0], True, 20_000),
+        (names[0], False, 10_000),
+        (f"{index}-*", True, 10_000),
+    ):
+        table = ElasticsearchTable(server.url, searched, exact=is_exact)
+        assert table.get_search_runtime_provider(context_of(table, top_k=most))
+        with pytest.raises(ConfigurationError, match=f"at most {most}"):
+            table.get_search_runtime_provider(context_of(table, top_k=most + 1))
+    assert (
+        len(search(ElasticsearchTable(server.url, names[0]), vectors_of(1, seed=1), top_k=10_000))
+        == 1
+    )
+
+
 def test_a_table_of_the_catalog_holds_vectors(
     server: ElasticsearchServer, index: str, tmp_path: Path
 ) -> None:

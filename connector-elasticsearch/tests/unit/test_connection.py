@@ -11,7 +11,7 @@ import pytest
 
 from connector_elasticsearch import ElasticsearchConnection
 from connector_elasticsearch.client import CONNECTION_OPTIONS
-from connectors_core.errors import ConfigurationError, UnknownOptionError
+from connectors_core.errors import ConfigurationError, InvalidOptionError, UnknownOptionError
 from connectors_core.secrets import Secret
 
 HOST = "https://one.example:9200"
@@ -129,3 +129,12 @@ def test_unsupported_timeouts_are_refused_with_a_hint_to_the_request_timeout(key
     with pytest.raises(UnknownOptionError) as refused:
         CONNECTION_OPTIONS.parse({"hosts": HOST, key: "5 s"})
     assert "connection.request-timeout" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("character", ["", "#", "/", "?", " ", "@"])
+def test_an_address_with_a_login_is_refused_without_showing_it(character: str) -> None:
+    host = f"https://ann:ca{character}nary@server:9200"  # pragma: allowlist secret
+    with pytest.raises(InvalidOptionError, match="must not contain a login") as raised:
+        ElasticsearchConnection(host)
+    assert "nary" not in str(raised.value)
+    assert "@server:9200" in str(raised.value)

@@ -35,7 +35,9 @@ def searches(
         connection=ElasticsearchConnection("http://127.0.0.1:9"),
         index="i",
         rows=DocumentRows(schema=pa.schema([("number", pa.int64())]), id_column=None, formatted=()),
-        search=FIELD.search(top_k, query=FILTER, exact=exact, num_candidates=None),
+        search=FIELD.search(
+            top_k, query=FILTER, exact=exact, num_candidates=None, result_window=10_000
+        ),
         max_searches=max_searches,
         max_size=max_size,
     )
@@ -154,7 +156,30 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidOptionError, match="no effect on an exact search"):
         ElasticsearchTable("http://127.0.0.1:9", "i", exact=True, num_candidates=5)
     with pytest.raises(InvalidOptionError, match="candidate for each row"):
-        FIELD.search(10, query=None, exact=False, num_candidates=9)
+        FIELD.search(10, query=None, exact=False, num_candidates=9, result_window=10)
     bytes_field = VectorField("embedding", 2, "byte", "cosine", is_indexed=True)
     with pytest.raises(UnsupportedError, match="exact search cannot compare"):
-        bytes_field.search(10, query=None, exact=True, num_candidates=None)
+        bytes_field.search(10, query=None, exact=True, num_candidates=None, result_window=10)
+
+
+@pytest.mark.parametrize(
+    ("exact", "window", "most", "hint"),
+    [
+        (False, 5, 5, "raise index.max_result_window"),
+        (False, 20_000, 10_000, "vector-search.exact=true"),
+        (True, 20_000, 20_000, "raise index.max_result_window"),
+    ],
+)
+def test_more_rows_than_the_server_returns_are_refused(
+    exact: bool, window: int, most: int, hint: str
+) -> None:
+    def search(top_k: int) -> dict[str, Any]:
+        return FIELD.search(
+            top_k, query=None, exact=exact, num_candidates=None, result_window=window
+        )
+
+    assert search(most)["size"] == most
+    with pytest.raises(InvalidOptionError, match=f"at most {most}") as raised:
+        search(most + 1)
+    assert raised.value.option == "top_k"
+    assert hint in str(raised.value.hint)

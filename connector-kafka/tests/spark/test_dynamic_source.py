@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,22 @@ class Moving:
                 producer.send(topic or self.topic, str(number).encode(), partition=number % 2)
         self.written += count
 
+    @contextmanager
+    def transaction(self, cluster: str, count: int) -> Iterator[None]:
+        """Write records in a transaction that is committed at the end of the block."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.brokers[cluster].internal_servers, transactional_id=self.topic
+        )
+        with closing(producer):
+            producer.init_transactions()
+            producer.begin_transaction()
+            for number in range(self.written, self.written + count):
+                producer.send(self.topic, str(number).encode(), partition=number % 2)
+            producer.flush()
+            self.written += count
+            yield
+            producer.commit_transaction()
+
     def pipeline(self, limits: ReadLimits | None = None, **settings: Any) -> LocalPipeline:
         location = str(self.folder / "checkpoint")
         pipeline = LocalPipeline("moving", checkpoint_location=location, parallelism=2)
@@ -198,6 +214,29 @@ def test_a_cluster_that_is_removed_while_no_driver_runs_is_read_to_its_end(movin
         moving.write("west", 10)
         moving.run_available()
         moving.assert_complete()
+
+
+def test_a_transaction_that_is_open_at_a_removal_is_read_when_it_has_ended(moving: Moving) -> None:
+    """Runs up to the available records end before the transaction does."""
+    settings = {"isolation_level": "read_committed"}
+    moving.place(west=[moving.topic], east=[moving.topic])
+    moving.write("east", 20)
+    moving.run_available(**settings)
+    with moving.transaction("east", 10):
+        moving.write("east", 5)  # after it in the log
+        moving.place(west=[moving.topic])
+        for _ in range(2):
+            moving.run_available(**settings)
+            assert sorted(moving.read()) == [*range(20)]
+    deadline = time.monotonic() + SECONDS
+    while len(moving.read()) < moving.written:  # the markers follow the commit
+        assert time.monotonic() < deadline
+        moving.run_available(**settings)
+    moving.assert_complete()
+    read = len(moving.read())
+    moving.write("east", 5)  # after the removal
+    moving.run_available(**settings)
+    assert len(moving.read()) == read
 
 
 def test_a_removed_cluster_is_not_asked_again_after_its_end(moving: Moving) -> None:

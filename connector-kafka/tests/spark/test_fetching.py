@@ -123,6 +123,27 @@ def test_several_ranges_of_one_partition_are_read_at_the_same_time(broker, topic
     assert sorted(ends.values()) == [7, 40, 100]
 
 
+def test_a_partition_that_ends_does_not_repeat_records_of_others(broker, topic, config, api):
+    broker.topics.create(f"{topic}-wide", partitions=6)
+    producer = KafkaProducer(bootstrap_servers=broker.internal_servers)
+    for number in range(6 * 50):
+        producer.send(f"{topic}-wide", b"%d" % number, partition=number % 6)
+    producer.close()
+    ranges = [
+        PartitionRange(
+            key=str(partition),
+            partition=TopicPartition(f"{topic}-wide", partition),
+            start=0,
+            stop=10 * (partition % 3) + 10,
+        )
+        for partition in range(6)
+    ]
+    came = read(config, *ranges, api=api, batch_rows=120)  # a poll ends within a partition
+    assert sorted(map(int, values(came))) == sorted(
+        number for number in range(6 * 50) if number // 6 < 10 * (number % 3) + 10
+    )
+
+
 def test_read_committed_skips_aborted_transactions(broker, topic, config, api):
     producer = KafkaProducer(
         bootstrap_servers=broker.internal_servers, transactional_id=f"id-{topic}"

@@ -11,12 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka_sink_suites import open_transactions, read_committed
 
 from connector_kafka import KafkaRecordSerializationSchema, KafkaSink
 from connector_kafka.testing import KafkaBroker, KafkaProxy
+from connectors_core.errors import ConfigurationError
 from connectors_core.formats import JsonFormat
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source import NumberSequenceSource, ReadLimits
@@ -44,9 +46,9 @@ def sink(servers: str, topic: str) -> KafkaSink:
     )
 
 
-def pipeline(to: KafkaSink, folder: Path) -> LocalPipeline:
+def pipeline(to: KafkaSink, folder: Path, **settings: Any) -> LocalPipeline:
     """Return a pipeline that writes numbers in ten epochs."""
-    made = LocalPipeline("faults", checkpoint_location=str(folder), parallelism=2)
+    made = LocalPipeline("faults", checkpoint_location=str(folder), parallelism=2, **settings)
     numbers = NumberSequenceSource(0, ROWS - 1, split_rows=PLAN_ROWS)
     rows = made.from_source(numbers, uid="numbers", limits=ReadLimits(rows=PLAN_ROWS))
     made.sink_to(rows, to, uid="topic")
@@ -125,3 +127,16 @@ def test_every_row_is_written_once_when_connections_break_in_a_transaction(
         go_on.touch()
         assert running.await_termination(SECONDS)
     assert_exact(broker, topic)
+
+
+def test_a_missing_topic_is_an_error_before_the_first_epoch(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    missing = sink(broker.bootstrap_servers, f"{topic}-missing")
+    with (
+        pipeline(missing, tmp_path, connection_timeout="10 s") as running,
+        pytest.raises(ConfigurationError, match="does not exist") as raised,
+    ):
+        running.run(timeout=SECONDS)
+    assert raised.value.option == "topic"
+    assert not list(tmp_path.rglob("plans/*"))

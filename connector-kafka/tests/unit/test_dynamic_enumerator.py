@@ -172,11 +172,12 @@ def test_a_dropped_split_ends_at_its_position() -> None:
         (read,) = made.plan_reads([split], ReadLimits(rows=1)).values()
         assert (read.split.split.stop, read.split.split.pauses, read.then) == (5, True, None)
         paused = PartitionPaused(read.split.split.resumed_later(5))
+        assert paused.split.drained
         made.handle_source_event(0, ClusterEvent.of("east", EAST, paused))
         for epoch in range(2):
             made.notify_checkpoint_complete(epoch)
         assert at.metrics.gauges["kafkaClustersCount"] == 0
-        assert inner(made.snapshot_state(2), "east").paused == (partition(5, resumed=1),)
+        assert inner(made.snapshot_state(2), "east").paused == (paused.split,)
 
 
 @pytest.mark.parametrize("topics", [("flights",), ()])
@@ -206,7 +207,9 @@ def test_a_run_to_the_present_end_reads_a_removed_partition_that_it_did_not_find
 
 def test_a_former_cluster_needs_no_connection() -> None:
     former = KafkaEnumeratorState(
-        known={"flights-0": ""}, started=True, paused=(partition(5, resumed=1),)
+        known={"flights-0": ""},
+        started=True,
+        paused=(partition(5, resumed=1, drained=True),),
     )
     state = DynamicKafkaState(clusters={"former": stored(former)}, started=True)
     with enumerator({}, state) as (made, at):
@@ -214,6 +217,29 @@ def test_a_former_cluster_needs_no_connection() -> None:
         at.calls.pop(0)()
         assert made.snapshot_state(1) == state
         assert at.calls == []
+
+
+def test_a_removed_partition_that_paused_before_its_end_is_resumed() -> None:
+    """A run up to the available records ended before a transaction did."""
+    paused = KafkaEnumeratorState(
+        known={"flights-0": ""}, started=True, paused=(partition(5, resumed=1),)
+    )
+    state = DynamicKafkaState(clusters={"east": stored(paused)}, started=True)
+    with enumerator({}, state) as (made, at):
+        made.start()
+        made.add_reader(0)
+        assert [each.split_id for each in at.assigned] == ["east:flights-0#1"]
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_repeated_pause_of_a_removed_partition_is_resumed_before_its_end(drained: bool) -> None:
+    known = KafkaEnumeratorState(known={"flights-0": ""}, started=True)
+    state = DynamicKafkaState(clusters={"east": stored(known)}, started=True)
+    with enumerator({}, state) as (made, _):
+        made.start()
+        paused = partition(5, resumed=1, drained=drained)
+        made.handle_source_event(0, ClusterEvent.of("east", EAST, PartitionPaused(paused)))
+        assert bool(inner(made.snapshot_state(1), "east").paused) == drained
 
 
 @pytest.mark.parametrize(("is_later", "start"), [(False, "earliest"), (True, "latest")])

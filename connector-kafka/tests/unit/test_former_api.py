@@ -53,9 +53,11 @@ def test_the_isolation_level_is_a_property_with_a_keyword(level: str | Isolation
     by_keyword = KafkaSource(SERVERS, topics="flights", isolation_level=level)
     by_key = KafkaSource.from_options({**OPTIONS, "properties.isolation.level": "read_committed"})
     for source in (by_keyword, by_key):
-        assert source._fetching.isolation is IsolationLevel.READ_COMMITTED
         assert source._enumeration.isolation is IsolationLevel.READ_COMMITTED
-    assert KafkaSource(SERVERS, topics="f")._fetching.isolation is IsolationLevel.READ_UNCOMMITTED
+        assert source._enumeration.isolation is IsolationLevel.READ_COMMITTED
+    assert (
+        KafkaSource(SERVERS, topics="f")._enumeration.isolation is IsolationLevel.READ_UNCOMMITTED
+    )
 
 
 def test_an_unknown_isolation_level_is_refused_with_those_of_kafka() -> None:

@@ -164,7 +164,7 @@ def test_only_the_used_parts_of_a_record_are_copied(
     columns: list[str], fetched: tuple[str, ...]
 ) -> None:
     projected = source(JsonFormat()).apply_projection([(name,) for name in columns])
-    assert projected._fetching.columns == fetched
+    assert projected._layout.fetched_columns == fetched
 
 
 @pytest.mark.parametrize("value", [JsonFormat(), AvroFormat(), StringFormat()])
@@ -218,12 +218,12 @@ def test_only_conditions_on_metadata_let_it_read_less() -> None:
 
 def test_the_reader_counts_the_records_that_it_leaves_out() -> None:
     pushed, _ = source().apply_filters([Comparison(("offset",), "=", 8)])
-    assert pushed._fetching.columns == tuple(
+    assert pushed._layout.fetched_columns == tuple(
         name
         for name in METADATA.names
         if name not in {"headers", "topic", "partition", "kafka_cluster"}
     )
-    columns = {name: [None] * 3 for name in pushed._fetching.columns}
+    columns = {name: [None] * 3 for name in pushed._layout.fetched_columns}
     columns |= {"offset": [7, 8, 9], "timestamp": [START] * 3}
     schema = pa.schema([COLUMNS.field(name) for name in columns])
     split = KafkaSplitState(KafkaPartitionSplit(split_id="t-0", topic="t", partition=0, offset=7))

@@ -89,6 +89,28 @@ def test_a_topic_that_is_removed_again_has_a_later_end() -> None:
     assert made.end_of(OLD) == 20
 
 
+def test_only_a_split_at_the_end_of_a_removed_topic_is_read() -> None:
+    log = Log()
+    made = removed(log, "new")
+
+    def has_read(offset: int, topic: str = "old", *, drained: bool = False) -> bool:
+        split = KafkaPartitionSplit(
+            split_id=f"{topic}-0", topic=topic, partition=0, offset=offset, drained=drained
+        )
+        return made.has_read(split)
+
+    assert (has_read(9), has_read(9, drained=True)) == (False, True)  # an earlier driver knew
+    assert not has_read(9, "new", drained=True)
+    made.take_ends(made.find_ends([OLD, NEW]))
+    log.end = 20
+    assert made.find_ends([NEW]) == {}
+    made.take_ends({OLD: 20})  # the first end counts
+    assert (has_read(9, drained=True), has_read(10)) == (False, True)
+    made.subscribe(["new", "old"])
+    made.subscribe(["new"])
+    assert not has_read(10, drained=True)  # records can have followed
+
+
 def test_a_cluster_that_does_not_respond_is_asked_again() -> None:
     log = Log(error=KafkaRetryableError("unavailable"))
     made = removed(log)

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kafka.net.manager import KafkaConnectionManager
@@ -17,6 +18,7 @@ from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
 from connector_kafka.client.fetch_api import FetchApi, open_fetcher
 from connector_kafka.client.fetcher import Fetcher, FetchSettings
 from connector_kafka.client.log_filter import keep_logins_out_of_logs
+from connector_kafka.client.metadata import Cluster
 from connector_kafka.client.polling_fetcher import PollingFetcher
 from connector_kafka.client.wire import Wire, check_contract
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
@@ -75,7 +77,20 @@ def test_pending_requests_fail_when_the_wire_is_closed():
         connection, _ = mute.accept()
         wire.close()
         connection.close()
-        assert isinstance(answer.exception(timeout=20), KafkaRetryableError)
+        assert isinstance(answer.exception(timeout=20), KafkaFatalError)
+
+
+def test_a_request_that_ends_because_the_wire_is_closed_is_not_logged_as_a_failure(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        wire = Wire(ClientConfig.of({"bootstrap.servers": address}))
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(Cluster(wire).topics)
+            connection, _ = mute.accept()
+            wire.close()
+            connection.close()
+            assert isinstance(asking.exception(timeout=20), KafkaFatalError)
+    assert "retrying" not in caplog.text
 
 
 def test_using_the_wire_of_another_process_is_refused(monkeypatch):

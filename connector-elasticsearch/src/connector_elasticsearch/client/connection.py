@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from connector_elasticsearch.client.options import ConnectionOptions
 from connectors_core.errors import ConfigurationError, InvalidOptionError, MissingOptionError
-from connectors_core.secrets import Secret
+from connectors_core.secrets import MASK, Secret
 
 __all__ = ["ElasticsearchConnection"]
 
@@ -163,19 +163,20 @@ class ElasticsearchConnection(ConnectionOptions):
 
 
 def _check_host(host: str) -> None:
+    _, login, server = host.rpartition("@")
+    if login:  # a password can contain characters that end the name of a host
+        raise InvalidOptionError(
+            "an address must not contain a login",
+            expected="https://host:9200, and the login in separate options",
+            found=f"{MASK}@{server}",
+            option="hosts",
+            hint="use 'username' and 'password'",
+        )
     try:
         parts = urlsplit(host)
         complete = parts.scheme in ("http", "https") and parts.hostname and parts.port
     except ValueError:
         parts, complete = None, None
-    if parts is not None and parts.username is not None:
-        raise InvalidOptionError(
-            "an address must not contain a login",
-            expected="https://host:9200, and the login in separate options",
-            found=host,
-            option="hosts",
-            hint="use 'username' and 'password'",
-        )
     if not complete or (parts is not None and (parts.query or parts.fragment)):
         raise InvalidOptionError(
             "the address of a server is not valid",

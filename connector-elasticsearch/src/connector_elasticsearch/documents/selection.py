@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
 
 __all__ = ["DocumentSelection"]
+
+_RESULT_WINDOW: Final = "max_result_window"
+_DEFAULT_WINDOW: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +60,39 @@ class DocumentSelection:
         Raises:
             ConfigurationError: The index does not exist, or its mapping is not supported.
         """
-        doing = f"reading the mapping of {self.index}"
-        with closing(ElasticsearchClient(self.connection)) as client:
-
-            def asked() -> dict[str, Any]:
-                answer = client.request("GET", path_of(self.index, "_mapping"), doing=doing)
-                return {
-                    name: told(each, "mappings", kind=dict, doing=doing)
-                    for name, each in told(answer, kind=dict, doing=doing).items()
-                }
-
-            mappings = retrying(self.retry_timeout)(asked)
+        mappings = self._of_indices("mappings", "_mapping")
         schema = fields_of(mappings, self.array_fields) if self.schema is None else self.schema
         if self.fields:
             schema = pruned(schema, self.fields)
         formatted = with_own_format(mappings) & set(moments_of(list(schema)))
         return Layout(schema, tuple(sorted(formatted)), mappings)
+
+    def result_window(self) -> int:
+        """Return the maximum number of documents in a response of all indices. Driver.
+
+        Raises:
+            ConfigurationError: The index does not exist.
+        """
+        found = self._of_indices("settings", "_settings", f"index.{_RESULT_WINDOW}")
+        windows = {name: int(each["index"][_RESULT_WINDOW]) for name, each in found.items()}
+        # The response lacks indices with the default.
+        return min(windows.get(name, _DEFAULT_WINDOW) for name in self.layout.mappings)
+
+    def _of_indices(self, kind: str, *path: str) -> dict[str, Any]:
+        """Return a part of the metadata of each index that has it.
+
+        Args:
+            kind: The part, as in the response.
+            *path: The end of the path of the request.
+        """
+        doing = f"reading the {kind} of {self.index}"
+        with closing(ElasticsearchClient(self.connection)) as client:
+
+            def asked() -> dict[str, Any]:
+                answer = client.request("GET", path_of(self.index, *path), doing=doing)
+                return {
+                    name: told(each, kind, kind=dict, doing=doing)
+                    for name, each in told(answer, kind=dict, doing=doing).items()
+                }
+
+            return retrying(self.retry_timeout)(asked)

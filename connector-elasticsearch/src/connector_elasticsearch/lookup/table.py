@@ -137,7 +137,8 @@ class ElasticsearchTable(
         """Return a search for the nearest documents, with or without a cache. Driver.
 
         Raises:
-            ConfigurationError: The server cannot search for the column.
+            ConfigurationError: The server cannot search for the column, or does not return so many
+                rows.
         """
         documents = self._documents
         column = context.search_column
@@ -151,6 +152,7 @@ class ElasticsearchTable(
                 query=documents.query,
                 exact=self.exact,
                 num_candidates=self.num_candidates,
+                result_window=documents.result_window(),
             ),
             max_searches=self.max_searches,
             max_size=self.max_request_size,

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from connector_elasticsearch.vector_search.vector_field import MOST_CANDIDATES
 from connectors_core.errors import InvalidOptionError
-from connectors_core.options import MEMORY_SIZE, Configured, Setting, option, positive
+from connectors_core.options import MEMORY_SIZE, Configured, Setting, between, option, positive
 
 __all__ = ["VectorSearchOptions"]
 
@@ -28,7 +29,7 @@ class VectorSearchOptions(Configured, scope="Elasticsearch vector search", since
         doc="Number of candidates that each shard considers in an approximate search. A larger "
         "number finds more of the nearest documents and is slower. The default is the server's: "
         "one and a half times the number of rows for a vector.",
-        validator=positive,
+        validator=between(1, MOST_CANDIDATES),
     )
     exact: Setting[bool] = option(
         "vector-search.exact",

@@ -10,7 +10,10 @@ from typing import Any, Final
 from connector_elasticsearch.documents.mapping import VECTOR_TYPE
 from connectors_core.errors import InvalidOptionError, UnsupportedError
 
-__all__ = ["VectorField"]
+__all__ = ["MOST_CANDIDATES", "VectorField"]
+
+MOST_CANDIDATES: Final = 10_000
+"""The maximum number of candidates, and so of documents, in an approximate search."""
 
 _COMPARED: Final = frozenset({"float", "bfloat16", "byte"})
 _EXACT: Final = frozenset({"float", "bfloat16"})
@@ -100,6 +103,7 @@ class VectorField:
         query: Mapping[str, Any] | None,
         exact: bool,
         num_candidates: int | None,
+        result_window: int,
     ) -> dict[str, Any]:
         """Return the body of a search, with an empty list in place of the vector.
 
@@ -108,11 +112,24 @@ class VectorField:
             query: A query for the documents to search, or None for all.
             exact: Whether to compare all documents.
             num_candidates: The number of candidates per shard, or None for the server's default.
+            result_window: The maximum number of documents that the indices return.
 
         Raises:
-            InvalidOptionError: The field does not support the search.
+            InvalidOptionError: The field does not support the search, or the server does not return
+                so many documents.
             UnsupportedError: An exact search cannot compare the type of its elements.
         """
+        most = result_window if exact else min(result_window, MOST_CANDIDATES)
+        if top_k > most:
+            raise InvalidOptionError(
+                "the server does not return so many documents",
+                expected=f"at most {most}",
+                found=top_k,
+                option="top_k",
+                hint="lower it, or raise index.max_result_window of the index"
+                if most == result_window
+                else "lower it, or set vector-search.exact=true",
+            )
         if exact:
             return {"query": {"script_score": self._scored(query)}, "size": top_k}
         if not self.is_indexed:

@@ -14,7 +14,8 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest
 
 from connector_kafka.client.config import ClientConfig
-from connector_kafka.client.errors import NO_ERROR, error_of_code, is_missing
+from connector_kafka.client.errors import NO_ERROR, error_of_code, is_missing, missing_topic
+from connector_kafka.client.retries import retrying
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaAuthorizationError, KafkaRetryableError
 
@@ -32,6 +33,8 @@ _TOPIC: Final = 2
 _BROKER: Final = 4
 _BROKER_DEFAULT: Final = -1
 _TIMEOUT_MS: Final = 30_000
+# A broker does not know a topic at once that has just been created.
+_NEW_TOPIC_SECONDS: Final = 2.0
 # Later versions of this request identify topics by ID.
 _DELETE_TOPICS: Final = 5
 
@@ -134,21 +137,39 @@ def _ask_controller(wire: Wire, request: Any) -> Any:
     return wire.request(request, node=wire.refresh_metadata().controller_id)
 
 
-def check_reachable(config: ClientConfig, timeout: float) -> None:
+def check_reachable(config: ClientConfig, timeout: float, *, topic: str | None = None) -> None:
     """Check that one of `bootstrap.servers` responds. Driver.
 
     Args:
         config: Properties of the client.
         timeout: The deadline in seconds.
+        topic: A topic that must exist, unless the user lacks access to it. None for no topic.
 
     Raises:
         KafkaError: No broker responds. The error names the brokers and the last failure.
+        KafkaRequestError: The topic does not exist.
     """
     wire = Wire(config)
     try:
         wire.request(MetadataRequest(topics=[]), timeout=timeout)
+        if topic is not None:
+            _check_topic(wire, topic)
     finally:
         wire.close()
+
+
+def _check_topic(wire: Wire, name: str) -> None:
+    def ask() -> None:
+        for topic in wire.refresh_metadata([name]).topics:
+            if is_missing(topic.error_code):
+                raise error_of_code(topic.error_code, f"looking for the topic {name!r}")
+
+    try:
+        retrying(ask, wire.config, timeout=_NEW_TOPIC_SECONDS)
+    except KafkaRetryableError as error:
+        if not is_missing(error.kafka_code):
+            raise
+        raise missing_topic(name) from error
 
 
 def broker_setting(wire: Wire, name: str) -> str | None:

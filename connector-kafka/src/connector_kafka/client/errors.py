@@ -24,6 +24,7 @@ __all__ = [
     "error_of_exception",
     "is_missing",
     "is_retriable",
+    "missing_topic",
     "name_of",
     "says_why",
 ]
@@ -89,6 +90,15 @@ def is_retriable(code: int) -> bool:
 def is_missing(code: int | None) -> bool:
     """Return whether an error code means that a topic or partition does not exist."""
     return code in _MISSING
+
+
+def missing_topic(name: str) -> KafkaRequestError:
+    """Return the error for a topic of a sink that does not exist."""
+    return KafkaRequestError(
+        f"the topic {name!r} does not exist",
+        option="topic",
+        hint="create the topic, or correct its name",
+    )
 
 
 def error_of_code(code: int, doing: str, *, said: str | None = None) -> KafkaError:

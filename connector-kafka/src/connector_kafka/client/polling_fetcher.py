@@ -59,6 +59,7 @@ class PollingFetcher:
         self._woken = threading.Event()
         self._patience = config[properties.API_TIMEOUT_MS] / 1000
         self._moved_at = 0.0
+        self._is_assigned = True
 
     def add(self, ranges: Iterable[PartitionRange]) -> None:
         """Add ranges. It reads several ranges of one partition one after another."""
@@ -98,9 +99,10 @@ class PollingFetcher:
                 raise error_of_exception(exc, "polling") from exc
             for partition, records in came.items():
                 yield self._take(TopicPartition(partition.topic, partition.partition), records)
-            yield from self._passed()
-            if came:
-                break
+            passed = self._passed()
+            yield from passed
+            if came or passed:
+                break  # the next poll assigns the remaining partitions
             self._check_patience()
         self._woken.clear()
 
@@ -166,7 +168,6 @@ class PollingFetcher:
 
     def _begin(self) -> Iterator[Fetched]:
         """Start the ranges of idle partitions, and assign them to the client."""
-        started = []
         for wanted in list(self._waiting):
             if wanted.stop is not None and wanted.start >= wanted.stop:
                 self._waiting.remove(wanted)
@@ -175,13 +176,15 @@ class PollingFetcher:
                 self._waiting.remove(wanted)
                 self._reading[wanted.partition] = wanted
                 self._positions[wanted.partition] = wanted.start
-                started.append(wanted)
+                self._is_assigned = False
                 self._moved_at = time.monotonic()
         consumer = self._opened()
-        if started:
+        if not self._is_assigned:
+            # Only now, because these are the positions after all results of the last poll.
             consumer.assign([_of_client(each) for each in self._reading])
             for partition, position in self._positions.items():
                 consumer.seek(_of_client(partition), position)
+            self._is_assigned = True
         for partition, wanted in self._reading.items():
             switch = consumer.pause if wanted.key in self._paused else consumer.resume
             switch(_of_client(partition))
@@ -207,17 +210,17 @@ class PollingFetcher:
         self._positions[partition] = position
         if finished:
             del self._reading[partition], self._positions[partition]
-            self._opened().assign([_of_client(each) for each in self._reading])
-            for each, offset in self._positions.items():
-                self._opened().seek(_of_client(each), offset)
+            self._is_assigned = False
         return Fetched(key=wanted.key, next_offset=position, finished=finished, **came)
 
-    def _passed(self) -> Iterator[Fetched]:
+    def _passed(self) -> list[Fetched]:
         """Advance past offsets without records, such as markers and compacted records."""
-        for partition, position in list(self._positions.items()):
-            reached = self._opened().position(_of_client(partition))
-            if reached is not None and reached > position:
-                yield self._moved(partition, reached, records=None)
+        reached = {each: self._opened().position(_of_client(each)) for each in self._positions}
+        return [
+            self._moved(partition, offset, records=None)
+            for partition, offset in reached.items()
+            if offset is not None and offset > self._positions[partition]
+        ]
 
     def _check_patience(self) -> None:
         """Check for missing records. With a stop, records exist or arrive soon."""

@@ -146,7 +146,8 @@ class Wire:
 
         Returns:
             A future with the response. It fails with a connector error. The error is retryable if
-            there was no response, in which case the request may or may not have been executed.
+            there was no response, in which case the request may or may not have been executed. If
+            the wire was closed meanwhile, it is not.
 
         Raises:
             ConfigurationError: A certificate or key cannot be read.
@@ -274,7 +275,7 @@ class Wire:
     def _opened(self) -> Any:
         with self._lock:
             if self._closed:
-                raise KafkaFatalError("the connection to Kafka was closed")
+                raise _closed()
             if self._pid is None:
                 self._open()
                 self._pid = os.getpid()
@@ -323,10 +324,9 @@ class Wire:
             future.set_result(value)
 
     def _fail(self, future: Future[Any], doing: str, error: BaseException) -> None:
-        if self._closed:
-            error = kafka_errors.Cancelled("the client was closed")
         if not future.done():
-            future.set_exception(error_of_exception(error, doing))
+            # A retryable error would be logged as a failure of Kafka, and retried.
+            future.set_exception(_closed() if self._closed else error_of_exception(error, doing))
 
     def _wait(self, future: Future[Any], timeout: float | None) -> Any:
         seconds = self._request_timeout if timeout is None else timeout
@@ -458,6 +458,10 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # it ha
 
         transport._sock_recv = received
         return transport
+
+
+def _closed() -> KafkaFatalError:
+    return KafkaFatalError("the connection to Kafka was closed")
 
 
 def _socket_options(config: ClientConfig) -> list[tuple[int, int, int]]:

@@ -139,7 +139,7 @@ class DynamicKafkaEnumerator(
         self._former: dict[str, ClusterState] = {}  # removed clusters that were read to their end
         self._ended: frozenset[str] = frozenset()
         for name, stored in state.clusters.items():
-            if not stored.topics and _state_of(stored).is_paused:
+            if not stored.topics and _state_of(stored).is_drained:
                 self._former[name] = stored
                 continue
             topics = frozenset(stored.topics)

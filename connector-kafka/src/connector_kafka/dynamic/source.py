@@ -6,9 +6,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
-
-import pyarrow as pa
+from typing import Any, Final
 
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import (
@@ -28,10 +26,11 @@ from connector_kafka.dynamic.split import ClusterEvent, DynamicKafkaSplit, split
 from connector_kafka.dynamic.subscription import StreamSubscription
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.discovery import EnumerationSettings
-from connector_kafka.source.layout import CLUSTER, RecordLayout
+from connector_kafka.source.layout import CLUSTER
 from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
+from connector_kafka.source.record_columns import RecordColumns
 from connector_kafka.source.split import PartitionPaused
 from connector_kafka.source.subscription import Subscription
 from connectors_core.clients import SupportsConnectionCheck
@@ -39,17 +38,12 @@ from connectors_core.lineage import LineageDataset, LineageVertexProvider, kafka
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
-    FieldPath,
-    Predicate,
     Source,
     SourceEvent,
     SourceReaderContext,
     SplitEnumeratorContext,
-    SplitTraits,
-    SupportsFilterPushDown,
     SupportsForetoldEvents,
     SupportsPartitionPushDown,
-    SupportsProjectionPushDown,
     SupportsRewinding,
 )
 
@@ -60,11 +54,10 @@ _EVERY_TOPIC: Final = Subscription(pattern=".*")
 
 class DynamicKafkaSource(
     DynamicKafkaSourceOptions,
+    RecordColumns,
     Source[DynamicKafkaSplit, DynamicKafkaState],
     SupportsConnectionCheck,
-    SupportsFilterPushDown,
     SupportsPartitionPushDown,
-    SupportsProjectionPushDown,
     SupportsRewinding[DynamicKafkaSplit, DynamicKafkaState],
     SupportsForetoldEvents[DynamicKafkaSplit],
     LineageVertexProvider,
@@ -106,10 +99,6 @@ class DynamicKafkaSource(
         """Bounded if `bounded` sets an end."""
         bounded = self.bounded is not None and not self.as_stream
         return Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
-
-    def schema(self) -> pa.Schema:
-        """The columns of keys, then of values, then of metadata."""
-        return self._layout.schema
 
     def create_enumerator(
         self, context: SplitEnumeratorContext[DynamicKafkaSplit]
@@ -164,19 +153,6 @@ class DynamicKafkaSource(
     def enumerator_state_serializer(self) -> VersionedSerializer[DynamicKafkaState]:
         """JSON, with the state of each cluster in the layout of its enumerator."""
         return dynamic_state_serializer()
-
-    def split_traits(self) -> SplitTraits:
-        """Splits end at the plan's offsets, can be replayed, and are read concurrently."""
-        return SplitTraits(end=True, ordered=False, replayable=True)
-
-    def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
-        """Decode keys, values, headers, and the fields of a format only if they are used."""
-        return self._with(self._layout.projected([path[0] for path in fields]))
-
-    def apply_filters(self, filters: Sequence[Predicate]) -> tuple[Self, Sequence[Predicate]]:
-        """Decode no records before and after those with the wanted metadata."""
-        layout = self._layout.filtered(filters)
-        return self._with(layout), layout.conditions
 
     def partition_of(self, split: Any) -> Mapping[str, Any]:
         """Return the cluster, the topic, and the partition, if they are columns."""
@@ -249,11 +225,6 @@ class DynamicKafkaSource(
             self.fetch_api,
             Bounds(),
         )
-
-    def _with(self, layout: RecordLayout) -> Self:
-        made = copy.copy(self)
-        made._layout = layout
-        return made
 
     def __repr__(self) -> str:
         return (

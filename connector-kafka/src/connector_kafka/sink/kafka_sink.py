@@ -133,8 +133,11 @@ class KafkaSink(
         self.serialization.validate(schema)
 
     def check_connection(self, timeout: float) -> None:
-        """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
-        check_reachable(self._config, timeout)
+        """Check that the brokers respond and have the topic. See `SupportsConnectionCheck`. Driver.
+
+        Brokers never create it, because the sink forbids that.
+        """
+        check_reachable(self._config, timeout, topic=self.serialization.topic)
 
     def writer_parallelism(self) -> int | None:
         """Return `parallelism`."""
@@ -152,6 +155,11 @@ class KafkaSink(
         if self._is_exactly_once:
             receipts = self._receipts(context.pipeline_id, context.sink_uid)
             transaction = WriterTransaction.claim(receipts, context)
+        assigner = PartitionAssigner(
+            self.partitioner,
+            subtask_id=context.subtask_id,
+            batch_size=self._config[properties.BATCH_SIZE],
+        )
         producer = PRODUCERS.borrow(self._config, is_transactional=transaction is not None)
         try:
             if transaction is not None:
@@ -165,11 +173,7 @@ class KafkaSink(
             self.serialization,
             upsert=self.upsert,
             max_request_size=self._config[properties.MAX_REQUEST_SIZE],
-            assigner=PartitionAssigner(
-                self.partitioner,
-                subtask_id=context.subtask_id,
-                batch_size=self._config[properties.BATCH_SIZE],
-            ),
+            assigner=assigner,
             partitions_of=producer.partitions_of,
             context=context,
         )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connector_kafka.errors import KafkaRequestError
+from connector_kafka.client.errors import missing_topic
 from connector_kafka.records import measured, refused_rows, wrong_partitions
 from connector_kafka.sink.changelog import UpsertMode, last_of_each_key
 from connector_kafka.sink.partition_assigner import PartitionAssigner
@@ -123,11 +123,7 @@ class RecordPreparation:
         if fixed is not None:
             counts = self.partitions_of([fixed])
             if fixed not in counts:
-                raise KafkaRequestError(
-                    f"the topic {fixed!r} does not exist",
-                    option="topic",
-                    hint="create the topic, or correct its name",
-                )
+                raise missing_topic(fixed)
             yield from self._partitioned(fixed, records, counts[fixed], rows_of)
             return
         topics = records.column("topic").dictionary_encode()

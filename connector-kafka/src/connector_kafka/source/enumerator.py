@@ -80,9 +80,10 @@ class KafkaEnumeratorState:
     resume_at: dict[str, int] = field(default_factory=dict)
 
     @property
-    def is_paused(self) -> bool:
-        """Whether nothing is left to read before a paused partition resumes."""
-        return not (self.waiting or PausedPartitions(self.paused).others(self.known))
+    def is_drained(self) -> bool:
+        """Whether nothing is left to read before a removed topic returns."""
+        paused = PausedPartitions(tuple(each for each in self.paused if each.drained))
+        return not (self.waiting or paused.others(self.known))
 
 
 def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
@@ -96,6 +97,21 @@ class _Ends:
 
     ends: Mapping[TopicPartition, int]
     errors: tuple[KafkaRetryableError, ...]
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """What a run up to the available records reads.
+
+    Attributes:
+        found: The partitions.
+        ends: Their ends, before open transactions if only committed records are read.
+        of_removed: The ends of removed partitions, after open transactions.
+    """
+
+    found: FoundPartitions
+    ends: Mapping[TopicPartition, int]
+    of_removed: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +194,7 @@ class KafkaEnumerator(
 
     def start(self) -> None:
         """Start discovering partitions and records."""
-        self._resume([each for each in self._paused.splits if not self._is_removed(each)])
+        self._resume([each for each in self._paused.splits if not self._removed.has_read(each)])
         self._note_removed(self._waiting)
         if not self._complete:
             self._context.call_async(
@@ -222,9 +238,9 @@ class KafkaEnumerator(
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Handle a reader that reached a pause, or that skipped lost records."""
         if isinstance(event, PartitionPaused):
-            if self._last_stops is not None or self._is_removed(event.split):
+            if self._last_stops is not None or self._removed.has_read(event.split):
                 self._paused = self._paused.having(event.split)
-            else:  # repeated after a restart: this is a later run
+            else:  # repeated after a restart: this is a later run, or the topic has returned
                 self.add_splits_back([event.split], subtask_id)
             return
         assert isinstance(event, OffsetsLost)
@@ -260,7 +276,7 @@ class KafkaEnumerator(
     @property
     def has_ended(self) -> bool:
         """Whether all topics were removed and read to their end."""
-        return self._removed.subscribed == frozenset() and self.snapshot_state(0).is_paused
+        return self._removed.subscribed == frozenset() and self.snapshot_state(0).is_drained
 
     def _is_removed(self, split: KafkaPartitionSplit) -> bool:
         return self._removed.contains(split.topic_partition)
@@ -446,7 +462,8 @@ class KafkaEnumerator(
         ends = None if self._settings.bounded else self._ends
         pauses = {split.topic_partition: self._pause_of(split) for split in moved}
         known = {each: pause for each, pause in pauses.items() if pause is not None}
-        return plan(moved, ends, limits, known)
+        reads = plan(moved, ends, limits, known)
+        return {split_id: self._removed.noted(read) for split_id, read in reads.items()}
 
     def _note_removed(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         """Remember partitions that only an earlier driver found, before they were removed."""
@@ -460,7 +477,7 @@ class KafkaEnumerator(
         stops = self._last_stops
         unfound = None if self._is_removed(split) else split.offset
         of_run = None if stops is None else stops.get(split.topic_partition, unfound)
-        of_topic = self._removed.end_of(split.topic_partition)
+        of_topic = self._removed.pause_of(split)
         return min((each for each in (of_run, of_topic) if each is not None), default=None)
 
     def _as_it_is_now(self, split: KafkaPartitionSplit) -> KafkaPartitionSplit:
@@ -492,22 +509,22 @@ class KafkaEnumerator(
     def freeze_end(self) -> None:
         """Request the end offsets once more, which are the end of the run."""
 
-        def look() -> tuple[FoundPartitions, dict[TopicPartition, int]]:
+        def look() -> _Frozen:
             found = self._look()
-            ends = self._cluster.offsets(found.partitions, LATEST, self._settings.isolation)
-            return found, ends
+            return _Frozen(
+                found,
+                self._cluster.offsets(found.partitions, LATEST, self._settings.isolation),
+                self._removed.find_ends(found.partitions),
+            )
 
-        def take(
-            result: tuple[FoundPartitions, dict[TopicPartition, int]] | None,
-            error: BaseException | None,
-        ) -> None:
-            if result is None:
+        def take(frozen: _Frozen | None, error: BaseException | None) -> None:
+            if frozen is None:
                 assert error is not None
                 raise error
-            found, ends = result
-            self._take_found(found, None)
-            self._ends = {**self._ends, **ends}
-            self._last_stops = ends
+            self._removed.take_ends(frozen.of_removed)
+            self._take_found(frozen.found, None)
+            self._ends = {**self._ends, **frozen.ends}
+            self._last_stops = frozen.ends
             self._assign()
 
         self._context.call_async(look, take)

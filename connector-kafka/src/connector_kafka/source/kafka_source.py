@@ -8,8 +8,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
-import pyarrow as pa
-
 from connector_kafka.client.cluster import check_reachable
 from connector_kafka.source.bounds import Bounds
 from connector_kafka.source.enumerator import (
@@ -17,10 +15,11 @@ from connector_kafka.source.enumerator import (
     KafkaEnumeratorState,
     state_serializer,
 )
-from connector_kafka.source.layout import CLUSTER, RecordLayout
+from connector_kafka.source.layout import CLUSTER
 from connector_kafka.source.options import DataLossPolicy, KafkaSourceOptions
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
+from connector_kafka.source.record_columns import RecordColumns
 from connector_kafka.source.split import (
     KafkaPartitionSplit,
     OffsetsLost,
@@ -35,18 +34,13 @@ from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
     DynamicParallelismInference,
-    FieldPath,
     ParallelismInferenceContext,
-    Predicate,
     Source,
     SourceEvent,
     SourceReaderContext,
     SplitEnumeratorContext,
-    SplitTraits,
-    SupportsFilterPushDown,
     SupportsForetoldEvents,
     SupportsPartitionPushDown,
-    SupportsProjectionPushDown,
     SupportsRewinding,
     ValueRange,
 )
@@ -59,11 +53,10 @@ _ASSUMED_RECORD_BYTES: Final = 1 << 10
 
 class KafkaSource(
     KafkaSourceOptions,
+    RecordColumns,
     Source[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsConnectionCheck,
-    SupportsFilterPushDown,
     SupportsPartitionPushDown,
-    SupportsProjectionPushDown,
     SupportsRewinding[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsForetoldEvents[KafkaPartitionSplit],
     DynamicParallelismInference[KafkaPartitionSplit],
@@ -97,7 +90,6 @@ class KafkaSource(
             topics=self.topics, pattern=self.topic_pattern, partitions=self.partitions
         )
         self._enumeration = self.enumeration(config, subscription)
-        self._fetching = self.fetching(config, self._layout)
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its topics, or their pattern."""
@@ -114,10 +106,6 @@ class KafkaSource(
         """Partitions with few records share a task. A record counts as 1 KiB. Driver."""
         records = sum(split.weight() for split in context.splits)
         return context.tasks_for(records * _ASSUMED_RECORD_BYTES)
-
-    def schema(self) -> pa.Schema:
-        """The columns of keys, then of values, then of metadata."""
-        return self._layout.schema
 
     def create_enumerator(
         self, context: SplitEnumeratorContext[KafkaPartitionSplit]
@@ -158,10 +146,11 @@ class KafkaSource(
 
     def create_reader(self, context: SourceReaderContext) -> KafkaSourceReader:
         """Create a reader for all partitions of a task."""
+        config = self._enumeration.config
         return KafkaSourceReader(
             context,
-            self._enumeration.config,
-            self._fetching,
+            config,
+            self.fetching(config, self._layout),
             self._layout,
             self.fetch_api,
             self._bounds,
@@ -174,22 +163,6 @@ class KafkaSource(
     def enumerator_state_serializer(self) -> VersionedSerializer[KafkaEnumeratorState]:
         """JSON."""
         return state_serializer()
-
-    def split_traits(self) -> SplitTraits:
-        """Splits end at the plan's offsets, can be replayed, and are read concurrently."""
-        return SplitTraits(end=True, ordered=False, replayable=True)
-
-    def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
-        """Decode keys, values, headers, and the fields of a format only if they are used."""
-        return self._with(self._layout.projected([path[0] for path in fields]))
-
-    def apply_filters(self, filters: Sequence[Predicate]) -> tuple[Self, Sequence[Predicate]]:
-        """Decode no records before and after those with the wanted offsets or timestamps.
-
-        The reader still fetches them where their number keeps positions exact.
-        """
-        layout = self._layout.filtered(filters)
-        return self._with(layout), layout.conditions
 
     def without_counts(self) -> Self | None:
         """Let the reader seek to the wanted offsets, and stop after them.
@@ -225,12 +198,6 @@ class KafkaSource(
     def check_connection(self, timeout: float) -> None:
         """Check that the brokers respond. See `SupportsConnectionCheck`. Driver."""
         check_reachable(self._enumeration.config, timeout)
-
-    def _with(self, layout: RecordLayout) -> Self:
-        made = copy.copy(self)
-        made._layout = layout
-        made._fetching = self.fetching(self._enumeration.config, layout)
-        return made
 
     def __repr__(self) -> str:
         servers = ", ".join(self._enumeration.config.servers)

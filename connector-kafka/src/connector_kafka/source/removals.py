@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from connector_kafka.client.metadata import LATEST, Cluster, TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
 from connector_kafka.source.subscription import Subscription
 from connectors_core.errors import RetryableError
-from connectors_core.source import SplitEnumeratorContext
+from connectors_core.source import PlannedRead, SplitEnumeratorContext
 
 __all__ = ["RemovedTopics"]
 
@@ -35,7 +35,9 @@ class RemovedTopics:
     cluster: Cluster
     drains: bool = True
     _subscribed: frozenset[str] | None = field(default=None, init=False)
-    _ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _returned: frozenset[str] = field(default=frozenset(), init=False)
+    # Discovery reads it on other threads: it is replaced, never changed.
+    _ends: Mapping[TopicPartition, int] = field(default_factory=dict, init=False)
     _asked: set[TopicPartition] | None = field(default=None, init=False)
 
     @property
@@ -45,6 +47,8 @@ class RemovedTopics:
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Take over the topics to read."""
+        if self._subscribed is not None:
+            self._returned |= frozenset(topics) - self._subscribed
         self._subscribed = frozenset(topics)
         self._ends = {each: end for each, end in self._ends.items() if self.contains(each)}
         if self._asked is not None:  # a topic that is removed again later has a later end
@@ -76,13 +80,38 @@ class RemovedTopics:
     def end_now(self, partition: TopicPartition) -> None:
         """End a partition that no longer exists at its position, if its topic was removed."""
         if self.contains(partition):
-            self._ends[partition] = 0
+            self._ends = {**self._ends, partition: 0}
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """Return the end of a removed partition, or None if it is not known yet."""
         if self.contains(partition) and not self.drains:
             return 0
         return self._ends.get(partition)
+
+    def has_read(self, split: KafkaPartitionSplit) -> bool:
+        """Return whether a split is at the end of a removed partition.
+
+        A run up to the available records can pause before it, because open transactions end later.
+        """
+        if not self.contains(split.topic_partition):
+            return False
+        end = self.end_of(split.topic_partition)
+        if end is None:  # an earlier driver knew it, unless the topic was read again since
+            return split.drained and split.topic not in self._returned
+        return split.offset >= end
+
+    def pause_of(self, split: KafkaPartitionSplit) -> int | None:
+        """Return the offset at which a removed split pauses, or None if it is not known yet."""
+        end = self.end_of(split.topic_partition)
+        return split.offset if end is None and self.has_read(split) else end
+
+    def noted(self, read: PlannedRead[KafkaPartitionSplit]) -> PlannedRead[KafkaPartitionSplit]:
+        """Return a read whose split says whether it pauses at the end of a removed topic."""
+        split, stop = read.split, read.split.stop
+        if stop is None or not split.pauses:
+            return read
+        drained = self.has_read(split.resumed_later(stop))
+        return replace(read, split=replace(split, drained=drained))
 
     def limited(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the ends up to which partitions are read, from those of their logs."""
@@ -111,11 +140,25 @@ class RemovedTopics:
             asked, self._asked = self._asked, None
             if found is not None:
                 assert asked is not None
-                self._ends |= {each: end for each, end in found.items() if each in asked}
+                self.take_ends({each: end for each, end in found.items() if each in asked})
             elif isinstance(error, RetryableError):
                 _logger.warning("the ends of removed topics are not known yet", exc_info=error)
             else:
                 assert error is not None
                 raise error
 
-        self.context.call_async(lambda: self.cluster.offsets(wanted, LATEST), take)
+        self.context.call_async(lambda: self.find_ends(wanted), take)
+
+    def find_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the ends of those that were removed and whose ends are not known. Worker thread.
+
+        Raises:
+            KafkaRetryableError: The cluster does not respond.
+        """
+        removed = {each for each in partitions if self.contains(each)}
+        return self.cluster.offsets(removed - self._ends.keys(), LATEST) if self.drains else {}
+
+    def take_ends(self, found: Mapping[TopicPartition, int]) -> None:
+        """Take over ends that `find_ends` has returned. The first ones count."""
+        of_removed = {each: end for each, end in found.items() if self.contains(each)}
+        self._ends = {**of_removed, **self._ends}

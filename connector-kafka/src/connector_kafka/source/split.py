@@ -36,6 +36,7 @@ class KafkaPartitionSplit(SourceSplit):
         pauses: Whether reading pauses at the stop, because a run up to the available records ends
             or because the topic was removed. The next split of the partition resumes there.
         resumed: How often reading was paused before.
+        drained: Whether the stop, or after a pause the offset, is the end of a removed topic.
     """
 
     split_id: str
@@ -49,6 +50,7 @@ class KafkaPartitionSplit(SourceSplit):
     cuts: int = 0
     pauses: bool = False
     resumed: int = 0
+    drained: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+{% if cookiecutter.__requests %}
+import asyncio
+{% endif %}
 import socket
 import time
 from collections.abc import Iterator
@@ -10,6 +13,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+{% if cookiecutter.__requests %}
+from {{ cookiecutter.__package }}.async_client import AsyncClient
+{% endif %}
 from {{ cookiecutter.__package }}.client import Client, check_connection
 from {{ cookiecutter.__package }}.options import Connection
 from {{ cookiecutter.__package }}.testing import Topic, running_server
@@ -86,3 +92,23 @@ def test_the_connection_check_reports_a_silent_server_in_time() -> None:
             check_connection(connection(address), 0.2)
     assert failure.value.option == "address"
     assert time.monotonic() - began < 10
+{% if cookiecutter.__requests %}
+
+
+@pytest.mark.parametrize("answer", ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\n\r\n[200, 2"])
+def test_a_response_that_is_cut_off_is_retryable(answer: str) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer.encode())
+        await writer.drain()
+        writer.close()
+
+    async def put() -> None:
+        async with await asyncio.start_server(respond, "127.0.0.1") as server:
+            port = server.sockets[0].getsockname()[1]
+            rows = pa.RecordBatch.from_pydict({"id": [1, 2]})
+            await AsyncClient(connection(f"127.0.0.1:{port}")).put(0, rows)
+
+    with pytest.raises(RetryableError, match="incomplete"):
+        asyncio.run(put())
+{% endif %}
