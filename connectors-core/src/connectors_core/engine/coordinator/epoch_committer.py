@@ -206,8 +206,8 @@ class SinkCommitter:
             return frozenset[int]().union(*lost)
         if self._routes is not None:
             self._open({routed.route for _, routed in committables})  # tasks may commit them
-        for sink, own, where in self._post_commits(committables):
-            self._post_commit(sink, epoch, decision.number_of_subtasks, own, where)
+        for sink, committed, where in self._post_commits(committables):
+            self._post_commit(sink, epoch, decision.number_of_subtasks, committed, where)
         return frozenset()
 
     def _post_commits(
@@ -235,6 +235,7 @@ class SinkCommitter:
         committables: Sequence[_OfSubtask],
         where: str,
     ) -> None:
+        """Run a post-commit topology until it is finished."""
         # Held committables of writers that this epoch does not have may be among them.
         writers = max((subtask + 1 for subtask, _ in committables), default=0)
         messages = messages_of(

@@ -68,25 +68,14 @@ class RouteTopologies:
         everything = everything or number > self.max_held
         steps: dict[str, SinkDecision] = {}
         for route, own in holding.items():
-            before = SinkDecision(
-                committables=self._reworked(
-                    route, tuple(new.get(route, ())), epoch, decision.number_of_subtasks
-                )
-            )
-            steps[route] = before
+            sink, committables = self._sinks[route], tuple(new.get(route, ()))
+            if committables and isinstance(sink, SupportsPreCommitTopology):
+                committables = pre_commit(sink, committables, epoch, decision.number_of_subtasks)
+            steps[route] = SinkDecision(committables=committables)
             if own is not None:
                 part = parts.get(route, HeldSet())
-                steps[route] = own.step(part, epoch, before, everything=everything)
+                steps[route] = own.step(part, epoch, steps[route], everything=everything)
         return self._joined(decision, epoch, steps, _without_members(held))
-
-    def _reworked(
-        self, route: str, committables: tuple[DecidedCommittable, ...], epoch: int, subtasks: int
-    ) -> tuple[DecidedCommittable, ...]:
-        """Pass the committables of an epoch through the pre-commit topology of a route."""
-        sink = self._sinks[route]
-        if not (committables and isinstance(sink, SupportsPreCommitTopology)):
-            return committables
-        return pre_commit(sink, committables, epoch, subtasks)
 
     def _joined(
         self,
