@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import compaction, files, memory, micro_batch, sql, warm_workers
+from benchmarks import commits, compaction, files, memory, micro_batch, sql, warm_workers
 from benchmarks.comparison import Result, compared
 from benchmarks.session import new_session
 
@@ -32,6 +32,7 @@ class Part(StrEnum):
     MICRO_BATCH = "micro-batch"
     FILES = "files"
     COMPACTION = "compaction"
+    COMMITS = "commits"
     KAFKA = "kafka"
     KAFKA_FORMATS = "kafka-formats"
     ELASTICSEARCH = "elasticsearch"
@@ -62,6 +63,8 @@ def main(
         report(Part.FILES, measure_files(runs, copies))
     if Part.COMPACTION in parts:
         report(Part.COMPACTION, measure_compaction(runs))
+    if Part.COMMITS in parts:
+        report(Part.COMMITS, measure_commits(runs))
     if Part.SQL in parts:
         report(Part.SQL, measure_sql(runs, copies))
     if Part.WARM_WORKERS in parts:
@@ -182,6 +185,13 @@ def measure_compaction(runs: int) -> Iterator[Result]:
     spark = new_session()
     data = files.prepare(OUTPUT / "two", 2, ["parquet"])
     yield from compaction.measure(spark, runs, OUTPUT / "compaction", data)
+    spark.stop()
+
+
+def measure_commits(runs: int) -> Iterator[Result]:
+    """Measure commits in tasks against commits on the driver."""
+    spark = new_session()
+    yield from commits.measure(spark, runs, OUTPUT / "commits")
     spark.stop()
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 import pytest
 from pipeline_support import new_pipeline, travel_with_closures
 
 from connectors_core.sink import (
+    ColumnRouter,
     CommitRequest,
     Committer,
     CommitterInitContext,
     CommittingSinkWriter,
+    DemultiplexingSink,
+    Sink,
     SupportsCommitTasks,
     WriterInitContext,
 )
@@ -83,30 +88,49 @@ class KilledOnce(Committer[StagedFile]):
 
     def die_once(self) -> None:
         try:
-            (self.path / "_killed").touch(exist_ok=False)
+            (self.path.parent / "_killed").touch(exist_ok=False)
         except FileExistsError:
             return
         os._exit(1)
 
 
-@pytest.mark.parametrize("streaming", [True, False])
+def of_last_digit(root: Path, digit: str) -> FilePerNumber:
+    return FilePerNumber(root / digit)
+
+
+class LastDigits(ColumnRouter):
+    """Routes numbers by their last digit."""
+
+    def routes(self, batch: pa.RecordBatch) -> pa.Array:
+        return pc.utf8_slice_codeunits(super().routes(batch), -1)
+
+
+@pytest.mark.parametrize(("streaming", "by_digit"), [(True, False), (False, False), (True, True)])
 def test_tasks_commit_thousands_of_files_though_one_is_killed(
-    spark: SparkSession, tmp_path: Path, streaming: bool
+    spark: SparkSession, tmp_path: Path, streaming: bool, by_digit: bool
 ) -> None:
     out = tmp_path / "out"
-    out.mkdir()
+    sink: Sink = FilePerNumber(out)
+    folders = [out]
+    if by_digit:
+        sink = DemultiplexingSink(LastDigits("value", partial(of_last_digit, out)))
+        folders = [out / f"{digit}" for digit in range(10)]
+    for folder in folders:
+        folder.mkdir(parents=True)
     with new_pipeline(spark, tmp_path, streaming=streaming) as pipeline:
         source = NumberSequenceSource(0, COMMITTABLES - 1, split_rows=COMMITTABLES // 4)
         rows = pipeline.from_source(source, uid="numbers")
-        pipeline.sink_to(rows, FilePerNumber(out), uid="out")
+        pipeline.sink_to(rows, sink, uid="out")
         pipeline.run()
-        (sink,) = pipeline.status().sinks
-    names = [path.name for path in out.iterdir() if not path.name.startswith("_")]
+        (status,) = pipeline.status().sinks
+    paths = [path for folder in folders for path in folder.iterdir()]
+    names = [path.name for path in paths if not path.name.startswith("_")]
     assert sorted(names, key=int) == [f"{number}" for number in range(COMMITTABLES)]
-    assert (out / "_killed").exists()
-    assert not (out / f"_task-{os.getpid()}").exists()  # the driver commits nothing itself
-    assert sink.counters["commitTasks"] >= 2
-    again = sink.counters["alreadyCommittedCommittables"]
+    assert (folders[0].parent / "_killed").exists()
+    # The driver commits nothing itself.
+    assert not any(path.name == f"_task-{os.getpid()}" for path in paths)
+    assert status.counters["commitTasks"] >= 2
+    again = status.counters["alreadyCommittedCommittables"]
     assert 0 < again < COMMITTABLES
-    assert again + sink.counters["successfulCommittables"] == COMMITTABLES
-    assert not list(out.glob("_staging/*/*/*"))
+    assert again + status.counters["successfulCommittables"] == COMMITTABLES
+    assert not list(out.glob("**/_staging/*/*/*"))

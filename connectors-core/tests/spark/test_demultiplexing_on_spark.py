@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from connectors_core.errors import ConnectorError
 from connectors_core.sink import ColumnRouter, DemultiplexingSink
 from connectors_core.source import NumberSequenceSource, ReadLimits
+from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultPoint, injected
 
@@ -25,14 +26,17 @@ travel_with_closures(__name__)
 ROWS = 120
 
 
-def folder_of(root: Path, route: str) -> DirectorySink:
-    return DirectorySink(root / route)
+def folder_of(root: Path, files: int, route: str) -> DirectorySink:
+    """Create the sink of a route, which may merge a number of files."""
+    folder = root / route
+    return CompactingDirectorySink(folder, files=files) if files > 1 else DirectorySink(folder)
 
 
+@pytest.mark.parametrize("files", [1, 2])
 def test_each_row_arrives_once_in_the_sink_of_its_route(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, files: int
 ) -> None:
-    router = ColumnRouter("kind", partial(folder_of, tmp_path))
+    router = ColumnRouter("kind", partial(folder_of, tmp_path, files))
     sink = DemultiplexingSink(router, parallelism=2)
 
     def run() -> None:
@@ -53,5 +57,8 @@ def test_each_row_arrives_once_in_the_sink_of_its_route(
         folder = DirectorySink(tmp_path / f"kind-{kind}")
         assert sorted(folder.read()["value"].to_pylist()) == list(range(kind, ROWS, 5))
         assert not folder.staged()
+        if files > 1:
+            assert len(list(folder.path.glob("*.arrow"))) == 2  # of three epochs
+            continue
         epochs = [path.name.partition("-")[0] for path in folder.path.glob("*.arrow")]
         assert len(epochs) == len(set(epochs)), "two writers had rows of one route"

@@ -93,5 +93,5 @@ class Setup:
 
 def a_file(number):
     return DecidedCommittable(
-        subtask=0, committable=Versioned(version=1, data=b'{"staged":"s","name":"%d"}' % number)
+        subtask=0, committable=Versioned(version=1, data=b'{"name":"%d","staged":"s"}' % number)
     )

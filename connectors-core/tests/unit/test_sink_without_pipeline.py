@@ -20,6 +20,7 @@ from connectors_core.errors import (
     StateCorruptedError,
     UnsupportedError,
 )
+from connectors_core.sink import ColumnRouter, DemultiplexingSink
 from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import Fault, FaultAction, FaultInjected, FaultPoint, injected
@@ -127,6 +128,7 @@ def test_old_decisions_are_removed(stream, tmp_path):
         (MergingDirectorySink, "reworks committables"),
         (LeasedDirectorySink, "leases resources"),
         (CompactingDirectorySink, "cannot compact"),
+        (lambda path: DemultiplexingSink(ColumnRouter("n", {}.get)), "a sink per route"),
     ],
 )
 def test_a_sink_that_needs_more_of_its_driver_is_refused(tmp_path, kind, reason):

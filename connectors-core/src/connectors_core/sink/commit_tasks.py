@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic
 
@@ -55,6 +56,17 @@ class SupportsCommitTasks(ABC, Generic[CommT]):
     def commit_tasks(self) -> CommitTasks | None:
         """Return the settings of commits in tasks; None if only the driver commits. Driver."""
         return CommitTasks()
+
+    def commit_tasks_of(self, committables: Sequence[CommT]) -> Sequence[CommitTasks | None]:
+        """Return the settings for each committable of an epoch. Driver.
+
+        The driver commits those without settings. The others count together: tasks commit those
+        whose threshold they reach.
+
+        Args:
+            committables: The committables.
+        """
+        return [self.commit_tasks()] * len(committables)
 
     @abstractmethod
     def create_task_committer(self, context: CommitterInitContext) -> Committer[CommT]:

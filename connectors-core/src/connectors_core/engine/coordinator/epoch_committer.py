@@ -7,38 +7,36 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from typing import Any, Final, Protocol
 
 import tenacity
 
 from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.coordinator.committer_in_tasks import CommitterInTasks, RunTasks
 from connectors_core.engine.coordinator.document_numbers import folder_numbers
-from connectors_core.engine.coordinator.held_sets import SWEPT_EPOCHS, HeldSets
+from connectors_core.engine.coordinator.held_sets import SWEPT_EPOCHS, HeldSets, Members
 from connectors_core.engine.coordinator.plan_log import is_done, mark_done
-from connectors_core.engine.execution.commit_task import (
-    CommitMessage,
-    CommitTask,
-    StoredRequest,
-    settle,
-)
+from connectors_core.engine.execution.routes import RouteSinks
 from connectors_core.engine.execution.writer_task import Leases
 from connectors_core.engine.protocol import (
     DecidedCommittable,
     Decision,
+    HeldRef,
     SinkDecision,
-    Versioned,
     claims_path,
 )
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import CommitError, RetryableError, UnsupportedError
-from connectors_core.metrics import CommitterMetric, MetricGroup
+from connectors_core.metrics import CommitterMetric
 from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
-from connectors_core.sink.commit_tasks import CommitTasks, SupportsCommitTasks
+from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.committer import (
     CommitOutcome,
     CommitRequest,
@@ -46,6 +44,9 @@ from connectors_core.sink.committer import (
     CommitterInitContext,
 )
 from connectors_core.sink.compaction import SupportsCompaction
+from connectors_core.sink.demultiplexing import DemultiplexingSink
+from connectors_core.sink.demultiplexing.committer import DemultiplexingCommitter
+from connectors_core.sink.demultiplexing.routed import request_of
 from connectors_core.sink.held import SupportsHeldCommittables
 from connectors_core.sink.messages import messages_of
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
@@ -72,11 +73,11 @@ _COUNTERS = {
     CommitOutcome.LOST: CommitterMetric.LOST_COMMITTABLES,
 }
 
-RunTasks = Callable[[CommitTask], Sequence[CommitMessage]]
-"""Runs the tasks of a commit and returns their results."""
-
 _OfSubtask = tuple[int, Any]
 """A committable and the writer that created it."""
+
+_Share = tuple[Committer[Any], Sequence[_OfSubtask]]
+"""A committer and what it commits of an epoch."""
 
 Lost = Mapping[str, frozenset[int]]
 """By sink uid, the subtasks of an epoch whose committables are lost."""
@@ -109,61 +110,6 @@ class Holder(Protocol):
 
     def check(self) -> None:
         """Raise a `LeaseError` if another driver has taken over."""
-
-
-class CommitterInTasks(Committer[Any]):
-    """Commits requests in the tasks of a job. Driver.
-
-    Args:
-        sink: A sink with the ability `SupportsCommitTasks`.
-        context: The context of its committers.
-        settings: The settings of commits in tasks.
-        run: Runs the tasks of a commit and returns their results.
-    """
-
-    def __init__(
-        self,
-        sink: TwoPhaseCommittingSink[Any],
-        context: CommitterInitContext,
-        settings: CommitTasks,
-        run: RunTasks,
-    ) -> None:
-        self._sink = sink
-        self._serializer = sink.committable_serializer()
-        self._metrics = context.metric_group
-        self._context = replace(context, metric_group=MetricGroup())
-        self._settings = settings
-        self._run = run
-
-    def takes(self, committables: int) -> bool:
-        """Whether tasks commit this number of committables."""
-        return committables >= self._settings.threshold
-
-    def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
-        """Commit the requests and signal their results."""
-        version = self._serializer.version
-        stored = tuple(
-            StoredRequest(
-                committable=Versioned(
-                    version=version, data=self._serializer.serialize(each.committable)
-                ),
-                retries=each.number_of_retries,
-            )
-            for each in requests
-        )
-        messages = self._run(
-            CommitTask(
-                sink=self._sink,
-                context=self._context,
-                requests=stored,
-                tasks=self._settings.tasks,
-            )
-        )
-        settle(self._sink, requests, messages)
-        self._metrics.inc(CommitterMetric.COMMIT_TASKS, len(messages))
-        for message in messages:
-            for name, number in message.counters.items():
-                self._metrics.inc(name, number)
 
 
 class SinkCommitter:
@@ -203,9 +149,9 @@ class SinkCommitter:
             self._check_abilities()
             made.pop_all()
         self._in_tasks: CommitterInTasks | None = None
-        settings = sink.commit_tasks() if isinstance(sink, SupportsCommitTasks) else None
-        if settings is not None and run_tasks is not None:
-            self._in_tasks = CommitterInTasks(sink, context, settings, run_tasks)
+        if isinstance(sink, SupportsCommitTasks) and run_tasks is not None:
+            self._in_tasks = CommitterInTasks(sink, context, run_tasks)
+        self._routes = RouteSinks(sink) if isinstance(sink, DemultiplexingSink) else None
 
     def _check_abilities(self) -> None:
         sink = self._sink
@@ -249,38 +195,71 @@ class SinkCommitter:
         committables = [(decided.subtask, self._read(decided)) for decided in decision.committables]
         wanted = [each for each in committables if subtasks is None or each[0] in subtasks]
         self.metrics.inc(CommitterMetric.TOTAL_COMMITTABLES, len(wanted))
-        work = self._shares(wanted)
-        if len(work) > 1:
-            with ThreadPoolExecutor(len(work), thread_name_prefix=f"commit-{self._uid}") as pool:
-                lost = list(pool.map(lambda pair: self._commit_share(*pair), work))
+        by_tasks, own = self._divided(wanted)
+        lost = [self._commit_share(committer, share) for committer, share in by_tasks]
+        if len(own) > 1:
+            with ThreadPoolExecutor(len(own), thread_name_prefix=f"commit-{self._uid}") as pool:
+                lost += pool.map(lambda pair: self._commit_share(*pair), own)
         else:
-            lost = [self._commit_share(committer, share) for committer, share in work]
+            lost += [self._commit_share(committer, share) for committer, share in own]
         if any(lost):
             return frozenset[int]().union(*lost)
-        if isinstance(self._sink, SupportsPostCommitTopology):
-            sink = self._sink
-            # Held committables of writers that this epoch does not have may be among them.
-            writers = max((subtask + 1 for subtask, _ in committables), default=0)
-            messages = messages_of(
-                committables,
-                checkpoint_id=epoch,
-                number_of_subtasks=max(writers, decision.number_of_subtasks),
-                committed=True,
-            )
-            self._retry(
-                lambda: sink.add_post_commit_topology(iter(messages)),
-                lambda: f"finish the step after the commits of epoch {epoch}",
-            )
+        if self._routes is not None:
+            self._open({routed.route for _, routed in committables})  # tasks may commit them
+        for sink, committed, where in self._post_commits(committables):
+            self._post_commit(sink, epoch, decision.number_of_subtasks, committed, where)
         return frozenset()
 
-    def _shares(
-        self, wanted: Sequence[_OfSubtask]
-    ) -> list[tuple[Committer[Any], Sequence[_OfSubtask]]]:
-        """Return the committers and the committables of each."""
-        if self._in_tasks is not None and self._in_tasks.takes(len(wanted)):
-            return [(self._in_tasks, wanted)]
+    def _post_commits(
+        self, committables: Sequence[_OfSubtask]
+    ) -> Iterator[tuple[SupportsPostCommitTopology[Any], Sequence[_OfSubtask], str]]:
+        """Yield the post-commit topologies of the sink or of its routes, and what they get."""
+        if isinstance(self._sink, SupportsPostCommitTopology):
+            yield self._sink, committables, ""
+        if self._routes is None:
+            return
+        by_route: dict[str, list[_OfSubtask]] = {}
+        for subtask, committable in committables:
+            by_route.setdefault(committable.route, []).append((subtask, committable))
+        for route, routed in by_route.items():
+            sink = self._routes[route]
+            if isinstance(sink, SupportsPostCommitTopology):
+                own = [(subtask, each.committable_of(sink)) for subtask, each in routed]
+                yield sink, own, f" for route {route!r}"
+
+    def _post_commit(
+        self,
+        sink: SupportsPostCommitTopology[Any],
+        epoch: int,
+        subtasks: int,
+        committables: Sequence[_OfSubtask],
+        where: str,
+    ) -> None:
+        """Run a post-commit topology until it is finished."""
+        # Held committables of writers that this epoch does not have may be among them.
+        writers = max((subtask + 1 for subtask, _ in committables), default=0)
+        messages = messages_of(
+            committables,
+            checkpoint_id=epoch,
+            number_of_subtasks=max(writers, subtasks),
+            committed=True,
+        )
+        self._retry(
+            lambda: sink.add_post_commit_topology(iter(messages)),
+            lambda: f"finish the step after the commits of epoch {epoch}{where}",
+        )
+
+    def _divided(self, wanted: Sequence[_OfSubtask]) -> tuple[list[_Share], list[_Share]]:
+        """Return the share of the tasks, if they commit, and the shares of the driver."""
+        by_tasks: list[_Share] = []
+        if self._in_tasks is not None:
+            taken = self._in_tasks.takes([committable for _, committable in wanted])
+            share = list(compress(wanted, taken))
+            wanted = list(compress(wanted, map(not_, taken)))
+            by_tasks = [(self._in_tasks, share)] if share else []
         shares = [wanted[i :: len(self._committers)] for i in range(len(self._committers))]
-        return [(c, share) for c, share in zip(self._committers, shares, strict=True) if share]
+        own = zip(self._committers, shares, strict=True)
+        return by_tasks, [(committer, share) for committer, share in own if share]
 
     def _commit_share(self, committer: Committer[Any], share: Sequence[_OfSubtask]) -> set[int]:
         """Commit a share of an epoch; return the subtasks whose committables are lost."""
@@ -396,11 +375,29 @@ class SinkCommitter:
         else:
             committer.sweep(epoch)
 
-    def sweep_request(self, request_id: str) -> None:
+    def sweep_request(self, request: HeldRef, members: Members) -> None:
         """Remove the staged data of a compaction whose result is committed."""
         committer = self._committers[0]
+        names = [str(request)]
+        if self._routes is not None:
+            routes = self._routes.routes_of(members.values())
+            names = [request_of(route, str(request)) for route in routes]
         if isinstance(committer, SupportsHeldCommittables):  # a changed sink may not have it
-            committer.sweep_request(request_id)
+            for name in names:
+                committer.sweep_request(name)
+
+    def learn(self, decision: SinkDecision) -> None:
+        """Open the committers of the routes of a decision, so that sweeps include them."""
+        if self._routes is not None:
+            self._open(self._routes.routes_of((*decision.committables, *decision.held)))
+
+    def _open(self, routes: Collection[str]) -> None:
+        committer = self._committers[0]
+        if isinstance(committer, DemultiplexingCommitter):
+            self._retry(
+                lambda: committer.open(routes),
+                lambda: f"open the committers of {len(routes)} routes",
+            )
 
     def _read(self, decided: DecidedCommittable) -> Any:
         stored = decided.committable
@@ -485,6 +482,9 @@ class EpochCommitter:
             The lost committables of each epoch that was unfinished, usually none. If there are any,
             :meth:`commit_lost` must finish the epoch.
         """
+        for epoch in sorted(decisions)[-SWEPT_EPOCHS:]:
+            for uid, committer in self.committers.items():
+                committer.learn(decisions[epoch].sinks.get(uid, SinkDecision()))
         unfinished = [
             epoch
             for epoch, decision in sorted(decisions.items())
@@ -589,8 +589,8 @@ class EpochCommitter:
             for epoch in sorted(originals | {epoch for epoch in epochs if epoch >= 0}):
                 committer.sweep(epoch, self._held[uid].of_epoch(epoch))
                 self._lease.check()
-            for request in (request for each in merged for request in each.requests):
-                committer.sweep_request(str(request))
+            for request, members in (pair for each in merged for pair in each.requests.items()):
+                committer.sweep_request(request, members)
                 self._lease.check()
         if len(epochs) > 1:
             self._forget_claims(below=epochs.start)

@@ -94,11 +94,11 @@ class Merged:
     """The requests that a decision has merged. They can be removed once the decision is committed.
 
     Attributes:
-        requests: The requests.
-        epochs: The epochs of their members.
+        requests: The members of each request.
+        epochs: The epochs of the members.
     """
 
-    requests: tuple[HeldRef, ...]
+    requests: Mapping[HeldRef, Members]
     epochs: frozenset[int]
 
 
@@ -119,9 +119,9 @@ class HeldSets:
             if not (sink.held or sink.requests or sink.compacted):
                 continue
             asked = self[uid].after(decision.epoch, replace(sink, compacted=()))
-            members = (asked.requests.get(each, {}) for each in sink.compacted)
-            epochs = frozenset(ref.epoch for each in members for ref in each)
-            merged[uid] = Merged(sink.compacted, epochs)
+            requests = {each: asked.requests.get(each, {}) for each in sink.compacted}
+            epochs = frozenset(ref.epoch for members in requests.values() for ref in members)
+            merged[uid] = Merged(requests, epochs)
             self._sets[uid] = self[uid].after(decision.epoch, sink)
         self._merged[decision.epoch] = merged
         oldest = decision.epoch - SWEPT_EPOCHS
@@ -129,7 +129,7 @@ class HeldSets:
 
     def merged_by(self, epoch: int, uid: str) -> Merged:
         """Return what one of the last decisions has merged for a sink."""
-        return self._merged.get(epoch, {}).get(uid, Merged((), frozenset()))
+        return self._merged.get(epoch, {}).get(uid, Merged({}, frozenset()))
 
     def since_after(self, epoch: int, sinks: Mapping[str, SinkDecision]) -> int | None:
         """Return the oldest decision that a restart needs after another decision.

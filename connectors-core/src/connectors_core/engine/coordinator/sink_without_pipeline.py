@@ -36,6 +36,7 @@ from connectors_core.errors import (
 )
 from connectors_core.sink.committer import CommitterInitContext
 from connectors_core.sink.compaction import SupportsCompaction
+from connectors_core.sink.demultiplexing import DemultiplexingSink
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.stateful_sink import StatefulSink
 from connectors_core.sink.topology import TOPOLOGIES
@@ -70,6 +71,7 @@ def check_abilities(sink: Sink) -> None:
     name = type(sink).__name__
     for ability, needs in (
         (StatefulSink, "keeps state between epochs"),
+        (DemultiplexingSink, "writes to a sink per route, which may have topologies"),
         *TOPOLOGIES,
     ):
         if isinstance(sink, ability):

@@ -7,6 +7,7 @@ from connectors_core.errors import ConfigurationError
 from connectors_core.sink.abilities import SupportsRewriting
 from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.compaction import SupportsCompaction
+from connectors_core.sink.demultiplexing import DemultiplexingSink
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import (
     SupportsPostCommitTopology,
@@ -38,6 +39,15 @@ def check_topologies(sink: Sink, uid: str) -> None:
         raise ConfigurationError(
             f"sink {uid!r} has abilities of a committing sink but nothing to commit",
             expected="a TwoPhaseCommittingSink",
+            found=type(sink).__name__,
+        )
+    if isinstance(sink, DemultiplexingSink) and isinstance(
+        sink, SupportsPreCommitTopologyOverEpochs | SupportsCompaction
+    ):
+        raise ConfigurationError(
+            f"sink {uid!r} and the sinks of its routes would hold the same committables",
+            expected="SupportsPreCommitTopologyOverEpochs or SupportsCompaction only in the sinks "
+            "of routes",
             found=type(sink).__name__,
         )
     if isinstance(sink, SupportsPreCommitTopologyOverEpochs) and isinstance(

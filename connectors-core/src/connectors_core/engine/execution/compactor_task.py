@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connectors_core.engine._faults import fault_point
+from connectors_core.engine.execution.routes import RouteSinks
 from connectors_core.engine.execution.task_messages import TaskMessages
 from connectors_core.engine.execution.writer_task import encode_committables
 from connectors_core.engine.protocol import HeldRef, Versioned
 from connectors_core.errors import UnsupportedError
 from connectors_core.metrics import MetricGroup
 from connectors_core.sink.compaction import CompactContext, SupportsCompaction
+from connectors_core.sink.demultiplexing.routed import uid_of
 from connectors_core.sink.sink import TwoPhaseCommittingSink
 
 
@@ -24,10 +26,12 @@ class RecordedRequest:
     Attributes:
         ref: The request.
         committables: Its committables, in order.
+        route: The route whose sink merges them; None for the sink itself.
     """
 
     ref: HeldRef
     committables: tuple[Versioned, ...]
+    route: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +79,16 @@ def compact_task(task: CompactTask, request: RecordedRequest, attempt: int) -> C
         request: One of its requests.
         attempt: Spark's attempt number.
     """
-    sink = task.sink
+    sink, uid = task.sink, task.uid
+    if request.route is not None:
+        sink, uid = RouteSinks(sink)[request.route], uid_of(uid, request.route)
     compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
     if compaction is None:
-        raise UnsupportedError(f"sink {task.uid!r} has no compactor", found=type(sink).__name__)
+        raise UnsupportedError(f"sink {uid!r} has no compactor", found=type(sink).__name__)
     serializer = sink.committable_serializer()
     context = CompactContext(
         pipeline_id=task.pipeline_id,
-        sink_uid=task.uid,
+        sink_uid=uid,
         request_id=str(request.ref),
         attempt_number=attempt,
         nonce=secrets.token_hex(8),

@@ -24,17 +24,23 @@ from connectors_core.engine.execution.compactor_task import (
 )
 from connectors_core.engine.protocol import DecidedCommittable, Decision, HeldRef, SinkDecision
 from connectors_core.engine.query.pre_commit import SinkTopologyOverEpochs
-from connectors_core.engine.query.waiting import Requests, Result, Waiting, settleable, settled
-from connectors_core.errors import ConfigurationError
+from connectors_core.engine.query.route_topologies import RouteTopologies
+from connectors_core.engine.query.waiting import (
+    Holding,
+    Requests,
+    Result,
+    Waiting,
+    cannot_hold,
+    settleable,
+    settled,
+)
 from connectors_core.metrics import MetricGroup, SinkMetric
 from connectors_core.sink.compaction import Compaction, SupportsCompaction
+from connectors_core.sink.demultiplexing import DemultiplexingSink
 from connectors_core.sink.sink import Sink, TwoPhaseCommittingSink
 from connectors_core.sink.topology import SupportsPreCommitTopologyOverEpochs
 
 _CANCEL_AGAIN_SECONDS: Final = 0.2
-_DISABLE_HINT: Final = (
-    "start with the sink that wrote them; a sink that compacts drains them with disable_compact()"
-)
 
 
 class SinkCompaction:
@@ -140,6 +146,16 @@ class SinkCompaction:
         self._waiting.decided(held)
 
 
+def holding_of(uid: str, sink: TwoPhaseCommittingSink[Any]) -> Holding | None:
+    """Return how a sink without routes holds committables; None if it does not."""
+    compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
+    if compaction is not None:
+        return SinkCompaction(uid, sink, compaction)
+    if isinstance(sink, SupportsPreCommitTopologyOverEpochs):
+        return SinkTopologyOverEpochs(uid, sink)
+    return None
+
+
 class Compactions:
     """The compactions and the pre-commit topologies over epochs of a query.
 
@@ -169,15 +185,15 @@ class Compactions:
         self._cancel = cancel
         self._pipeline_id = pipeline_id
         self._metrics = metrics
-        self._sinks: dict[str, SinkCompaction | SinkTopologyOverEpochs] = {}
+        self._sinks: dict[str, Holding] = {}
         for uid, sink in sinks.items():
-            if not isinstance(sink, TwoPhaseCommittingSink):
-                continue
-            compaction = sink.create_compaction() if isinstance(sink, SupportsCompaction) else None
-            if compaction is not None:
-                self._sinks[uid] = SinkCompaction(uid, sink, compaction)
-            elif isinstance(sink, SupportsPreCommitTopologyOverEpochs):
-                self._sinks[uid] = SinkTopologyOverEpochs(uid, sink)
+            own: Holding | None = None
+            if isinstance(sink, DemultiplexingSink):
+                own = RouteTopologies(uid, sink, holding_of)
+            elif isinstance(sink, TwoPhaseCommittingSink):
+                own = holding_of(uid, sink)
+            if own is not None:
+                self._sinks[uid] = own
         self._jobs: dict[str, Future[list[CompactMessage]]] = {}
         self._threads = ThreadPoolExecutor(
             max(1, len(self._sinks)), thread_name_prefix="compaction"
@@ -196,14 +212,7 @@ class Compactions:
             self.held.decided(decision)
         for uid, held in self.held.holding().items():
             if uid not in self._sinks:
-                raise ConfigurationError(
-                    f"sink {uid!r} cannot hold committables, but earlier epochs hold {len(held)} "
-                    "committables of it",
-                    expected="a sink with compaction, enabled or disabled, or with a pre-commit "
-                    "topology over epochs",
-                    found="none",
-                    hint=_DISABLE_HINT,
-                )
+                raise cannot_hold(uid, len(held))
         self._forget()
 
     def step(

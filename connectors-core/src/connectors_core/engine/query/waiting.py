@@ -8,16 +8,57 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from connectors_core.engine.coordinator.held_sets import HeldSet, Members
+from connectors_core.engine.execution.compactor_task import RecordedRequest
 from connectors_core.engine.protocol import DecidedCommittable, HeldRef, SinkDecision
-from connectors_core.errors import FatalError
+from connectors_core.errors import ConfigurationError, FatalError
 from connectors_core.sink.held import HeldCommittable
 from connectors_core.sink.sink import TwoPhaseCommittingSink
 
 Requests = tuple[tuple[HeldRef, ...], ...]
 Result = tuple[DecidedCommittable, ...]
+
+
+class Holding(Protocol):
+    """What a sink holds over epochs, and how it decides on it. Only one thread at a time."""
+
+    @property
+    def sink(self) -> TwoPhaseCommittingSink[Any]:
+        """The sink."""
+
+    @property
+    def tasks(self) -> int:
+        """Maximum number of tasks that run its requests."""
+
+    @property
+    def max_held(self) -> int:
+        """If it holds more committables, the epochs wait."""
+
+    def step(
+        self, held: HeldSet, epoch: int, decision: SinkDecision, *, everything: bool
+    ) -> SinkDecision:
+        """Return a decision that holds committables, requests merges, and takes results.
+
+        Args:
+            held: The held set of the sink before the decision.
+            epoch: The epoch of the decision.
+            decision: The decision as the writers left it.
+            everything: Whether all waiting committables must be in a request.
+        """
+
+    def is_ready(self, held: HeldSet) -> bool:
+        """Whether a decision could settle or request something now."""
+
+    def open_requests(self, held: HeldSet) -> tuple[RecordedRequest, ...]:
+        """Return the requests that a job must run."""
+
+    def take(self, request: HeldRef, result: Result) -> None:
+        """Take over the result of a job."""
+
+    def decided(self, held: HeldSet) -> None:
+        """Forget what is no longer held, and remember when the rest began to wait."""
 
 
 class Waiting:
@@ -41,7 +82,7 @@ class Waiting:
         self._serializer = sink.committable_serializer()
         self._max_wait = max_wait.total_seconds()
         self._clock = clock
-        self._seen: dict[HeldRef, tuple[float, HeldCommittable[Any]]] = {}
+        self._seen: dict[HeldRef, _Seen] = {}
 
     def of(self, held: HeldSet) -> list[HeldCommittable[Any]]:
         """Return the waiting committables of a held set, oldest first."""
@@ -50,7 +91,7 @@ class Waiting:
     def is_overdue(self, held: HeldSet) -> bool:
         """Whether a committable waits longer than it may."""
         limit = self._clock() - self._max_wait
-        return any(self._seen[ref][0] <= limit for ref in held.waiting if ref in self._seen)
+        return any(self._seen[ref].since <= limit for ref in held.waiting if ref in self._seen)
 
     def decided(self, held: HeldSet) -> None:
         """Forget what is no longer held, and remember when the rest began to wait."""
@@ -99,7 +140,9 @@ class Waiting:
         return found
 
     def _read(self, ref: HeldRef, decided: DecidedCommittable) -> HeldCommittable[Any]:
-        if ref not in self._seen:
+        seen = self._seen.get(ref)
+        # Before its decision, an epoch may give the reference to another committable.
+        if seen is None or seen.decided != decided:
             stored = decided.committable
             held = HeldCommittable(
                 committable=self._serializer.deserialize(stored.version, stored.data),
@@ -107,8 +150,27 @@ class Waiting:
                 number=ref.number,
                 subtask_id=decided.subtask,
             )
-            self._seen[ref] = self._clock(), held
-        return self._seen[ref][1]
+            seen = self._seen[ref] = _Seen(self._clock(), decided, held)
+        return seen.held
+
+
+class _Seen(NamedTuple):
+    since: float
+    decided: DecidedCommittable
+    held: HeldCommittable[Any]
+
+
+def cannot_hold(uid: str, number: int) -> ConfigurationError:
+    """Return the error for a sink that cannot hold what earlier epochs hold of it."""
+    return ConfigurationError(
+        f"sink {uid!r} cannot hold committables, but earlier epochs hold {number} committables of "
+        "it",
+        expected="a sink with compaction, enabled or disabled, or with a pre-commit topology over "
+        "epochs",
+        found="none",
+        hint="start with the sink that wrote them; a sink that compacts drains them with "
+        "disable_compact()",
+    )
 
 
 def settleable(

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from connectors_core.errors import UnsupportedError
+from connectors_core.errors import CommitError, UnsupportedError
 from connectors_core.sink.abilities import SupportsRewriting
-from connectors_core.sink.compaction import SupportsCompaction
 from connectors_core.sink.demultiplexing.router import SinkRouter
 from connectors_core.sink.sink import DeliveryGuarantee, Sink, TwoPhaseCommittingSink
 from connectors_core.sink.stateful_sink import StatefulSink
-from connectors_core.sink.topology import TOPOLOGIES
+from connectors_core.sink.topology import SupportsPreWriteTopology
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,14 @@ class Routed:
     version: int
     data: bytes
 
+    def committable_of(self, sink: TwoPhaseCommittingSink[Any]) -> Any:
+        """Return the committable, given the sink of the route."""
+        return sink.committable_serializer().deserialize(self.version, self.data)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Routes:
-    """Creates the sinks of routes, and refuses sinks with abilities that a route cannot have.
+    """Creates the sinks of routes, and refuses those with an ability that a route cannot have.
 
     Attributes:
         router: Creates the sinks.
@@ -54,32 +58,38 @@ class Routes:
             schema: The schema of its rows, if known.
 
         Raises:
-            UnsupportedError: The sink needs more than writers and committers of its own.
+            UnsupportedError: The sink has an ability that a route cannot have.
             ConfigurationError: The sink cannot write these rows.
         """
         sink = self.router.create_sink(route)
         if sink is not None:
-            self._check(sink)
+            self._check(route, sink)
             if schema is not None:
                 sink.validate(schema)
         return sink
 
-    def _check(self, sink: Sink) -> None:
+    def committing(self, route: str) -> TwoPhaseCommittingSink[Any] | None:
+        """Return the sink of a route; None if it has nothing to commit, or is unknown."""
+        sink = self.sink(route)
+        return sink if isinstance(sink, TwoPhaseCommittingSink) else None
+
+    def _check(self, route: str, sink: Sink) -> None:
         name = type(sink).__name__
-        needs = [what for ability, what in TOPOLOGIES if isinstance(sink, ability)]
-        if isinstance(sink, SupportsCompaction) and sink.create_compaction() is not None:
-            needs.append("compacts")
+        if isinstance(sink, SupportsPreWriteTopology):
+            raise refused(route, name, "SupportsPreWriteTopology", "rearranges rows before a write")
         if isinstance(sink, SupportsRewriting):
-            needs.append("rewrites lost rows")
+            raise refused(route, name, "SupportsRewriting", "rewrites lost rows")
         if isinstance(sink, StatefulSink) and not self.stateful:
-            needs.append("keeps state, for which StatefulDemultiplexingSink exists")
+            raise refused(
+                route, name, "StatefulSink", "keeps state", hint="use StatefulDemultiplexingSink"
+            )
         if sink.writer_parallelism() is not None:
-            needs.append("chooses its number of writers")
-        if needs:
-            raise UnsupportedError(
-                f"{name} cannot be the sink of a route: it {' and '.join(needs)}",
-                expected="a sink with writers and committers only",
-                found=name,
+            raise refused(
+                route,
+                name,
+                "writer_parallelism",
+                "chooses its number of writers",
+                hint="set parallelism of the DemultiplexingSink instead",
             )
         once = self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
         if once and not (
@@ -87,12 +97,56 @@ class Routes:
             and sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
         ):
             raise UnsupportedError(
-                f"{name} is not exactly-once, but its rows have this guarantee",
+                f"{name} of route {route!r} is not exactly-once, but its rows have this guarantee",
                 expected="an exactly-once sink for each route",
                 found=name,
                 option="delivery_guarantee",
                 hint="set delivery_guarantee to at-least-once",
             )
+
+
+def refused(
+    route: str,
+    name: str,
+    trait: str,
+    what: str,
+    hint: str = "filter the rows of this route, and write them with a sink_to of their own",
+) -> UnsupportedError:
+    """Return the error for a sink that cannot be the sink of a route.
+
+    Args:
+        route: The route.
+        name: The class of its sink.
+        trait: What a sink of a route cannot have.
+        what: What the sink does with it.
+        hint: The remedy.
+    """
+    return UnsupportedError(
+        f"{name} cannot be the sink of route {route!r}: it {what}",
+        expected=f"a sink without {trait}",
+        found=name,
+        hint=hint,
+    )
+
+
+def gone(route: str) -> CommitError:
+    """Return the error for a decided route that has nothing to commit any more."""
+    return CommitError(
+        f"the sink of the decided route {route!r} no longer exists",
+        expected="the router that wrote its rows",
+        found="no sink for the route, or one without two-phase commit",
+    )
+
+
+def request_of(route: str, request_id: str) -> str:
+    """Return the name of a request of a route; see `split_request`."""
+    return f"{request_id} {route}"
+
+
+def split_request(name: str) -> tuple[str, str]:
+    """Return the route of a request, and its id."""
+    request_id, _, route = name.partition(" ")
+    return route, request_id
 
 
 def uid_of(sink_uid: str, route: str) -> str:

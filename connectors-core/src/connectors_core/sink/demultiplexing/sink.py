@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
-from connectors_core.sink.committer import CommitterInitContext
+from connectors_core.sink.commit_tasks import CommitTasks, SupportsCommitTasks
+from connectors_core.sink.committer import Committer, CommitterInitContext
 from connectors_core.sink.demultiplexing.committer import DemultiplexingCommitter
 from connectors_core.sink.demultiplexing.routed import Routed, Routes
 from connectors_core.sink.demultiplexing.router import SinkRouter
@@ -24,12 +26,15 @@ from connectors_core.sink.stateful_sink import StatefulSink
 __all__ = ["DemultiplexingSink", "StatefulDemultiplexingSink"]
 
 
-class DemultiplexingSink(TwoPhaseCommittingSink[Routed], LineageVertexProvider):
+class DemultiplexingSink(
+    TwoPhaseCommittingSink[Routed], SupportsCommitTasks[Routed], LineageVertexProvider
+):
     """Writes each row to the sink of its route, which is created at its first row.
 
-    Sinks of routes have writers and, if they are two-phase, committers. Topologies, compaction,
-    rewriting, leases, and a number of writers of their own are refused. An epoch commits the
-    committables of all routes with one decision.
+    A two-phase sink of a route may have pre-commit and post-commit topologies, compaction, and
+    commits in tasks, as if it were written alone. Pre-write topologies, rewriting, leases, and a
+    number of writers of its own are refused. An epoch commits the committables of all routes with
+    one decision.
 
     A row whose route is null or unknown goes to the record policy of the sink.
 
@@ -93,13 +98,48 @@ class DemultiplexingSink(TwoPhaseCommittingSink[Routed], LineageVertexProvider):
         """Create the writer of a task. Executor."""
         return DemultiplexingWriter(self._routes, context, self._max_open_writers, ())
 
+    def sink_of_route(self, route: str) -> TwoPhaseCommittingSink[Any] | None:
+        """Return the two-phase sink of a route; None if it has nothing to commit, or is unknown."""
+        return self._routes.committing(route)
+
     def create_committer(self, context: CommitterInitContext) -> DemultiplexingCommitter:
         """Create the committer of all routes. Driver."""
-        return DemultiplexingCommitter(self._routes, context)
+        known = self._routes.router.known_routes()
+        return DemultiplexingCommitter(self._routes, context, _create_committer, known)
+
+    def commit_tasks(self) -> CommitTasks | None:
+        """Return None: the sink of each route has its own settings, see `commit_tasks_of`."""
+        return None
+
+    def commit_tasks_of(self, committables: Sequence[Routed]) -> Sequence[CommitTasks | None]:
+        """Return the settings of the sinks of their routes. Driver."""
+        sinks = {each: self.sink_of_route(each) for each in {each.route for each in committables}}
+        settings = {
+            route: sink.commit_tasks() if isinstance(sink, SupportsCommitTasks) else None
+            for route, sink in sinks.items()
+        }
+        return [settings[each.route] for each in committables]
+
+    def create_task_committer(self, context: CommitterInitContext) -> DemultiplexingCommitter:
+        """Create the committer of a task, for routes whose sinks commit in tasks. Executor."""
+        return DemultiplexingCommitter(self._routes, context, _create_task_committer)
 
     def committable_serializer(self) -> VersionedSerializer[Routed]:
         """Return the serializer of routes; that of a route's sink serializes its committables."""
         return JsonDataclassSerializer(Routed, version=1)
+
+
+def _create_committer(
+    sink: TwoPhaseCommittingSink[Any], context: CommitterInitContext
+) -> Committer[Any]:
+    return sink.create_committer(context)
+
+
+def _create_task_committer(
+    sink: TwoPhaseCommittingSink[Any], context: CommitterInitContext
+) -> Committer[Any]:
+    assert isinstance(sink, SupportsCommitTasks)  # the driver commits for all other routes
+    return sink.create_task_committer(context)
 
 
 class StatefulDemultiplexingSink(DemultiplexingSink, StatefulSink[Routed]):
