@@ -355,6 +355,11 @@ class DynamicKafkaEnumerator(
         self, splits: Sequence[DynamicKafkaSplit], limits: ReadLimits
     ) -> Mapping[str, PlannedRead[DynamicKafkaSplit]]:
         """Plan all clusters, and divide limits by lag."""
+        clusters = self._clusters.values()
+        if self._settings.interval is None and not all(
+            each.enumerator.has_found_partitions for each in clusters
+        ):
+            return {}  # a restart after the first rows would determine later ends
         everything = self._plan(splits, {})
         if limits.rows is None and limits.splits is None:
             return everything
