@@ -257,6 +257,12 @@ EDITS = {
         "",
         f"{CI}: no job runs `release-tools flip ch",
     ),
+    "no check of CODEOWNERS": (
+        CI,
+        ".*release-tools review sync.*\n",
+        "",
+        f"{CI}: no job runs `release-tools review sync --dry-run`",
+    ),
     "cells by hand": (CI, r"\$\{\{ fromJSON.*", "{major: [2]}", f"{CI}: its cells are not those"),
     "no shared cells": (SHARED, a_job("cell"), "", f"{SHARED}: no job runs `release-tools test "),
     "no shared check": (SHARED, "- run: make lint", "", f"{SHARED}: no job runs `make lint`"),

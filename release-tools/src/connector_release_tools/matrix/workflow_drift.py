@@ -26,7 +26,7 @@ class _Workflow:
 
     Attributes:
         triggers: The events that start it.
-        commands: The commands that it runs, whatever fails or is switched off.
+        commands: The commands that it runs in jobs that are never skipped and must pass.
     """
 
     triggers: frozenset[str]
@@ -42,6 +42,7 @@ _WORKFLOWS: Final = {
             "git diff --exit-code",
             "release-tools template check --diff",
             "release-tools matrix check",
+            "release-tools review sync --dry-run",
             "release-tools flip check",
             'release-tools flip check --base "$BASE"',
             _CELLS,

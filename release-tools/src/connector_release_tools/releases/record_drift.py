@@ -34,7 +34,7 @@ _CHANGELOG: Final = "CHANGELOG.md"
 _SECTION: Final = re.compile(r"^## (\d+\.\d+\.\d+)\b.*$", re.MULTILINE)
 # A line of `git log --raw`: the object after the change, added or deleted, and the path.
 _CHANGE: Final = re.compile(r"^:\d+ \d+ [0-9a-f]+ ([0-9a-f]+) ([AD])\t(.+)$", re.MULTILINE)
-_NEVER: Final = "a release never changes; correct the record, or release the next version"
+_NEVER: Final = "a release never changes; restore the record and the matrix"
 
 
 def findings(
