@@ -148,7 +148,7 @@ test: lint ## run lint and unit, then the Spark tests on both lines in parallel
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory -j 2 -k $(LINES:%=lane%)
 
-test-full: ## run test, including the slow tests
+test-full: ## run test, including the slow tests, which build every recorded release again
 	@$(MAKE) --no-print-directory test MARKERS='slow or not slow'
 
 ## Things to run

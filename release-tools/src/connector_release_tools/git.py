@@ -17,13 +17,15 @@ from connector_release_tools.errors import GitError
 __all__ = ["Repository", "run"]
 
 
-def run(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> bytes:
-    """Run git in a folder and return its output.
+def run(
+    *arguments: str, folder: Path, env: Mapping[str, str] | None = None, given: bytes = b""
+) -> bytes:
+    """Run git in a folder, with a given input, and return its output.
 
     Raises:
         GitError: git is not installed, or fails.
     """
-    done = attempt(*arguments, folder=folder, env=env)
+    done = attempt(*arguments, folder=folder, env=env, given=given)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         raise GitError(f"`git {' '.join(arguments)}` failed in {folder}: {said}")
@@ -31,7 +33,7 @@ def run(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> 
 
 
 def attempt(
-    *arguments: str, folder: Path, env: Mapping[str, str] | None = None
+    *arguments: str, folder: Path, env: Mapping[str, str] | None = None, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git and return the result, whatever its exit code.
 
@@ -43,7 +45,7 @@ def attempt(
             ["git", *arguments],  # noqa: S607 (the git of the user's PATH)
             cwd=folder,
             env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             check=False,
         )
@@ -92,8 +94,9 @@ class Repository:
     def had_tree(self, folder: str, start: str) -> bool:
         """Return whether a folder was a tree with this start of its id in the history of HEAD."""
         commits = run("rev-list", "HEAD", "--", folder, folder=self.root).decode().split()
-        trees = (self.object_id(f"{commit}:{folder}") for commit in commits)
-        return bool(start) and any(tree is not None and tree.startswith(start) for tree in trees)
+        asked = "".join(f"{commit}:{folder}\n" for commit in commits).encode()
+        said = run("cat-file", "--batch-check=tree %(objectname)", folder=self.root, given=asked)
+        return bool(start) and f"\ntree {start}" in f"\n{said.decode()}"
 
     def uncommitted(self, folder: str) -> list[str]:
         """Return the changed and untracked files of a folder, without ignored ones."""

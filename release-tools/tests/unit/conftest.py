@@ -85,6 +85,13 @@ def matrix_tree(first_matrix_tree: MatrixTree, tmp_path: Path) -> MatrixTree:
 
 
 @pytest.fixture(scope="session")
+def agreeing_tree(tmp_path_factory: pytest.TempPathFactory) -> MatrixTree:
+    """Releases of the core and of connector-one, whose major 3 is next; tests restore it."""
+    with first_home(tmp_path_factory) as folder:
+        return MatrixTree.with_releases(folder / "tree")
+
+
+@pytest.fixture(scope="session")
 def first_release_tree(tmp_path_factory: pytest.TempPathFactory) -> ReleaseTree:
     with first_home(tmp_path_factory) as folder:
         tree = ReleaseTree.new(folder / "tree", RELEASE)

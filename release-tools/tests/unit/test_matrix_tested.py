@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from git_tree import git
 from matrix_tree import ONE, MatrixTree
 
-PAGE = "docs/reference/tested.md"
+from connector_release_tools.matrix.tested import PAGE, Row, written
 
 
-def row(tree: MatrixTree, spark: str, /, **other: str) -> str:
+def row(tree: MatrixTree, spark: str, /, **other: str) -> Row:
     cells = {
         "release": f"connector-one 2.0.0-{spark[:3]}",
         "result": "passed",
@@ -21,12 +23,11 @@ def row(tree: MatrixTree, spark: str, /, **other: str) -> str:
         "core_tree": git(tree.root, "rev-parse", "HEAD:connectors-core")[:10],
         "date": "2026-11-22",
     }
-    return "| " + " | ".join({**cells, **other}.values()) + " |\n"
+    return Row(**{**cells, **other})
 
 
-def page(*rows: str) -> str:
-    head = f"| Release |{' |' * 9}\n|{' --- |' * 10}\n"
-    return f"# Tested\n\n<!-- tested -->\n\n{head}{''.join(rows)}\n<!-- end -->\n"
+def page(*rows: Row) -> str:
+    return written("# Tested\n\n<!-- tested -->\n<!-- end -->\n", [*rows])
 
 
 def findings(tree: MatrixTree) -> list[str]:
@@ -58,6 +59,26 @@ def test_a_row_that_is_not_true_is_a_finding(matrix_tree: MatrixTree, other, fin
     rows = row(matrix_tree, "4.3.0"), row(matrix_tree, "3.5.9", **other)
     matrix_tree.commit({PAGE: page(*rows)})
     assert findings(matrix_tree) == [f"connector-one 2.0.0-3.5: {finding}"]
+
+
+def test_a_tree_is_named_by_all_digits_of_the_table(matrix_tree: MatrixTree):
+    rows = [row(matrix_tree, spark) for spark in ("4.3.0", "3.5.9")]
+    matrix_tree.release()
+    matrix_tree.commit({PAGE: page(rows[0], replace(rows[1], tree=rows[1].tree[:2]))})
+    (said,) = findings(matrix_tree)
+    assert f"tree {rows[1].tree[:2]} was tested, the matrix pins {rows[1].tree}" in said
+
+
+def test_a_row_of_an_unknown_release_is_a_finding(matrix_tree: MatrixTree):
+    rows = row(matrix_tree, "4.3.0"), row(matrix_tree, "4.3.0", release=f"{ONE} 1.0.0-4.3")
+    matrix_tree.commit({PAGE: page(*rows)})
+    assert findings(matrix_tree) == [f"{ONE} 1.0.0-4.3 is not a release of the matrix"]
+
+
+def test_only_a_test_run_writes_the_table(matrix_tree: MatrixTree):
+    matrix_tree.commit({PAGE: page(row(matrix_tree, "4.3.0"))})
+    matrix_tree.change(PAGE, "3 passed", "30 passed")
+    assert findings(matrix_tree) == ["the table is not the one that a test run wrote"]
 
 
 def test_another_tree_than_that_of_the_release_is_a_finding(matrix_tree: MatrixTree):

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import pytest
 from git_tree import git
 
 from connector_release_tools.distributions import Distribution
-from connector_release_tools.releases.record import Record
+from connector_release_tools.git import Repository
+from connector_release_tools.releases.record import RELEASES, Record
+from connector_release_tools.releases.reproduction import reproduce
 
+ROOT = Path(__file__).parents[3]
 NAME = "connector-one-2.0.0"
 RECORD = f"releases/{NAME}.yaml"
 
@@ -46,3 +51,13 @@ def test_a_commit_outside_the_history_is_an_error(recorded):
 def test_an_unknown_release_is_an_error(recorded):
     said = recorded.error("reproduce", "connector-one-9.0.0")
     assert "connector-one-9.0.0.yaml does not exist" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob(f"{RELEASES}/*.yaml")), ids=lambda path: path.stem
+)
+def test_a_release_of_this_repository_can_be_built_again(path):
+    record, steps = Record.read(path), []
+    assert list(reproduce(Repository(ROOT), record, step=steps.append)) == []
+    assert len(steps) == len(record.artefacts)

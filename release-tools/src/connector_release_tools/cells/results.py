@@ -12,14 +12,12 @@ from typing import Final, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connector_release_tools.errors import CellError
-from connector_release_tools.matrix.tested import Row, table_of
+from connector_release_tools.matrix.tested import DIGITS, Row, table_of
 
 __all__ = ["RESULTS", "Outcome", "Result", "Results", "Selection"]
 
 # The path from the top of the repository.
 RESULTS: Final = Path("build", "matrix", "results.json")
-# The digits of a tree's id in a table.
-_DIGITS: Final = 10
 
 
 class Outcome(enum.StrEnum):
@@ -137,8 +135,8 @@ class Results(BaseModel):
                 spark=result.ran_on.get("spark", ""),
                 java=result.ran_on.get("java", ""),
                 python=result.ran_on.get("python", ""),
-                tree=result.tree[:_DIGITS],
-                core_tree=result.core[:_DIGITS],
+                tree=result.tree[:DIGITS],
+                core_tree=result.core[:DIGITS],
                 date=str(result.finished.date()),
             )
             for name, result in self.cells.items()

@@ -13,12 +13,14 @@ from packaging.specifiers import SpecifierSet
 
 from connector_release_tools.errors import ConnectorFolderError
 from connector_release_tools.git import Repository
-from connector_release_tools.matrix import connector_drift, tested, tree_drift
+from connector_release_tools.matrix import connector_drift, tested, tree_drift, workflow_drift
 from connector_release_tools.matrix.derivation import Derived, derived
 from connector_release_tools.matrix.file import MATRIX
 from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.model import CORE, Matrix
 from connector_release_tools.matrix.project import PYPROJECT
+from connector_release_tools.releases import record_drift, release_names
+from connector_release_tools.releases.record import recorded
 from connector_release_tools.template.connector import PREFIX
 from connector_release_tools.template.link import LINK, Answers, Link
 from connector_release_tools.template.proposal import how_to_register
@@ -43,6 +45,7 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
         yield from tree_drift.requirements(root, spark_line, matrix)
     yield from tree_drift.doctor(root, matrix)
     yield from tree_drift.import_rules(root, matrix)
+    yield from workflow_drift.main(root)
     if (core := _core_version(root)) is None:
         yield Finding(f"{CORE}/{PYPROJECT}", "it does not exist, or has no version")
     if matrix.core is not None and core is not None:
@@ -55,7 +58,7 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
         if not (root / name).is_dir():
             continue  # _folders reports it
         yield from connector_drift.main(repository, name, connector, matrix)
-        yield from connector_drift.workflow(root, name)
+        yield from workflow_drift.connector(root, name)
         yield from connector_drift.run_time_check(root, name)
         for number, major in connector.majors.items():
             place = f"{MATRIX}: {name} {number}"
@@ -63,6 +66,11 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
                 yield Finding(place, f"core {major.core} excludes {CORE} {core} of this tree")
             yield from connector_drift.release(repository, name, major, place)
     yield from tested.findings(repository, matrix)
+    records, errors = recorded(root)
+    for place, error in errors.items():
+        yield Finding(place, str(error), error.hint)
+    yield from record_drift.findings(repository, matrix, records)
+    yield from release_names.findings(repository, matrix, records.values())
 
 
 def _derived(root: Path, value: Derived) -> Iterator[Finding]:

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from connector_release_tools.errors import ConnectorFolderError, HistoryError
 from connector_release_tools.git import Repository
@@ -22,10 +18,7 @@ from connector_release_tools.matrix.pins import check_pin
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.versions import Version
 
-__all__ = ["main", "release", "run_time_check", "workflow"]
-
-_WORKFLOW: Final = ".github/workflows/ci.yml"
-_SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@\S+")
+__all__ = ["main", "release", "run_time_check"]
 
 
 def main(repository: Repository, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
@@ -42,18 +35,21 @@ def main(repository: Repository, name: str, package: Core, matrix: Matrix) -> It
             yield from _ranges(project, newest, place)
     else:
         released, version = Version.parse(newest.version), Version.parse(project.version)
-        if version < released or version.major != released.major:
+        fix = Version(released.major, released.minor, released.patch + 1)
+        feature = Version(released.major, released.minor + 1, 0)
+        if version == released:
+            if _sources_differ(repository, name, newest):
+                yield Finding(
+                    place,
+                    f"version {version} is released, and {name}/src has changed since then",
+                    f"write the next version, such as {feature}",
+                )
+        elif version not in {fix, feature}:
             yield Finding(
                 place,
-                f"version {project.version} does not follow {newest.version}, the last release "
-                f"of major {number}",
+                f"version {version} does not follow {released}, the last release of major {number}",
+                f"write {fix} or {feature}; "
                 f"`release-tools matrix rotate --major {name}` starts a new major",
-            )
-        elif version == released and _sources_differ(repository, name, newest):
-            yield Finding(
-                place,
-                f"version {project.version} is released, and {name}/src has changed since then",
-                f"write the next version, such as {released.major}.{released.minor + 1}.0",
             )
     for spark_line in project.spark:
         if spark_line not in map(str, matrix.spark_lines):
@@ -88,23 +84,6 @@ def release(repository: Repository, name: str, major: CoreMajor, place: str) -> 
         has = f"its Spark lines are {list(project.spark)}, the matrix has {list(major.spark)}"
         yield Finding(where, has, "correct the matrix; a release never changes")
     yield from _ranges(project, major, where)
-
-
-def workflow(root: Path, name: str) -> Iterator[Finding]:
-    """Check that a connector's workflow calls the shared one with its own name."""
-    place = f"{name}/{_WORKFLOW}"
-    try:
-        found = YAML(typ="safe").load(_text(root / place)) or {}
-    except YAMLError as error:
-        yield Finding(place, f"it is not valid YAML: {error}")
-        return
-    jobs = found.get("jobs", {}).values() if isinstance(found, Mapping) else ()
-    called = [job for job in jobs if _SHARED.fullmatch(str(job.get("uses", "")))]
-    if not called:
-        yield Finding(place, "it does not call the shared workflow connector.yml of release-tools")
-    for job in called:
-        if (connector := job.get("with", {}).get("connector")) != name:
-            yield Finding(place, f"it calls the shared workflow for {connector}, expected {name}")
 
 
 def run_time_check(root: Path, name: str) -> Iterator[Finding]:

@@ -113,9 +113,7 @@ def _versions(name: str, connector: Connector) -> Iterator[Derived]:
 
 
 def _table(root: Path, path: str, matrix: Matrix, names: list[str]) -> Iterator[Derived]:
-    file = root / path
-    # The markers are optional, except in the README at the top.
-    if file.exists() and _COMPATIBILITY.read(file.read_text(encoding="utf-8")) is not None:
+    if (root / path).exists():
         # Releases contain the README.
         table = compatibility_table(matrix, names, in_release=True)
         yield Derived(path, _COMPATIBILITY, table)

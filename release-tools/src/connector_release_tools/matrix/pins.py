@@ -3,13 +3,34 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from connector_release_tools.errors import HistoryError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import CoreMajor
 
-__all__ = ["check_pin", "tree_of"]
+__all__ = ["Pinned", "check_pin", "tree_of"]
 
 _UNSHALLOW = "the clone is shallow; run `git fetch --unshallow`"
+
+
+class Pinned(Protocol):
+    """A release with its commit and its tree: a major of the matrix, or a record."""
+
+    @property
+    def version(self) -> str:
+        """The version."""
+        ...
+
+    @property
+    def commit(self) -> str | None:
+        """The commit; None before the release."""
+        ...
+
+    @property
+    def tree(self) -> str | None:
+        """The id of the folder in that commit; None before the release."""
+        ...
 
 
 def tree_of(repository: Repository, connector: str, major: CoreMajor) -> str:
@@ -36,35 +57,35 @@ def tree_of(repository: Repository, connector: str, major: CoreMajor) -> str:
     raise _missing(repository, f"tree {major.tree[:10]} of {connector} {major.version}")
 
 
-def check_pin(repository: Repository, connector: str, major: CoreMajor) -> None:
+def check_pin(repository: Repository, connector: str, release: Pinned) -> None:
     """Check that the commit of a release is part of the history and contains the tree.
 
     Args:
         repository: The repository.
         connector: The connector.
-        major: A major of it; one without a commit has no pin.
+        release: The release; one without a commit has no pin.
 
     Raises:
-        HistoryError: The commit or its tree differs from the matrix.
+        HistoryError: The commit is not part of the history, or has another tree.
     """
-    if major.commit is None or major.tree is None:
+    if release.commit is None or release.tree is None:
         return
-    commit = f"commit {major.commit[:10]} of {connector} {major.version}"
-    if repository.object_id(f"{major.commit}^{{commit}}") is None:
+    commit = f"commit {release.commit[:10]} of {connector} {release.version}"
+    if repository.object_id(f"{release.commit}^{{commit}}") is None:
         raise _missing(repository, commit)
-    tree = repository.object_id(f"{major.commit}:{connector}")
-    if tree != major.tree:
+    tree = repository.object_id(f"{release.commit}:{connector}")
+    if tree != release.tree:
         raise HistoryError(
-            f"{commit} contains {connector} as tree {str(tree)[:10]}, but the matrix pins "
-            f"{major.tree[:10]}",
+            f"{commit} contains {connector} as tree {str(tree)[:10]}, but the pinned tree is "
+            f"{release.tree[:10]}",
             hint="pin the released commit and its tree",
         )
-    if not repository.is_ancestor(major.commit):
+    if not repository.is_ancestor(release.commit):
         if repository.is_shallow():
             raise HistoryError(f"{commit} cannot be reached from HEAD", hint=_UNSHALLOW)
         raise HistoryError(
             f"{commit} cannot be reached from HEAD: clones do not get it, and git may remove it",
-            hint=f"merge it with `git merge -s ours {major.commit[:10]}`; a squash or a rebase "
+            hint=f"merge it with `git merge -s ours {release.commit[:10]}`; a squash or a rebase "
             "loses pinned commits",
         )
 

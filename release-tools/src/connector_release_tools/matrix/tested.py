@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of the tested releases: a row for each cell of the matrix, written by a test run.
 
-A row names the trees that were tested, so git shows whether the table is still true.
+A row names the trees that were tested, so git shows whether the table is still true. The hash below
+the table shows whether a test run wrote it.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields
-from pathlib import Path
 from typing import Final, Self
 
 from packaging.specifiers import SpecifierSet
 
+from connector_release_tools.distributions import sha256
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.model import CORE, Cell, Matrix
 from connector_release_tools.matrix.places import Between
 
-__all__ = ["PAGE", "Row", "findings", "table_of", "written"]
+__all__ = ["DIGITS", "PAGE", "Row", "findings", "table_of", "written"]
 
 # The path from the top of the repository. A repository without it documents no results.
 PAGE: Final = "docs/reference/tested.md"
+# The digits of a tree's id in a row.
+DIGITS: Final = 10
 _TABLE: Final = Between("tested")
 _RUN: Final = "run `release-tools test --all --record`"
 
@@ -39,8 +42,8 @@ class Row:
         spark: The version of Spark.
         java: The version of Java.
         python: The version of Python.
-        tree: The start of the id of the connector's tree.
-        core_tree: The start of the id of the core's tree.
+        tree: The first digits of the id of the connector's tree.
+        core_tree: The first digits of the id of the core's tree.
         date: The day of the run.
     """
 
@@ -75,7 +78,8 @@ def table_of(rows: list[Row]) -> str:
 
 def written(page: str, rows: list[Row]) -> str:
     """Return the page with other rows."""
-    return _TABLE.write(page, table_of(rows))
+    table = table_of(rows)
+    return _TABLE.write(page, f"{table}\n\n{_seal(table)}")
 
 
 def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
@@ -88,27 +92,29 @@ def findings(repository: Repository, matrix: Matrix) -> Iterator[Finding]:
     page = repository.root / PAGE
     if not page.exists():
         return
-    rows = _rows(page)
-    if rows is None:
+    found = _TABLE.read(page.read_text(encoding="utf-8"))
+    if found is None:
         yield Finding(PAGE, f"{_TABLE} is missing")
         return
+    table, _, seal = str(found).partition("\n\n")
+    if seal != _seal(table):
+        yield Finding(PAGE, "the table is not the one that a test run wrote", _RUN)
+    parsed = map(Row.parse, table.splitlines()[2:])
+    rows = {row.release: row for row in parsed if row is not None}
     had_tree = functools.cache(repository.had_tree)  # cells share the tree of the core
     for cell in matrix.cells():
-        row = rows.get(str(cell.release))
+        row = rows.pop(str(cell.release), None)
         if row is not None:
             for problem in _problems(matrix, cell, row, had_tree):
                 yield Finding(PAGE, f"{cell.release}: {problem}", _RUN)
         elif cell.major.tree is not None:
             yield Finding(PAGE, f"it has no result of {cell.release}", _RUN)
+    for name in rows:
+        yield Finding(PAGE, f"{name} is not a release of the matrix", _RUN)
 
 
-def _rows(page: Path) -> dict[str, Row] | None:
-    """Read the rows by release name; None if the page has no table."""
-    table = _TABLE.read(page.read_text(encoding="utf-8"))
-    if table is None:
-        return None
-    parsed = map(Row.parse, str(table).splitlines()[2:])
-    return {row.release: row for row in parsed if row is not None}
+def _seal(table: str) -> str:
+    return f"<!-- sha256 of the table: {sha256(table.encode())} -->"
 
 
 def _problems(
@@ -129,8 +135,8 @@ def _problems(
     trees = {CORE: row.core_tree}
     if cell.major.tree is None:
         trees[cell.connector] = row.tree
-    elif not row.tree or not cell.major.tree.startswith(row.tree):
-        yield f"tree {row.tree} was tested, the matrix pins {cell.major.tree[: len(row.tree)]}"
+    elif row.tree != cell.major.tree[:DIGITS]:
+        yield f"tree {row.tree} was tested, the matrix pins {cell.major.tree[:DIGITS]}"
     for folder, tree in trees.items():
-        if not had_tree(folder, tree):
+        if len(tree) < DIGITS or not had_tree(folder, tree):
             yield f"no commit in the history of HEAD has {folder} as tree {tree}"

@@ -14,7 +14,7 @@ from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.releases.maintenance import branch_name
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
-__all__ = ["Candidate", "previous", "registered", "revision_of"]
+__all__ = ["Candidate", "file_names", "previous", "registered", "revision_of"]
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,13 @@ class Candidate:
 
     def file_names(self, spark_line: SparkLine | None) -> tuple[str, str]:
         """Return the file names of the source distribution and the wheel of a build."""
-        stem = f"{self.package}-{self.package_version(spark_line)}"
-        return f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"
+        return file_names(self.connector, self.package_version(spark_line))
+
+
+def file_names(connector: str, package_version: str) -> tuple[str, str]:
+    """Return the file names of the source distribution and the wheel of a package version."""
+    stem = f"{connector.replace('-', '_')}-{package_version}"
+    return f"{stem}.tar.gz", f"{stem}-py3-none-any.whl"
 
 
 def revision_of(repository: Repository, connector: str, major: int | None) -> str:

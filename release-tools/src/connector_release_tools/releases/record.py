@@ -17,7 +17,7 @@ from connector_release_tools.releases.candidate import Candidate
 from connector_release_tools.versions import Version
 from connector_release_tools.yaml_text import dump, load, validated
 
-__all__ = ["RELEASES", "Record"]
+__all__ = ["RELEASES", "Record", "recorded"]
 
 RELEASES: Final = "releases"
 
@@ -100,6 +100,25 @@ class Record(BaseModel):
     def text(self) -> str:
         """Return the text of the file."""
         return _HEAD + dump(_quoted(self.model_dump(exclude_none=True)))
+
+
+def recorded(root: Path) -> tuple[dict[str, Record], dict[str, ReleaseError]]:
+    """Read the records of a repository.
+
+    Args:
+        root: The top of the tree.
+
+    Returns:
+        The records by path, and the errors of those that are invalid.
+    """
+    records, errors = {}, {}
+    for path in sorted((root / RELEASES).glob("*.yaml")):
+        place = f"{RELEASES}/{path.name}"
+        try:
+            records[place] = Record.read(path)
+        except ReleaseError as error:
+            errors[place] = error
+    return records, errors
 
 
 def _quoted(value: Any) -> Any:
