@@ -166,7 +166,9 @@ def test_a_discussion_lasts_from_its_merge(decided):
     decided.merge()
     decided.flip("open-vote", "4", "--by", "eve")
     said = decided.checked()
-    assert "the vote opens too early: the discussion was merged on 2026-03-25, and the rules" in said
+    assert (
+        "the vote opens too early: the discussion was merged on 2026-03-25, and the rules" in said
+    )
 
 
 def test_a_vote_is_open_from_its_merge(decided):
@@ -468,7 +470,9 @@ def test_new_rules_begin_after_their_merge(decided, days, code):
     rules = (decided.root / "flips/rules.yaml").read_text()
     now = decided.now
     decided.later(days=days)
-    new = rules.replace("2026-01-01", str(decided.now.date())).replace("approvals: 3", "approvals: 1")
+    new = rules.replace("2026-01-01", str(decided.now.date())).replace(
+        "approvals: 3", "approvals: 1"
+    )
     decided.now = now
     (decided.root / "flips/rules.yaml").write_text(rules + new)
     said = decided.checked(code=code)
@@ -634,7 +638,9 @@ def test_a_rebased_change_is_judged_like_the_first_one(decided):
     with decided.acting("bob", decided.now):
         git(decided.root, "rebase", "--quiet", "main")
     said = decided.checked("bob")
-    assert "+1 of bob: dated 2026-03-18 12:05:00 UTC, before the newest commit of the target" in said
+    assert (
+        "+1 of bob: dated 2026-03-18 12:05:00 UTC, before the newest commit of the target" in said
+    )
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "--all"])
