@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from connector_release_tools.errors import GitError
@@ -179,26 +180,30 @@ class Repository:
         )
         return [path for path in said.decode(errors="surrogateescape").split("\0") if path]
 
-    def landings(self, revision: str, *paths: str) -> list[tuple[str, int]]:
+    def landings(self, revision: str, *paths: str, now: int) -> list[tuple[str, int]]:
         """Return the commits that a branch received, with their times, oldest first.
 
         Follows the first parents only: a merge counts with its own time, whatever the merged
-        commits claim. A time earlier than that of its predecessor counts as the predecessor's.
+        commits claim. A time before that of an earlier commit, or in the future, is wrong: the
+        commit then counts with the time of its predecessor, or of its successor.
 
         Args:
             revision: The branch.
             paths: Only the commits that changed one of these, as git patterns.
+            now: The current time, in seconds since 1970.
         """
         said = run(
             "log", "--first-parent", "--reverse", "--format=%H %ct", revision, "--", *paths,
             folder=self.root,
         ).decode()  # fmt: skip
+        rows = [(commit, int(seconds)) for commit, seconds in map(str.split, said.splitlines())]
+        past = accumulate((seconds if seconds <= now else 0 for _, seconds in rows), max)
         found = []
-        latest = 0
-        for commit, seconds in (line.split() for line in said.splitlines()):
-            latest = max(latest, int(seconds))
-            found.append((commit, latest))
-        return found
+        arrived = now
+        for (commit, seconds), latest in reversed(list(zip(rows, past, strict=True))):
+            arrived = latest if seconds <= now else arrived
+            found.append((commit, arrived))
+        return found[::-1]
 
     def work(self, base: str, head: str, *paths: str) -> list[Commit]:
         """Return the commits after a base that changed some paths themselves, oldest first.

@@ -130,10 +130,16 @@ def test_a_merged_commit_with_an_old_date_does_not_make_the_target_older(decided
 
 
 def test_a_commit_of_the_target_from_the_future_does_not_stop_everyone(decided):
-    decided.commit({"x": "1"}, at=decided.now.replace(year=2099))
-    decided.base = decided.head()
-    decided.vote(2, bob="+1")
-    assert FINE in decided.checked("bob", code=0)
+    decided.replace(3, "It is done.", "It is done twice.")
+    decided.commit(at=decided.now.replace(year=2099))
+    decided.later(hours=1)
+    decided.merge()
+    write_vote(decided, 2, "bob", at=decided.now.replace(minute=5, hour=12))
+    assert "+1 of bob: dated 2026-03-18 12:05:00 UTC, before the newest" in decided.checked("bob")
+    git(decided.root, "reset", "--quiet", "--hard", decided.base)
+    decided.later(days=7)
+    decided.flip("open-vote", "3", "--by", "eve")
+    assert FINE in decided.checked(code=0)
 
 
 def test_an_old_branch_cannot_choose_an_old_target(decided):
@@ -313,6 +319,14 @@ def test_the_case_of_a_handle_does_not_matter(decided, case):
 def test_an_accepted_proposal_cannot_be_changed(decided):
     decided.replace(1, "It is done.", "It is done differently.")
     assert "0001-one.md: was changed, but is accepted; write a new one" in decided.checked()
+
+
+def test_a_vote_opens_on_the_discussed_text(decided):
+    decided.later(days=7)
+    decided.replace(3, "It is done.", "It is done differently.")
+    decided.flip("open-vote", "3", "--by", "eve")
+    said = decided.checked()
+    assert "0003-three.md: the vote opens on another text than the discussed one" in said
 
 
 def test_a_proposal_in_a_vote_cannot_be_changed_but_may_return_to_discussion(decided):

@@ -160,10 +160,20 @@ def test_the_maintainers_of_the_base_decide(repository):
     assert "connector-one: needs the approval of bob" in refused.output
 
 
+def test_the_newest_commit_of_the_target_decides_if_it_is_given(repository):
+    file = repository.root / "pull-request.json"
+    file.write_text(json.dumps({**request(review("bob")), "base": {"sha": repository.base}}))
+    repository.later(days=1)
+    repository.commit({"MAINTAINERS.yaml": PEOPLE.replace("Bob", "dan")})
+    result = repository.run("review", "check", "--pull-request", str(file), "--base", "HEAD")
+    assert result.exit_code == 1
+    assert "connector-one: needs the approval of dan" in result.output
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (request(), "commit cccccccccc, the base of the pull request, is not in this clone"),
+        (request(), "commit cccccccccccc, the base of the pull request, is not in this clone"),
         (request(changed_files=3), "1 of 3 changed files are listed; download all pages"),
         ({"number": 7}, "pull-request.json: user: Field required"),
         ("no json", "pull-request.json is not valid JSON"),

@@ -80,6 +80,8 @@ def _changed(old: Flip, new: Flip) -> Iterator[str]:
     if old.header.sponsor not in {None, new.header.sponsor}:
         yield f"its sponsor was changed; it was {old.header.sponsor}"
     added = {event.status for event in new.header.history[kept:]}
+    if new.header.status is Status.VOTE and Status.VOTE in added and new.body != old.body:
+        yield "the vote opens on another text than the discussed one; change the text first"
     is_reopened = old.header.status is Status.VOTE and Status.DISCUSSION in added
     if is_reopened or old.header.status in {Status.DRAFT, Status.DISCUSSION}:
         return

@@ -49,6 +49,8 @@ class Flips:
         path = folder / RULES
         try:
             text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise FlipError(f"{FLIPS}/{RULES} is not text in UTF-8: {error}") from error
         except FileNotFoundError as error:
             raise FlipError(
                 f"{FLIPS}/{RULES} does not exist",
@@ -143,5 +145,5 @@ def at_commit(repository: Repository, commit: str) -> Iterator[Flips]:
                 irregular.append(entry.path)
         if people is None:
             raise MaintainersError(f"{MAINTAINERS} is not a file in {commit[:10]}")
-        maintainers = Maintainers.parse(repository.blob(people.oid).decode())
+        maintainers = Maintainers.parse(repository.blob(people.oid).decode(errors="replace"))
         yield replace(Flips.read(folder, maintainers), irregular=tuple(irregular))

@@ -45,14 +45,16 @@ def untimely(step: Step, judge: Judge, repository: Repository, base: str) -> Ite
     before, event = step.old.header.history[-1], step.events[0]
     if event.status is Status.VOTE and before.status is Status.DISCUSSION:
         days = judge.rules.on(event.at).discussion.days
-        begun = landed(repository, base, step.old)
+        begun = landed(repository, base, step.old, judge.now)
         if event.reason is None and event.at < begun + datetime.timedelta(days=days):
             yield (
                 f"the vote opens too early: the discussion was merged on {begun:%Y-%m-%d}, and the "
                 f"rules require {days} days or a reason"
             )
     elif event.status in {Status.ACCEPTED, Status.REJECTED} and before.status is Status.VOTE:
-        yield from _result(step, before, event, judge, landed(repository, base, step.old))
+        yield from _result(
+            step, before, event, judge, landed(repository, base, step.old, judge.now)
+        )
 
 
 def _late(step: Step, judge: Judge) -> Iterator[str]:
@@ -85,13 +87,16 @@ def _result(
         yield f"{event.status} now: {describe(counted)}"
 
 
-def landed(repository: Repository, base: str, flip: Flip) -> datetime.datetime:
+def landed(
+    repository: Repository, base: str, flip: Flip, now: datetime.datetime
+) -> datetime.datetime:
     """Return when the last event of a proposal arrived in the target branch.
 
     Args:
         repository: The clone.
         base: The target branch.
         flip: The proposal in the target branch.
+        now: The current time.
 
     Raises:
         HistoryError: The clone does not have the history of the target branch.
@@ -101,7 +106,8 @@ def landed(repository: Repository, base: str, flip: Flip) -> datetime.datetime:
             "the clone is shallow, so the time of a merge is unknown",
             hint="run `git fetch --unshallow`",
         )
-    commits = repository.landings(base, f":(glob){FLIPS}/{flip.number:04}-*.md")
+    files = f":(glob){FLIPS}/{flip.number:04}-*.md"
+    commits = repository.landings(base, files, now=int(now.timestamp()))
     arrived = commits[-1][1]
     for commit, seconds in reversed(commits):
         if _events(repository, commit, flip.number) < len(flip.header.history):

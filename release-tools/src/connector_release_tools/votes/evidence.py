@@ -81,7 +81,7 @@ def of_pull_request(
         source=f"pull request {pull_request.number}",
         people={pull_request.user.login, *approved},
         remedy="this person opens the pull request or approves its last commit",
-        earliest=_newest(repository, base, min(now, pull_request.created_at)),
+        earliest=_newest(repository, base, now, pull_request.created_at),
         latest=now,
     )
 
@@ -109,14 +109,16 @@ def of_commits(
         people=set.intersection(*owners) if owners else set(),
         remedy=f"commit with an address that {MAINTAINERS} of the target branch gives for this "
         "person, or check the pull request with --pull-request",
-        earliest=_newest(repository, base, now),
+        earliest=_newest(repository, base, now, now),
         latest=now,
     )
 
 
-def _newest(repository: Repository, base: str, end: datetime.datetime) -> datetime.datetime:
+def _newest(
+    repository: Repository, base: str, now: datetime.datetime, end: datetime.datetime
+) -> datetime.datetime:
     """Return the time of the newest commit that a branch had at a time."""
-    times = [seconds for _, seconds in repository.landings(base)]
+    times = [seconds for _, seconds in repository.landings(base, now=int(now.timestamp()))]
     newest = max((each for each in times if each <= end.timestamp()), default=times[0])
     return datetime.datetime.fromtimestamp(newest, datetime.UTC)
 
