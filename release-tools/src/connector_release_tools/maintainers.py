@@ -168,7 +168,7 @@ class Maintainers(_Entry):
         return {handle for handle in handles if not is_team(handle)}
 
     def people_at(self, address: str) -> set[str]:
-        """Return the person with an e-mail address, or nobody."""
+        """Return the person with an e-mail address; empty if it is unknown."""
         return {name for name, known in self.addresses.items() if address.lower() in known}
 
     def binding_voters(self, day: datetime.date) -> list[str]:

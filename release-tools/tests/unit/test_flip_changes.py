@@ -235,14 +235,14 @@ def test_an_acceptance_of_another_person_is_refused(decided):
     assert "0002-two.md: accepted: recorded for carol, but the work of eve@example.org" in said
 
 
-def test_commits_of_several_people_show_the_step_of_nobody(decided):
+def test_commits_of_several_people_show_the_step_of_no_one(decided):
     decided.vote(2, bob="+1")
     decided.commit(by="alice")
     (decided.root / "flips/0002.votes.yaml").write_text(
         (decided.root / "flips/0002.votes.yaml").read_text() + "# counted\n"
     )
     said = decided.checked("bob")
-    assert "the work of alice@example.org, bob@example.org is from nobody in MAINTAINERS" in said
+    assert "the work of alice@example.org, bob@example.org is from no one in MAINTAINERS" in said
 
 
 def test_the_name_in_a_sign_off_is_no_handle(decided):

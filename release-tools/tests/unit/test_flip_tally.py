@@ -78,6 +78,9 @@ def test_another_binding_approval_never_worsens_the_result(votes, now):
         assert after is before or after is not Outcome.REJECTED
 
 
+# Flink's bylaws define a lazy majority (3 binding +1, and more binding +1 than -1) and a consensus
+# (3 binding +1, and no binding veto): page 123900142 of cwiki.apache.org, and, for FLIPs,
+# https://mail-archive.com/dev@flink.apache.org/msg26735.html. Our rules need both.
 @given(leaning, moments)
 def test_acceptance_meets_the_rules(votes, now):
     counted = count(*votes, now=now)

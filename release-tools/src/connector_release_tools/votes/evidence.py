@@ -22,7 +22,7 @@ __all__ = ["Evidence", "of_commits", "of_pull_request"]
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The people who stand behind a change, and the time in which they can have made it.
+    """The people who made or approved a change, and the time in which they can have made it.
 
     Attributes:
         source: Where this is known from, for messages.
@@ -48,7 +48,7 @@ class Evidence:
         if is_team(handle):
             yield f"{handle} is a team: record the person who did it"
         elif handle not in self.people:
-            who = ", ".join(sorted(self.people)) or "nobody in " + MAINTAINERS
+            who = ", ".join(sorted(self.people)) or "no one in " + MAINTAINERS
             yield f"recorded for {handle}, but {self.source} is from {who}: {self.remedy}"
         if at is None:
             return
