@@ -192,6 +192,16 @@ def test_a_vote_is_open_from_its_merge(decided):
     assert "0004-four.md: accepted too early: the vote was merged at 2026-03-28 12:04 UTC" in said
 
 
+def test_a_vote_does_not_open_with_an_old_date(decided):
+    decided.later(days=7)
+    decided.flip("open-vote", "3", "--by", "eve")
+    decided.later(days=1)
+    assert FINE in decided.checked(code=0)
+    decided.later(days=1)
+    said = decided.checked()
+    assert "0003-three.md: the vote opens on 2026-03-25, and part of its time has passed" in said
+
+
 def test_a_text_change_does_not_begin_a_discussion_again(decided):
     decided.later(days=6)
     decided.replace(3, "It is done.", "It is done twice.")
@@ -472,6 +482,11 @@ def test_two_changes_cannot_take_the_same_number(decided):
     [
         ("binding_approvals: 3", "binding_approvals: 1", "existing rules were changed or removed"),
         ("- since: 2026-01-01", "- since: 2026-01-02", "existing rules were changed or removed"),
+        (
+            "    Motivation: Why.\n    Decision: What. # the heart of it\n",
+            "    Decision: What. # the heart of it\n    Motivation: Why.\n",
+            "existing rules were changed or removed",
+        ),
     ],
 )
 def test_rules_cannot_be_edited(decided, old, new, message):
@@ -501,7 +516,7 @@ def test_a_step_cannot_choose_the_rules_of_an_earlier_day(decided):
     decided.later(days=7)
     decided.flip("open-vote", "3", "--by", "eve")
     assert FINE in decided.checked(code=0)
-    decided.later(days=3)
+    decided.later(days=1)
     said = decided.checked()
     assert "0003-three.md: vote: dated 2026-03-25, when other rules applied than today" in said
 

@@ -96,7 +96,8 @@ def _changed(old: Flip, new: Flip) -> Iterator[str]:
 
 def rewritten_rules(before: RuleBook, after: RuleBook, today: datetime.date) -> Iterator[str]:
     """Return the forbidden differences between the rules of the target branch and of a change."""
-    if after.root[: len(before.root)] != before.root:
+    were, are = ([rules.model_dump_json() for rules in book.root] for book in (before, after))
+    if are[: len(were)] != were:  # as text, because the order of the sections counts too
         yield "existing rules were changed or removed; restore them, and add the new ones below"
     for rules in after.root[len(before.root) :]:
         if rules.since <= today:

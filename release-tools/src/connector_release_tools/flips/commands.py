@@ -173,7 +173,7 @@ def check(
             found.append("uncommitted changes are not checked: commit them first")
     console = _console()
     for each in found:
-        console.print(str(each), style="red")
+        console.print(" ".join(str(each).split()), style="red")  # one line, whatever it quotes
     if not found:
         console.print(f"{count} proposals follow the rules", style="green")
     if base is None:

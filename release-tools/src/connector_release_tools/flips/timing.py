@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from connector_release_tools.errors import FlipError, HistoryError
 from connector_release_tools.flips.document import Document, Flip
@@ -21,6 +22,9 @@ from connector_release_tools.git import Repository
 from connector_release_tools.votes.tally import Outcome
 
 __all__ = ["landed", "untimely"]
+
+# A vote ends a fixed time after its opening, so an old date would shorten it.
+_FRESH: Final = datetime.timedelta(days=1)
 
 
 def untimely(step: Step, judge: Judge, repository: Repository, base: str) -> Iterator[str]:
@@ -38,6 +42,11 @@ def untimely(step: Step, judge: Judge, repository: Repository, base: str) -> Ite
     for event in step.events:
         if judge.rules.on(event.at) != judge.rules.on(judge.now):
             yield f"{event.status}: dated {event.at:%Y-%m-%d}, when other rules applied than today"
+        if event.status is Status.VOTE and event.at < judge.now - _FRESH:
+            yield (
+                f"the vote opens on {event.at:%Y-%m-%d}, and part of its time has passed: undo it, "
+                "and run the command again"
+            )
     if step.votes:
         yield from _late(step, judge)
     if step.old is None or not step.events:
