@@ -2,10 +2,12 @@
 """Tests the count of votes with random histories."""
 
 import datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from connector_release_tools.maintainers import Maintainers
 from connector_release_tools.votes.model import Choice, Vote, VoteRules
@@ -173,3 +175,27 @@ def test_missing_requirements_are_reported():
         "1 binding +1 against 1 binding -1: the lead must be at least 1",
         "bob has not withdrawn the veto: it loses data",
     )
+
+
+REAL = YAML(typ="safe").load(Path(__file__).with_name("real_votes.yaml").read_text())
+
+
+@pytest.mark.parametrize("real", REAL, ids=[each["subject"] for each in REAL])
+def test_real_votes_have_their_announced_result(real):
+    choices = [choice for choice, times in real["votes"].items() for _ in range(times)]
+    voters = [f"voter-{number}" for number in range(len(choices))]
+    since = OPENED.date()
+    people = Maintainers.model_validate(
+        {
+            "folders": {"/": [{"handle": "alice", "since": since}]},
+            "binding": [{"handle": voter, "since": since} for voter in voters],
+        }
+    )
+    counted = tally(
+        [ballot(voter, choice) for voter, choice in zip(voters, choices, strict=True)],
+        opened=OPENED,
+        maintainers=people,
+        rules=RULES,
+        now=at(hours=72),
+    )
+    assert (counted.outcome is Outcome.ACCEPTED) is real["accepted"], real["source"]
