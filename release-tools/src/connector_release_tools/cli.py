@@ -13,6 +13,7 @@ from connector_release_tools.api.commands import api
 from connector_release_tools.cells.commands import run_cells
 from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.flips.commands import flip
+from connector_release_tools.forge.commands import doctor
 from connector_release_tools.help_types import with_words
 from connector_release_tools.index.commands import index
 from connector_release_tools.installation.commands import install
@@ -66,3 +67,4 @@ app.add_typer(release, name="release")
 app.add_typer(index, name="index")
 app.add_typer(flip, name="flip")
 app.add_typer(review, name="review")
+app.command()(doctor)

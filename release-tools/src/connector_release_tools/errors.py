@@ -10,6 +10,7 @@ __all__ = [
     "DistributionError",
     "DocsError",
     "FlipError",
+    "ForgeError",
     "GitError",
     "HistoryError",
     "IndexFolderError",
@@ -100,6 +101,10 @@ class MaintainersError(ReleaseToolsError):
 
 class FlipError(ReleaseToolsError):
     """A proposal or the rules for proposals are invalid."""
+
+
+class ForgeError(ReleaseToolsError):
+    """The code forge cannot be read."""
 
 
 class ReviewError(ReleaseToolsError):

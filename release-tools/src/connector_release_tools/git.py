@@ -8,13 +8,14 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from connector_release_tools.errors import GitError
 
-__all__ = ["Repository", "run"]
+__all__ = ["Commit", "Entry", "Repository", "run"]
 
 
 def run(
@@ -54,6 +55,43 @@ def attempt(
 
 
 @dataclass(frozen=True)
+class Entry:
+    """An entry of a tree.
+
+    Attributes:
+        path: Its path in the tree.
+        mode: What it is: 100644 and 100755 are files, 120000 a symbolic link, 160000 a submodule.
+        oid: The id of its contents.
+    """
+
+    path: str
+    mode: str
+    oid: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return self.mode in {"100644", "100755"}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit, as its author made it.
+
+    Attributes:
+        oid: Its id.
+        author: The e-mail address of its author, in lower case.
+        subject: The first line of its message.
+        signed: The values of its lines Signed-off-by.
+    """
+
+    oid: str
+    author: str
+    subject: str
+    signed: str
+
+
+@dataclass(frozen=True)
 class Repository:
     """A git repository with a working tree.
 
@@ -80,11 +118,11 @@ class Repository:
         done = attempt("rev-parse", "--verify", "--quiet", revision, folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
-    def merge_base(self, revision: str) -> str | None:
-        """Return the common ancestor of HEAD and a revision; None if there is none."""
+    def merge_base(self, revision: str, other: str = "HEAD") -> str | None:
+        """Return the common ancestor of two revisions; None if there is none."""
         if revision.startswith("-"):  # not an option of git
             return None
-        done = attempt("merge-base", revision, "HEAD", folder=self.root)
+        done = attempt("merge-base", revision, other, folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def last_change(self, folder: str, revision: str = "HEAD") -> str:
@@ -98,10 +136,10 @@ class Repository:
         said = run("cat-file", "--batch-check=tree %(objectname)", folder=self.root, given=asked)
         return bool(start) and f"\ntree {start}" in f"\n{said.decode()}"
 
-    def uncommitted(self, folder: str) -> list[str]:
-        """Return the changed and untracked files of a folder, without ignored ones."""
+    def uncommitted(self, *paths: str) -> list[str]:
+        """Return the changed and untracked files at or below paths, without ignored ones."""
         status = run(
-            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", folder,
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *paths,
             folder=self.root,
         )  # fmt: skip
         return [line[3:] for line in status.decode().split("\0") if line]
@@ -123,6 +161,74 @@ class Repository:
         """Return whether a commit is an ancestor of a revision."""
         done = attempt("merge-base", "--is-ancestor", commit, of, folder=self.root)
         return done.returncode == 0
+
+    def contents(self, revision: str, *paths: str) -> Iterator[Entry]:
+        """Return the entries of a revision at or below some paths, as git stores them."""
+        listed = run("ls-tree", "-r", "-z", revision, "--", *paths, folder=self.root).decode(
+            errors="surrogateescape"
+        )
+        for line in filter(None, listed.split("\0")):
+            meta, _, path = line.partition("\t")
+            mode, _, oid = meta.split()
+            yield Entry(path, mode, oid)
+
+    def blob(self, oid: str) -> bytes:
+        """Return the bytes of a file, without filters and attributes."""
+        return run("cat-file", "blob", oid, folder=self.root)
+
+    def changed(self, before: str, after: str) -> list[str]:
+        """Return the paths that differ between two commits; for a renamed file, both names."""
+        said = run(
+            "diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after, folder=self.root
+        )
+        return [path for path in said.decode(errors="surrogateescape").split("\0") if path]
+
+    def landings(self, revision: str, *paths: str, now: int) -> list[tuple[str, int]]:
+        """Return the commits that a branch received, with their times, oldest first.
+
+        Follows the first parents only: a merge counts with its own time, whatever the merged
+        commits claim. A time before that of an earlier commit, or in the future, is wrong: the
+        commit then counts with the time of its predecessor, or of its successor.
+
+        Args:
+            revision: The branch.
+            paths: Only the commits that changed one of these, as git patterns.
+            now: The current time, in seconds since 1970.
+        """
+        said = run(
+            "log", "--first-parent", "--reverse", "--format=%H %ct", revision, "--", *paths,
+            folder=self.root,
+        ).decode()  # fmt: skip
+        rows = [(commit, int(seconds)) for commit, seconds in map(str.split, said.splitlines())]
+        past = accumulate((seconds if seconds <= now else 0 for _, seconds in rows), max)
+        found = []
+        arrived = now
+        for (commit, seconds), latest in reversed(list(zip(rows, past, strict=True))):
+            arrived = latest if seconds <= now else arrived
+            found.append((commit, arrived))
+        return found[::-1]
+
+    def work(self, base: str, head: str, *paths: str) -> list[Commit]:
+        """Return the commits after a base that changed some paths themselves, oldest first.
+
+        A merge is one of them only if it differs there from each of its parents.
+        """
+        form = "%H%x00%ae%x00%s%x00%(trailers:key=Signed-off-by,valueonly,separator=%x2C)%x1e"
+        said = run(
+            "log", "--full-history", "--reverse", f"--format={form}", f"{base}..{head}", "--",
+            *paths, folder=self.root,
+        ).decode(errors="replace")  # fmt: skip
+        rows = [row.strip("\n").split("\0") for row in said.split("\x1e")[:-1]]
+        commits = [Commit(oid, author.lower(), *rest) for oid, author, *rest in rows]
+        return [each for each in commits if self._changes(each.oid, paths)]
+
+    def _changes(self, commit: str, paths: tuple[str, ...]) -> bool:
+        return bool(
+            run(
+                "diff-tree", "-r", "-c", "--root", "--no-commit-id", "--name-only", commit, "--",
+                *paths, folder=self.root,
+            )
+        )  # fmt: skip
 
     def seconds(self, commit: str) -> int:
         """Return the time of a commit in seconds since 1970."""

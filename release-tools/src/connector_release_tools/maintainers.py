@@ -19,9 +19,18 @@ from pydantic import (
 
 from connector_release_tools.errors import MaintainersError
 from connector_release_tools.git import Repository
-from connector_release_tools.yaml_text import load, validated
+from connector_release_tools.yaml_text import load_plain, validated
 
-__all__ = ["EVERYTHING", "MAINTAINERS", "Handle", "Maintainers", "Person", "is_team"]
+__all__ = [
+    "EVERYTHING",
+    "MAINTAINERS",
+    "BindingTerm",
+    "Handle",
+    "Maintainers",
+    "Person",
+    "Term",
+    "is_team",
+]
 
 MAINTAINERS: Final = "MAINTAINERS.yaml"
 EVERYTHING: Final = "/"
@@ -37,6 +46,7 @@ Handle = Annotated[
     str, StringConstraints(pattern=rf"^{_NAME}(/{_NAME})?$"), AfterValidator(str.lower)
 ]
 _Folder = Annotated[str, StringConstraints(pattern=rf"^(/|{_PART}(/{_PART})*)$")]
+_Address = Annotated[str, StringConstraints(pattern=r"^[^@\s<>]+@[^@\s<>]+$", to_lower=True)]
 
 
 class _Entry(BaseModel):
@@ -58,11 +68,27 @@ class _Period(_Entry):
         return self.since <= day and (self.until is None or day <= self.until)
 
 
-class _Term(_Period):
+class Term(_Period):
+    """The time in which a person or a team maintains a folder.
+
+    Attributes:
+        handle: The person or team.
+        since: The first day.
+        until: The last day; None if it has no end.
+    """
+
     handle: Handle
 
 
-class _BindingTerm(_Period):
+class BindingTerm(_Period):
+    """The time in which the votes of a person are binding.
+
+    Attributes:
+        handle: The person.
+        since: The first day.
+        until: The last day; None if it has no end.
+    """
+
     handle: Person
 
 
@@ -72,15 +98,27 @@ class Maintainers(_Entry):
     Attributes:
         folders: Terms by folder; `/` covers all other files.
         binding: Terms of the people with a binding vote. A team has no vote.
+        addresses: The e-mail addresses in the commits of a person. Without the forge, they show
+            who made a commit.
     """
 
-    folders: Mapping[_Folder, tuple[_Term, ...]]
-    binding: tuple[_BindingTerm, ...] = Field(default=())
+    folders: Mapping[_Folder, tuple[Term, ...]]
+    binding: tuple[BindingTerm, ...] = Field(default=())
+    addresses: Mapping[Person, tuple[_Address, ...]] = Field(default={})
 
     @model_validator(mode="after")
     def _covers_everything(self) -> Self:
         if not self.folders.get(EVERYTHING):
             raise ValueError(f"folders: {EVERYTHING} needs a maintainer")
+        return self
+
+    @model_validator(mode="after")
+    def _addresses_belong_to_one_person(self) -> Self:
+        owners: dict[str, str] = {}
+        for handle, addresses in self.addresses.items():
+            for address in addresses:
+                if (owner := owners.setdefault(address, handle)) != handle:
+                    raise ValueError(f"addresses: {address} belongs to both {owner} and {handle}")
         return self
 
     @classmethod
@@ -105,7 +143,7 @@ class Maintainers(_Entry):
         Raises:
             MaintainersError: The text is not YAML or is invalid.
         """
-        document = load(text, name=MAINTAINERS, error=MaintainersError)
+        document = load_plain(text, name=MAINTAINERS, error=MaintainersError)
         return validated(cls, document, name=MAINTAINERS, error=MaintainersError)
 
     def folder_of(self, path: str) -> str:
@@ -129,6 +167,10 @@ class Maintainers(_Entry):
         handles = {handle for folder in self.folders for handle in self.of_folder(folder, day)}
         return {handle for handle in handles if not is_team(handle)}
 
+    def people_at(self, address: str) -> set[str]:
+        """Return the person with an e-mail address; empty if it is unknown."""
+        return {name for name, known in self.addresses.items() if address.lower() in known}
+
     def binding_voters(self, day: datetime.date) -> list[str]:
         """Return the people with a binding vote on a day."""
         return _holders(self.binding, day)
@@ -139,5 +181,5 @@ def is_team(handle: str) -> bool:
     return "/" in handle
 
 
-def _holders(terms: Iterable[_Term | _BindingTerm], day: datetime.date) -> list[str]:
+def _holders(terms: Iterable[Term | BindingTerm], day: datetime.date) -> list[str]:
     return list(dict.fromkeys(term.handle for term in terms if term.covers(day)))

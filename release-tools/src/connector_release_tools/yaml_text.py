@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import datetime
 import io
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.tokens import AliasToken, AnchorToken, ScalarToken, TagToken, Token
 
 from connector_release_tools.errors import ReleaseToolsError
 
-__all__ = ["dump", "load", "stamp", "validated"]
+__all__ = ["dump", "load", "load_plain", "stamp", "validated"]
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_INDIRECT: Final = {AnchorToken: "an anchor", AliasToken: "an alias", TagToken: "a tag"}
 
 
 def load(text: str, *, name: str, error: type[ReleaseToolsError]) -> Any:
@@ -33,6 +36,27 @@ def load(text: str, *, name: str, error: type[ReleaseToolsError]) -> Any:
         return _yaml().load(text)
     except YAMLError as problem:
         raise error(f"{name} is not valid YAML: {problem}") from problem
+
+
+def load_plain(text: str, *, name: str, error: type[ReleaseToolsError]) -> Any:
+    """Parse a record that people vote on: each entry shows its own value to the reader.
+
+    Args:
+        text: YAML without anchors, aliases, merge keys, and tags.
+        name: The name of the document in errors.
+        error: The class of the error to raise.
+
+    Raises:
+        ReleaseToolsError: The text is not YAML, or uses one of these.
+    """
+    document = load(text, name=name, error=error)
+    for token in _yaml().scan(text):
+        if (kind := _indirect(token)) is not None:
+            raise error(
+                f"{name} has {kind} in line {token.start_mark.line + 1}",
+                hint="write out each value where it belongs",
+            )
+    return document
 
 
 def validated(
@@ -69,6 +93,12 @@ def dump(document: Any) -> str:
 def stamp(at: datetime.datetime) -> Any:
     """Return a time as a value for a document, as in 2026-11-22T10:00:00Z."""
     return _yaml().load(at.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _indirect(token: Token) -> str | None:
+    if isinstance(token, ScalarToken):
+        return "a merge key" if token.plain and token.value == "<<" else None
+    return _INDIRECT.get(type(token))
 
 
 def _said(message: str) -> str:

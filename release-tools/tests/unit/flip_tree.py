@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,11 @@ binding:
   - {handle: bob, since: 2026-01-01}
   - {handle: carol, since: 2026-01-01}
   - {handle: dan, since: 2026-01-01, until: 2026-02-28}
+addresses:
+  alice: [alice@example.org]
+  bob: [bob@example.org, bob@work.example.org]
+  carol: [carol@example.org]
+  eve: [eve@example.org]
 """
 MATRIX = f"""\
 {MATRIX_HEAD}\
@@ -115,8 +122,40 @@ class FlipTree(GitTree):
     now: datetime.datetime = START
     base: str = "HEAD"
 
-    def commit(self, files: Mapping[str, str | None] | None = None, *, sign: bool = True) -> str:
-        return super().commit(files, sign=sign)
+    def commit(
+        self,
+        files: Mapping[str, str | None] | None = None,
+        *,
+        sign: bool = True,
+        by: str = "eve",
+        at: datetime.datetime | None = None,
+    ) -> str:
+        """Commit everything as a person, by default now."""
+        with self.acting(by, at or self.now):
+            return super().commit(files, sign=sign)
+
+    @contextmanager
+    def acting(self, by: str, at: datetime.datetime) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for role in ("AUTHOR", "COMMITTER"):
+                patch.setenv(f"GIT_{role}_EMAIL", by if "@" in by else f"{by}@example.org")
+                patch.setenv(f"GIT_{role}_DATE", at.isoformat())
+            yield
+
+    def merge(self) -> str:
+        """Make the changes part of the target branch, and return its newest commit."""
+        self.base = self.commit()
+        return self.base
+
+    def checked(self, by: str = "eve", *, code: int = 1, asked: object = None) -> str:
+        """Commit everything as a person, and check it as a pull request."""
+        self.commit(by=by)
+        options = ["--base", self.base]
+        if asked is not None:
+            file = self.root.parent / "pull-request.json"
+            file.write_text(json.dumps(asked), encoding="utf-8")
+            options += ["--pull-request", str(file)]
+        return self.flip("check", *options, code=code)
 
     def later(self, **time: float) -> None:
         self.now += datetime.timedelta(**time)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from connector_release_tools.errors import FlipError
 from connector_release_tools.flips.document import Flip
 from connector_release_tools.flips.lifecycle import Judge
-from connector_release_tools.flips.model import NEXT, Choice, Event, Header, RuleBook, Status, Vote
+from connector_release_tools.flips.model import NEXT, Event, Header, RuleBook, Status
 from connector_release_tools.maintainers import Maintainers
+from connector_release_tools.votes.model import Choice, Vote
 from connector_release_tools.yaml_text import load
 
 BEGIN = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)

@@ -75,7 +75,7 @@ def test_the_connector_is_created_and_registered_everywhere(accepted):
     assert "/connector-pulsar/ @bob\n" in text(accepted, ".github/CODEOWNERS")
     assert "- connector-pulsar\n" in text(accepted, ".github/ISSUE_TEMPLATE/bug.yml")
     base = git(accepted.root, "rev-parse", "HEAD")
-    accepted.commit()
+    accepted.commit(by="bob")
     assert "follow the rules" in accepted.flip("check", "--base", base)
 
 

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from flip_tree import FlipTree
+from git_tree import git
 from matrix_tree import MatrixTree
 from template_tree import Tree
 from typer.testing import CliRunner
@@ -40,10 +41,11 @@ def test_the_matrix_commands_run_in_their_order(matrix_tree: MatrixTree) -> None
 
 
 def test_the_proposal_commands_run_in_their_order(decided: FlipTree) -> None:
+    git(decided.root, "update-ref", "refs/remotes/origin/main", decided.base)
     assert len(commands("flip")) == 3
     for command in commands("flip"):
         decided.flip(*command)
-        decided.commit()
+        decided.commit(by="alice")
 
 
 def test_the_review_commands_run_in_their_order(accepted: FlipTree) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pull_requests import OLDER, request, review
 from typer.testing import CliRunner
 
 from connector_release_tools.cli import app
@@ -18,7 +19,6 @@ from connector_release_tools.review.codeowners import codeowners
 from connector_release_tools.review.pull_request import PullRequest
 
 ROOT = Path(__file__).parents[3]
-HEAD, OLDER, BASE = "a" * 40, "b" * 40, "c" * 40
 PEOPLE = """\
 folders:
   /: [{handle: alice, since: 2026-01-01}, {handle: org/owners, since: 2026-01-01}]
@@ -28,24 +28,6 @@ folders:
   connector-one/docs:
     - {handle: dan, since: 2026-01-01}
 """
-
-
-def review(login, state="APPROVED", *, commit=HEAD, at="2026-03-10T12:00:00Z"):
-    return {"user": {"login": login}, "state": state, "commit_id": commit, "submitted_at": at}
-
-
-def request(*reviews, author="eve", files=("connector-one/src/a.py",), **others):
-    return {
-        "number": 7,
-        "title": "A change",
-        "user": {"login": author, "id": 1},
-        "base": {"sha": BASE, "ref": "main"},
-        "head": {"sha": HEAD},
-        "changed_files": len(files),
-        "files": [{"filename": name, "status": "modified"} for name in files],
-        "reviews": list(reviews),
-        **others,
-    }
 
 
 def against(*reviews, people=PEOPLE, **others):
@@ -178,10 +160,20 @@ def test_the_maintainers_of_the_base_decide(repository):
     assert "connector-one: needs the approval of bob" in refused.output
 
 
+def test_the_newest_commit_of_the_target_decides_if_it_is_given(repository):
+    file = repository.root / "pull-request.json"
+    file.write_text(json.dumps({**request(review("bob")), "base": {"sha": repository.base}}))
+    repository.later(days=1)
+    repository.commit({"MAINTAINERS.yaml": PEOPLE.replace("Bob", "dan")})
+    result = repository.run("review", "check", "--pull-request", str(file), "--base", "HEAD")
+    assert result.exit_code == 1
+    assert "connector-one: needs the approval of dan" in result.output
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (request(), "commit cccccccccc, the base of the pull request, is not in this clone"),
+        (request(), "commit cccccccccccc, the base of the pull request, is not in this clone"),
         (request(changed_files=3), "1 of 3 changed files are listed; download all pages"),
         ({"number": 7}, "pull-request.json: user: Field required"),
         ("no json", "pull-request.json is not valid JSON"),

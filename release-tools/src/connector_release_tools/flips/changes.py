@@ -13,8 +13,9 @@ from connector_release_tools.errors import FlipError
 from connector_release_tools.flips.document import Document, Flip, VotesDocument, votes_path
 from connector_release_tools.flips.folder import FLIPS, Flips
 from connector_release_tools.flips.lifecycle import Judge
-from connector_release_tools.flips.model import ConnectorPlan, Event, Status, Vote
+from connector_release_tools.flips.model import ConnectorPlan, Event, Status
 from connector_release_tools.template.files import Change, File, read
+from connector_release_tools.votes.model import Vote
 
 __all__ = ["cast", "move", "propose", "supersede"]
 

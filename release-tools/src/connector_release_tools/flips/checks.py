@@ -3,36 +3,21 @@
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from connector_release_tools.flips.document import Flip
-from connector_release_tools.flips.folder import FLIPS
+from connector_release_tools.flips.finding import Finding
 from connector_release_tools.flips.lifecycle import Judge
-from connector_release_tools.flips.model import Status
-from connector_release_tools.git import Repository, run
+from connector_release_tools.flips.model import RuleBook, Status
+from connector_release_tools.git import Commit
 
-__all__ = ["Finding", "check", "compare", "unsigned"]
+__all__ = ["check", "compare", "rewritten_rules", "unsigned"]
 
 _ADDRESS: Final = re.compile(r"<([^<>]+)>")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A violation of the rules.
-
-    Attributes:
-        where: The file or commit.
-        what: The violation.
-    """
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
 
 
 def check(proposals: Sequence[Flip], judge: Judge) -> list[Finding]:
@@ -43,6 +28,10 @@ def check(proposals: Sequence[Flip], judge: Judge) -> list[Finding]:
         other = by_number.setdefault(flip.number, flip)
         if other is not flip:
             found.append(Finding(flip.name, f"{other.name} has the same number"))
+    for before, number in pairwise([0, *sorted(by_number)]):
+        if number != before + 1:
+            what = f"its number must be {before + 1:04}, the next one: rename it"
+            found.append(Finding(by_number[number].name, what))
     for flip in proposals:
         found += [Finding(flip.name, breach) for breach in _successions(flip, by_number)]
     return found
@@ -91,6 +80,8 @@ def _changed(old: Flip, new: Flip) -> Iterator[str]:
     if old.header.sponsor not in {None, new.header.sponsor}:
         yield f"its sponsor was changed; it was {old.header.sponsor}"
     added = {event.status for event in new.header.history[kept:]}
+    if new.header.status is Status.VOTE and Status.VOTE in added and new.body != old.body:
+        yield "the vote opens on another text than the discussed one; change the text first"
     is_reopened = old.header.status is Status.VOTE and Status.DISCUSSION in added
     if is_reopened or old.header.status in {Status.DRAFT, Status.DISCUSSION}:
         return
@@ -103,17 +94,27 @@ def _changed(old: Flip, new: Flip) -> Iterator[str]:
             yield f"was changed, but is {old.header.status}; write a new one that supersedes it"
 
 
-def unsigned(repository: Repository, base: str) -> list[Finding]:
-    """Return the commits on proposals since a base without the author's Signed-off-by."""
-    form = "%h%x00%ae%x00%s%x00%(trailers:key=Signed-off-by,valueonly,separator=%x2C)%x1e"
-    said = run(
-        "log", "--no-merges", "--reverse", f"--format={form}", f"{base}..HEAD", "--", FLIPS,
-        folder=repository.root,
-    ).decode(errors="replace")  # fmt: skip
+def rewritten_rules(before: RuleBook, after: RuleBook, today: datetime.date) -> Iterator[str]:
+    """Return the forbidden differences between the rules of the target branch and of a change."""
+    were, are = ([rules.model_dump_json() for rules in book.root] for book in (before, after))
+    if are[: len(were)] != were:  # as text, because the order of the sections counts too
+        yield "existing rules were changed or removed; restore them, and add the new ones below"
+    for rules in after.root[len(before.root) :]:
+        if rules.since <= today:
+            yield (
+                f"new rules begin on {rules.since}: they can begin on "
+                f"{today + datetime.timedelta(days=1)} or later, after they are merged"
+            )
+
+
+def unsigned(commits: Iterable[Commit]) -> list[Finding]:
+    """Return the commits on proposals without the author's Signed-off-by."""
     found = []
-    for commit in said.split("\x1e")[:-1]:
-        short, author, subject, trailers = commit.strip("\n").split("\0")
-        if author.lower() not in {each.lower() for each in _ADDRESS.findall(trailers)}:
-            what = f"{subject!r} has no line `Signed-off-by: ... <{author}>`; use `git commit -s`"
-            found.append(Finding(f"commit {short}", what))
+    for commit in commits:
+        if commit.author not in {each.lower() for each in _ADDRESS.findall(commit.signed)}:
+            what = (
+                f"{commit.subject!r} has no line `Signed-off-by: ... <{commit.author}>`; "
+                "use `git commit -s`"
+            )
+            found.append(Finding(f"commit {commit.oid[:10]}", what))
     return found

@@ -15,19 +15,23 @@ from rich.table import Table
 
 from connector_release_tools.errors import FlipError
 from connector_release_tools.flips import changes
-from connector_release_tools.flips.checks import Finding, compare, unsigned
 from connector_release_tools.flips.checks import check as hold
 from connector_release_tools.flips.document import Flip
-from connector_release_tools.flips.folder import Flips, at_revision, here
+from connector_release_tools.flips.finding import Finding
+from connector_release_tools.flips.folder import FLIPS, Flips, here
 from connector_release_tools.flips.lifecycle import Judge, describe
-from connector_release_tools.flips.model import Choice, ConnectorPlan, Event, Status, Vote
+from connector_release_tools.flips.model import ConnectorPlan, Event, Status
+from connector_release_tools.flips.pull_request import check_change
 from connector_release_tools.flips.scaffold import REQUIREMENTS
 from connector_release_tools.flips.scaffold import scaffold as plan_scaffold
 from connector_release_tools.git import Repository
+from connector_release_tools.maintainers import MAINTAINERS
+from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.template.files import Change, write
 from connector_release_tools.template.renderer import Renderer
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
+from connector_release_tools.votes.model import Choice, Vote
 from connector_release_tools.yaml_text import validated
 
 __all__ = ["flip"]
@@ -134,8 +138,16 @@ def check(
         str | None,
         typer.Option(
             metavar="REV",
-            help="Compare with the common ancestor of HEAD and this revision, and use its "
-            "maintainers and rules.",
+            help="Also check the changes since this revision, the newest of the target branch, "
+            "with its maintainers and rules.",
+        ),
+    ] = None,
+    pull_request: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="With --base, check the head of this pull request, the response of the GitHub "
+            "API as JSON. Its author and approvals show who took a step.",
         ),
     ] = None,
     root: Root = Path(),
@@ -144,25 +156,26 @@ def check(
 
     Exit code: 0 no findings, 1 findings, 2 the check could not run.
     """
-    repository, flips, judge = _open(root)
-    proposals, problems = flips.proposals()
-    found: list[Finding | str] = [*problems]
+    repository = Repository.around(root)
+    found: list[Finding | str]
     if base is None:
-        found += hold(proposals, judge)
+        if pull_request is not None:
+            raise typer.BadParameter("--pull-request needs --base")
+        flips = here(repository)
+        proposals, problems = flips.proposals()
+        found = [*problems, *hold(proposals, _judge(flips))]
+        count = len(proposals)
     else:
-        with at_revision(repository, base) as before:
-            if before is not None:
-                judge = _judge(before)
-                were, unreadable = before.proposals()
-                found += [f"in {base}, so it is not compared: {each}" for each in unreadable]
-                found += compare(were, proposals)
-            found += hold(proposals, judge)
-            found += unsigned(repository, base)
+        asked = PullRequest.read(pull_request) if pull_request else None
+        count, violations = check_change(repository, base, asked, _now())
+        found = [*violations]
+        if asked is None and repository.uncommitted(FLIPS, MAINTAINERS):
+            found.append("uncommitted changes are not checked: commit them first")
     console = _console()
     for each in found:
-        console.print(str(each), style="red")
+        console.print(" ".join(str(each).split()), style="red")  # one line, whatever it quotes
     if not found:
-        console.print(f"{len(proposals)} proposals follow the rules", style="green")
+        console.print(f"{count} proposals follow the rules", style="green")
     if base is None:
         console.print("without --base, changes and sign-offs are not checked", style="yellow")
     raise typer.Exit(int(bool(found)))

@@ -13,8 +13,9 @@ from markdown_it import MarkdownIt
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
 
 from connector_release_tools.errors import FlipError
-from connector_release_tools.flips.model import Event, Header, Vote, Votes
-from connector_release_tools.yaml_text import dump, load, stamp, validated
+from connector_release_tools.flips.model import Event, Header, Votes
+from connector_release_tools.votes.model import Vote
+from connector_release_tools.yaml_text import dump, load_plain, stamp, validated
 
 __all__ = ["Document", "Flip", "Text", "VotesDocument", "votes_path"]
 
@@ -81,13 +82,22 @@ class Document:
         Raises:
             FlipError: The file name or the front matter is invalid.
         """
+        return cls.parse(path, _text(path))
+
+    @classmethod
+    def parse(cls, path: Path, text: str) -> Document:
+        """Parse the text of the file at a path.
+
+        Raises:
+            FlipError: The file name or the front matter is invalid.
+        """
         if (name := _NAME.fullmatch(path.name)) is None:
             raise FlipError(
                 f"{path.name} is not a valid name of a proposal, such as 0001-some-words.md"
             )
-        if (parts := _FRONT.fullmatch(path.read_text(encoding="utf-8"))) is None:
+        if (parts := _FRONT.fullmatch(text)) is None:
             raise FlipError(f"{path.name} does not begin with front matter between lines of ---")
-        header = load(parts[1], name=path.name, error=FlipError)
+        header = load_plain(parts[1], name=path.name, error=FlipError)
         return cls(path, int(name[1]), header, parts[2])
 
     def text(self) -> str:
@@ -103,9 +113,20 @@ class Document:
         self.header["history"].append(entry)
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FlipError(f"{path.name} is not text in UTF-8: {error}") from error
+
+
 def votes_path(document: Path) -> Path:
     """Return the path of the votes on a proposal."""
-    return document.with_name(f"{document.name[:4]}.votes.yaml")
+    return document.with_name(_votes_name(document.name))
+
+
+def _votes_name(name: str) -> str:
+    return f"{name[:4]}.votes.yaml"
 
 
 @dataclass(frozen=True)
@@ -129,7 +150,7 @@ class VotesDocument:
         """
         if not path.exists():
             return cls(path, {"votes": []})
-        return cls(path, load(path.read_text(encoding="utf-8"), name=path.name, error=FlipError))
+        return cls(path, load_plain(_text(path), name=path.name, error=FlipError))
 
     def text(self) -> str:
         """Return the text of the file."""
@@ -181,6 +202,11 @@ class Flip:
             FlipError: One of them is invalid.
         """
         return cls.of(Document.read(path), VotesDocument.read(votes_path(path)))
+
+    @property
+    def votes_name(self) -> str:
+        """The name of the file with its votes."""
+        return _votes_name(self.name)
 
     @cached_property
     def text(self) -> Text:

@@ -3,26 +3,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from connector_release_tools.errors import FlipError, HistoryError
+from connector_release_tools.errors import FlipError, MaintainersError
 from connector_release_tools.flips.document import Document, Flip, votes_path
 from connector_release_tools.flips.model import RuleBook
-from connector_release_tools.git import Repository
+from connector_release_tools.git import Entry, Repository
 from connector_release_tools.maintainers import MAINTAINERS, Maintainers
-from connector_release_tools.yaml_text import load, validated
+from connector_release_tools.yaml_text import load_plain, validated
 
-__all__ = ["FLIPS", "Flips", "at_revision", "here"]
+__all__ = ["FLIPS", "RULES", "Flips", "at_commit", "here"]
 
 FLIPS: Final = "flips"
 RULES: Final = "rules.yaml"
-_NUMBERED: Final = re.compile(r"[0-9]")
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,13 @@ class Flips:
         folder: The folder of the files.
         rules: The rules of the vote.
         maintainers: The people with binding votes.
+        irregular: The paths of links, submodules, and files in subfolders.
     """
 
     folder: Path
     rules: RuleBook
     maintainers: Maintainers
+    irregular: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: Path, maintainers: Maintainers) -> Flips:
@@ -49,17 +49,19 @@ class Flips:
         path = folder / RULES
         try:
             text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise FlipError(f"{FLIPS}/{RULES} is not text in UTF-8: {error}") from error
         except FileNotFoundError as error:
             raise FlipError(
                 f"{FLIPS}/{RULES} does not exist",
                 hint="run this in the repository of the connectors",
             ) from error
-        document = load(text, name=RULES, error=FlipError)
+        document = load_plain(text, name=RULES, error=FlipError)
         return cls(folder, validated(RuleBook, document, name=RULES, error=FlipError), maintainers)
 
     def paths(self) -> list[Path]:
         """Return the files of the proposals by number."""
-        return sorted(self.folder.glob("[0-9]*.md"))
+        return sorted(path for path in self.folder.glob("*.md") if not path.is_symlink())
 
     def document(self, number: int) -> Document:
         """Return the file of a proposal.
@@ -89,11 +91,20 @@ class Flips:
                 read.append(Flip.read(path))
             except FlipError as error:
                 problems.append(str(error))
-        votes = {votes_path(path).name for path in self.paths()}
+        known = {RULES, *(votes_path(path).name for path in self.paths())}
+        links = [
+            f"{FLIPS}/{path.name}"
+            for path in sorted(self.folder.iterdir())
+            if path.is_symlink() or not path.is_file()
+        ]
+        problems += [
+            f"{path}: is not a file of {FLIPS}/: replace the link or folder with the file itself"
+            for path in (*self.irregular, *links)
+        ]
         problems += [
             f"{path.name}: belongs to no proposal"
             for path in sorted(self.folder.iterdir())
-            if _NUMBERED.match(path.name) and path.suffix != ".md" and path.name not in votes
+            if path.suffix != ".md" and path.name not in known and path.is_file()
         ]
         return read, problems
 
@@ -113,27 +124,26 @@ def here(repository: Repository) -> Flips:
 
 
 @contextmanager
-def at_revision(repository: Repository, revision: str) -> Iterator[Flips | None]:
-    """Return the proposals at the common ancestor of HEAD and a revision; None if it has none.
+def at_commit(repository: Repository, commit: str) -> Iterator[Flips]:
+    """Return the proposals of a commit, byte for byte: no attribute of a file changes them.
 
     Raises:
-        HistoryError: The revision does not exist, or has no common ancestor with HEAD.
-        ReleaseToolsError: Rules or maintainers cannot be read.
+        ReleaseToolsError: Rules or maintainers are missing, are not files, or are invalid.
     """
-    base = repository.merge_base(revision)
-    if base is None:
-        raise HistoryError(
-            f"{revision} is not a commit of this clone that shares history with HEAD",
-            hint="the clone is shallow; run `git fetch --unshallow`"
-            if repository.is_shallow()
-            else "pass a commit or branch, such as origin/main",
-        )
-    tree = repository.object_id(f"{base}:{FLIPS}")
-    people = f"{base}:{MAINTAINERS}"
-    if tree is None or repository.object_id(people) is None:
-        yield None
-        return
+    people: Entry | None = None
+    irregular = []
     with TemporaryDirectory(prefix="release-tools-") as scratch:
         folder = Path(scratch) / FLIPS
-        repository.export(tree, folder)
-        yield Flips.read(folder, Maintainers.parse(repository.text(people)))
+        folder.mkdir()
+        for entry in repository.contents(commit, FLIPS, MAINTAINERS):
+            name = entry.path.removeprefix(f"{FLIPS}/")
+            if entry.is_file and entry.path == MAINTAINERS:
+                people = entry
+            elif entry.is_file and "/" not in name:
+                (folder / name).write_bytes(repository.blob(entry.oid))
+            else:
+                irregular.append(entry.path)
+        if people is None:
+            raise MaintainersError(f"{MAINTAINERS} is not a file in {commit[:10]}")
+        maintainers = Maintainers.parse(repository.blob(people.oid).decode(errors="replace"))
+        yield replace(Flips.read(folder, maintainers), irregular=tuple(irregular))

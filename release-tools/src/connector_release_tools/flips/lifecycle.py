@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from connector_release_tools.flips.document import Flip
 from connector_release_tools.flips.model import NEXT, Event, RuleBook, Status
-from connector_release_tools.flips.tally import Outcome, Tally, tally
-from connector_release_tools.maintainers import Maintainers
+from connector_release_tools.maintainers import Maintainers, is_team
+from connector_release_tools.votes.tally import Outcome, Tally, tally
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "describe"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +42,25 @@ class Judge:
     def tally(self, flip: Flip) -> Tally | None:
         """Return the result of the last vote on a proposal; None if there was none."""
         for opened, closed in reversed(list(_windows(flip))):
-            return self._count(flip, opened, closed.at if closed else self.now)
+            return self.count(flip, opened, closed.at if closed else self.now)
         return None
+
+    def is_open(self, flip: Flip) -> bool:
+        """Return whether a proposal accepts votes now."""
+        last = flip.header.history[-1]
+        return last.status is Status.VOTE and self.now <= self._end(last, None)
+
+    def binds(self, voter: str, at: datetime.datetime) -> bool:
+        """Return whether the vote of a person is binding at a time."""
+        return voter in self.maintainers.binding_voters(_day(at))
 
     def may_expire(self, flip: Flip) -> bool:
         """Return whether a proposal may be recorded as expired now."""
         last = flip.header.history[-1]
         return Status.EXPIRED in NEXT[last.status] and self._expired(flip, last, self.now)
 
-    def _count(self, flip: Flip, opened: Event, end: datetime.datetime) -> Tally:
+    def count(self, flip: Flip, opened: Event, end: datetime.datetime) -> Tally:
+        """Return the result that a vote has at a time."""
         return tally(
             flip.votes,
             opened=opened.at,
@@ -75,6 +85,8 @@ class Judge:
         history = flip.header.history
         if history[0].status is not Status.DRAFT:
             yield f"the history begins with {history[0].status}, expected {Status.DRAFT}"
+        if history[0].by != flip.header.author:
+            yield f"the author is {flip.header.author}, but the draft is by {history[0].by}"
         for name, times in (
             ("history", [event.at for event in history]),
             ("votes", [vote.at for vote in flip.votes]),
@@ -94,12 +106,12 @@ class Judge:
             elif event.status is Status.VOTE:
                 yield from self._opening(before, event)
             elif event.status is Status.WITHDRAWN:
-                if event.by != header.author:
+                if not self._may_withdraw(header.author, event):
                     yield f"withdrawn by {event.by}: only the author, {header.author}, may withdraw"
                 if event.reason is None:
                     yield "withdrawn without a reason"
             elif event.status in {Status.ACCEPTED, Status.REJECTED}:
-                counted = self._count(flip, before, event.at)
+                counted = self.count(flip, before, event.at)
                 if counted.outcome is not Outcome(event.status):
                     yield f"{event.status} at {_when(event.at)}: {describe(counted)}"
             elif event.status is Status.EXPIRED and not self._expired(flip, before, event.at):
@@ -115,16 +127,22 @@ class Judge:
                 f"the vote was opened after {took.days} days of discussion: the rules require "
                 f"{rules.discussion.days} days or a reason"
             )
-        voters = self.maintainers.binding_voters(vote.at.astimezone(datetime.UTC).date())
+        voters = self.maintainers.binding_voters(_day(vote.at))
         if len(voters) < rules.vote.binding_approvals:
             yield (
                 f"the vote was opened with {len(voters)} binding voters: acceptance needs "
                 f"{rules.vote.binding_approvals} binding +1"
             )
 
+    def _may_withdraw(self, author: str, event: Event) -> bool:
+        """Return whether a person is the author; anyone with a binding vote acts for a team."""
+        if is_team(author) and not is_team(event.by):
+            return event.by in self.maintainers.binding_voters(_day(event.at))
+        return event.by == author
+
     def _expired(self, flip: Flip, before: Event, at: datetime.datetime) -> bool:
         if before.status is Status.VOTE:
-            return self._count(flip, before, at).outcome is Outcome.EXPIRED
+            return self.count(flip, before, at).outcome is Outcome.EXPIRED
         days = self.rules.on(before.at).discussion.expires_after_days
         return at > before.at + datetime.timedelta(days=days)
 
@@ -137,8 +155,7 @@ class Judge:
                 yield f"{vote.voter} voted at {_when(vote.at)}, when no vote was open"
 
     def _end(self, opened: Event, closed: Event | None) -> datetime.datetime:
-        days = self.rules.on(opened.at).vote.expires_after_days
-        expires = opened.at + datetime.timedelta(days=days)
+        expires = self.rules.on(opened.at).vote.expires(opened.at)
         return min(closed.at, expires) if closed else expires
 
 
@@ -156,6 +173,10 @@ def _windows(flip: Flip) -> Iterator[tuple[Event, Event | None]]:
     for index, event in enumerate(history):
         if event.status is Status.VOTE:
             yield event, history[index + 1] if index + 1 < len(history) else None
+
+
+def _day(at: datetime.datetime) -> datetime.date:
+    return at.astimezone(datetime.UTC).date()
 
 
 def _when(at: datetime.datetime) -> str:

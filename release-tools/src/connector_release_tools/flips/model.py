@@ -11,7 +11,6 @@ from typing import Annotated, Final, Self
 from pydantic import (
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     RootModel,
@@ -20,10 +19,10 @@ from pydantic import (
 )
 
 from connector_release_tools.maintainers import Handle, Person
+from connector_release_tools.votes.model import Vote, VoteRules
 
 __all__ = [
     "NEXT",
-    "Choice",
     "ConnectorPlan",
     "DiscussionRules",
     "Event",
@@ -31,8 +30,6 @@ __all__ = [
     "RuleBook",
     "Rules",
     "Status",
-    "Vote",
-    "VoteRules",
     "Votes",
 ]
 
@@ -70,21 +67,6 @@ NEXT: Final[Mapping[Status, frozenset[Status]]] = {
     Status.EXPIRED: frozenset(),
     Status.SUPERSEDED: frozenset(),
 }
-
-
-class Choice(enum.StrEnum):
-    """A vote."""
-
-    FOR = "+1"
-    NEITHER = "0"
-    AGAINST = "-1"
-    VETO = "veto"
-
-
-def _quoted(found: object) -> object:
-    if isinstance(found, int):
-        raise ValueError(f'{found} is a number; quote it, as in "+1"')
-    return found
 
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -169,28 +151,6 @@ class Header(_Entry):
         return self
 
 
-class Vote(_Entry):
-    """A vote of one person; a later vote of the same person replaces it.
-
-    Attributes:
-        voter: The voter.
-        vote: The choice. A veto is a -1 that stops the proposal until the voter withdraws it.
-        at: The time.
-        reason: The reason; a veto needs a technical one.
-    """
-
-    voter: Person
-    vote: Annotated[Choice, BeforeValidator(_quoted)]
-    at: AwareDatetime
-    reason: _Text | None = None
-
-    @model_validator(mode="after")
-    def _says_why(self) -> Self:
-        if self.vote is Choice.VETO and self.reason is None:
-            raise ValueError(f"the veto of {self.voter} has no technical reason")
-        return self
-
-
 class Votes(_Entry):
     """The votes on a proposal, oldest first.
 
@@ -212,28 +172,6 @@ class DiscussionRules(_Entry):
 
     days: _Count
     expires_after_days: _Count
-
-
-class VoteRules(_Entry):
-    """Rules for a vote.
-
-    Attributes:
-        binding_approvals: The minimum number of binding +1.
-        binding_margin: The minimum lead of binding +1 over binding -1.
-        open_hours: The minimum time that a vote is open.
-        expires_after_days: The days after which it ends without a result.
-    """
-
-    binding_approvals: _Count
-    binding_margin: _Count
-    open_hours: _Count
-    expires_after_days: _Count
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        if self.expires_after_days * 24 <= self.open_hours:
-            raise ValueError("a vote must stay open until after it may be decided")
-        return self
 
 
 class Rules(_Entry):

@@ -11,7 +11,7 @@ from typing import Final
 from connector_release_tools.maintainers import MAINTAINERS, Maintainers, is_team
 from connector_release_tools.review.pull_request import PullRequest, Review, State
 
-__all__ = ["objections"]
+__all__ = ["last_reviews", "objections"]
 
 _FRAGMENTS: Final = re.compile(r"(?:.*/)?changelog\.d/(?P<name>[^/.][^/]*)")
 # ISSUE.KIND.md or +WORDS.KIND.md; ISSUE.KIND.NUMBER.md if an issue has several of a kind.
@@ -36,7 +36,7 @@ def objections(pull_request: PullRequest, maintainers: Maintainers) -> list[str]
 
 def _unapproved(pull_request: PullRequest, maintainers: Maintainers) -> Iterator[str]:
     author = pull_request.user.login
-    last = _last_reviews(pull_request)
+    last = last_reviews(pull_request)
     for folder in sorted({maintainers.folder_of(path) for path in pull_request.paths}):
         reviews = {
             name: review
@@ -67,7 +67,8 @@ def _wanted(maintainers: Iterable[str], author: str) -> str:
     return f"its only maintainer is the author, {author}; add a second maintainer"
 
 
-def _last_reviews(pull_request: PullRequest) -> dict[str, Review]:
+def last_reviews(pull_request: PullRequest) -> dict[str, Review]:
+    """Return the last review of each person; comments do not count."""
     said = [
         (review.submitted_at, review.user.login, review)
         for review in pull_request.reviews

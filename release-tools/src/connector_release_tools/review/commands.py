@@ -32,6 +32,14 @@ def check(
     pull_request: Annotated[
         Path, typer.Option(metavar="FILE.json", help="The response of the GitHub API as JSON.")
     ],
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REV",
+            help="The newest commit of the target branch, whose maintainers decide.",
+            show_default="the base of the response, which can be older",
+        ),
+    ] = None,
     root: Root = Path(),
 ) -> None:
     """Check that maintainers of the changed folders have approved a pull request.
@@ -40,7 +48,7 @@ def check(
     """
     repository = Repository.around(root)
     asked = PullRequest.read(pull_request)
-    found = objections(asked, _maintainers_at(repository, asked.base.sha))
+    found = objections(asked, _maintainers_at(repository, base or asked.base.sha))
     console = _console()
     for each in found:
         console.print(each, style="red")
@@ -80,7 +88,7 @@ def _maintainers_at(repository: Repository, commit: str) -> Maintainers:
     """Read the maintainers of the base, so that a pull request cannot choose its own reviewers."""
     if repository.object_id(f"{commit}^{{commit}}") is None:
         raise HistoryError(
-            f"commit {commit[:10]}, the base of the pull request, is not in this clone",
+            f"commit {commit[:12]}, the base of the pull request, is not in this clone",
             hint="run `git fetch --unshallow`" if repository.is_shallow() else "run `git fetch`",
         )
     name = f"{commit}:{MAINTAINERS}"

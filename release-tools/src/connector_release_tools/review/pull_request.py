@@ -74,6 +74,7 @@ class PullRequest(_Part):
     Attributes:
         number: Its number.
         user: Its author.
+        created_at: The time when it was opened.
         base: The target of the merge.
         head: Its last commit.
         changed_files: The number of changed files.
@@ -83,6 +84,7 @@ class PullRequest(_Part):
 
     number: int
     user: _User
+    created_at: AwareDatetime
     base: _Commit
     head: _Commit
     changed_files: int

@@ -8,8 +8,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from connector_release_tools.flips.model import Choice, Vote, VoteRules
 from connector_release_tools.maintainers import Maintainers
+from connector_release_tools.votes.model import Choice, Vote, VoteRules
 
 __all__ = ["Outcome", "Tally", "tally"]
 
@@ -30,7 +30,7 @@ class Tally:
     Attributes:
         outcome: The result that can be recorded now.
         decidable: The earliest time of a decision.
-        expires: The end without a result; later votes do not count.
+        expires: The last time of a result; later votes do not count either.
         binding: The last vote of each person with a binding vote.
         others: The last vote of each other person.
         missing: The unmet conditions of an acceptance; empty if there are none.
@@ -61,8 +61,7 @@ def tally(
         rules: The rules of the opening day.
         now: The current time; later votes are ignored.
     """
-    decidable = opened + datetime.timedelta(hours=rules.open_hours)
-    expires = opened + datetime.timedelta(days=rules.expires_after_days)
+    decidable, expires = rules.decidable(opened), rules.expires(opened)
     end = min(now, expires)
     counted = sorted((vote for vote in votes if opened <= vote.at <= end), key=lambda it: it.at)
     last = {vote.voter: vote for vote in counted}
@@ -82,14 +81,16 @@ def tally(
         )
     missing += [f"{vote.voter} has not withdrawn the veto: {vote.reason}" for vote in vetoes]
 
-    if now < decidable:
+    if now > expires:
+        outcome = Outcome.EXPIRED
+    elif now < decidable:
         outcome = Outcome.OPEN
     elif not missing:
         outcome = Outcome.ACCEPTED
     elif vetoes or (objections >= rules.binding_approvals and not enough):
         outcome = Outcome.REJECTED
     else:
-        outcome = Outcome.EXPIRED if now > expires else Outcome.OPEN
+        outcome = Outcome.OPEN
     return Tally(
         outcome=outcome,
         decidable=decidable,
