@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -235,6 +236,10 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
     [
         ("name=Pulsar", "name: expected lower-case words"),
         ("name=connector-pulsar", "name: the template adds the prefix 'connector-'"),
+        ("name=test", "name: 'test' is reserved"),
+        ("name=test-rail", "name: 'test-rail' is reserved"),
+        ("name=spark", "name: 'spark' is reserved"),
+        ("name=core", "name: 'core' is reserved"),
         ("name=a-name-of-21-letters-", "name: expected"),
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
@@ -248,9 +253,17 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
 def test_invalid_answers_are_rejected(tmp_path: Path, answer: str, said: str) -> None:
     arguments = ["--no-input", f"--output-dir={tmp_path}", str(TEMPLATE), "sink=no", answer]
     done = run(tmp_path, "-m", "cookiecutter", *arguments)
-    assert done.returncode == 1
-    assert done.stderr.count(said) == 1, done.stderr
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(said)
+    assert len(done.stdout.splitlines()) == 1  # no traceback
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_of_the_tables_of_the_core_are_reserved() -> None:
+    project = tomllib.loads((ROOT / "connectors-core/pyproject.toml").read_text(encoding="utf-8"))
+    tables = project["project"]["entry-points"]["connectors.tables"].keys()
+    assert tables
+    assert tables <= runpy.run_path(str(TEMPLATE / "connector_answers.py"))["RESERVED"]
 
 
 def test_the_workflow_is_valid(generate) -> None:

@@ -84,7 +84,9 @@ def whole_tree(dependency: str = "pyarrow") -> dict[str, str]:
             "# All\n\n<!-- compatibility, by `release-tools matrix check --fix` -->\n<!-- end -->\n"
         ),
         "requirements/base.in": "# runtime\npyarrow>=20\n",
-        "Makefile": ".PHONY: requirements\nrequirements:\n\techo '$(PACKAGE)' >> requirements/base.in\n",
+        "Makefile": (
+            ".PHONY: requirements\nrequirements:\n\techo '$(PACKAGE)' >> requirements/base.in\n"
+        ),
         "pyproject.toml": """\
 # The tools.
 [tool.importlinter]

@@ -70,7 +70,7 @@ test = ["pytest"]
 WORKFLOW = """\
 jobs:
   connector:
-    uses: someone/release-tools/.github/workflows/connector.yml@main
+    uses: someone/release-tools/.github/workflows/connector.yml@v1
     with:
       connector: connector-one
 """

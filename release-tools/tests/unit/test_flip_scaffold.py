@@ -180,7 +180,12 @@ def test_a_new_requirement_is_pinned(accepted):
 
 def test_the_next_run_pins_a_requirement_after_a_failure(accepted):
     working = text(accepted, "Makefile")
-    accepted.commit({**whole_tree("pulsar-client"), "Makefile": ".PHONY: requirements\nrequirements:\n\tfalse\n"})
+    accepted.commit(
+        {
+            **whole_tree("pulsar-client"),
+            "Makefile": ".PHONY: requirements\nrequirements:\n\tfalse\n",
+        }
+    )
     said = accepted.flip("scaffold", "1", "--sponsor", "bob", code=2)
     assert "`make requirements PACKAGE=pulsar-client` failed" in said
     (accepted.root / "Makefile").write_text(working)

@@ -108,7 +108,7 @@ def test_a_tree_without_drift_passes(matrix_tree: MatrixTree):
             f"{ONE}/.github/workflows/ci.yml",
             "connector.yml@",
             "other.yml@",
-            f"{ONE}/.github/workflows/ci.yml: it does not call the shared workflow",
+            f"{ONE}/.github/workflows/ci.yml: it does not call a version of the shared",
         ),
         (
             f"{ONE}/src/connector_one/__init__.py",

@@ -25,7 +25,7 @@ from connector_release_tools.versions import Version
 __all__ = ["main", "release", "run_time_check", "workflow"]
 
 _WORKFLOW: Final = ".github/workflows/ci.yml"
-_SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@\S+")
+_SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@v\d+")
 
 
 def main(repository: Repository, name: str, package: Core, matrix: Matrix) -> Iterator[Finding]:
@@ -101,7 +101,11 @@ def workflow(root: Path, name: str) -> Iterator[Finding]:
     jobs = found.get("jobs", {}).values() if isinstance(found, Mapping) else ()
     called = [job for job in jobs if _SHARED.fullmatch(str(job.get("uses", "")))]
     if not called:
-        yield Finding(place, "it does not call the shared workflow connector.yml of release-tools")
+        yield Finding(
+            place,
+            "it does not call a version of the shared workflow connector.yml of release-tools",
+            "call it as the template does, such as connector.yml@v1",
+        )
     for job in called:
         if (connector := job.get("with", {}).get("connector")) != name:
             yield Finding(place, f"it calls the shared workflow for {connector}, expected {name}")

@@ -55,6 +55,8 @@ _MIGRATION: Final = (
 )
 _EXTEND: Final = (
     "docs/write-a-connector",
+    "docs/write-a-connector/own-repository",
+    "docs/listed-connectors",
     "docs/write-a-connector/abilities",
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
