@@ -188,7 +188,18 @@ def test_tox_needs_only_an_index(workshop: Workshop, generate) -> None:
             for name, value in workshop.environment.items()
             if name not in {"UV_FIND_LINKS", "UV_CONSTRAINT"}
         }
-        tox = (sys.executable, "-m", "tox", "run", "--", "-m", "not slow", "-k", SOME_CASES)
+        tox = (
+            sys.executable,
+            "-m",
+            "tox",
+            "run",
+            "--",
+            "tests",
+            "-m",
+            "not slow",
+            "-k",
+            SOME_CASES,
+        )
         output = run(*tox, cwd=project, env={**env, "UV_INDEX": url})
     for cell in ("lint", "types", "spark35", "spark43"):
         assert re.search(rf"^ +{cell}: OK", output, re.MULTILINE)
@@ -198,13 +209,6 @@ def test_tox_needs_only_an_index(workshop: Workshop, generate) -> None:
     run("git", "add", "--all", cwd=project)
     listed = run("git", "ls-files", cwd=project).splitlines()
     assert not [name for name in listed if name.startswith((".tox", "build/", "dist/"))]
-
-
-@slow
-def test_style_and_types_outside_the_tree(workshop: Workshop, generate) -> None:
-    project = generate("tools", True, True)
-    wheel = workshop.wheel(project)
-    workshop.tox(project, "lint,types", "--installpkg", wheel)
 
 
 @slow

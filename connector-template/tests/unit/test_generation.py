@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import runpy
 import subprocess
 import sys
@@ -182,12 +184,22 @@ def test_types(project: Path, types_cache: Path) -> None:
     succeed(project, "-m", "mypy", f"--cache-dir={types_cache}", "src")
 
 
-def pass_tests(folder: Path, *options: str) -> None:
+def pass_tests(folder: Path, *options: str) -> dict[str, object]:
+    """Run the tests that need no JVM, and return their report."""
     if not _entry_points_of(folder).exists():
         install_entry_points(folder)
     # The tests wait more than they work, so they run in parallel.
     several = ("-q", "-n", "4", "-m", "not slow", "-p", "no:cacheprovider")
-    succeed(folder, "-m", "pytest", *several, *options, "tests/unit")
+    report = ("--connector-report", "build/report")
+    succeed(folder, "-m", "pytest", *several, *report, *options, "tests/unit")
+    found: dict[str, object] = json.loads((folder / "build/report.json").read_bytes())
+    return found
+
+
+def seconds_of_children() -> float:
+    """Return the time that ended children of this process used a core."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize(
@@ -198,8 +210,22 @@ def pass_tests(folder: Path, *options: str) -> None:
         *map(slow, ("source-lookup", "all-async")),
     ],
 )
-def test_the_suites_pass(generate, kind: str) -> None:
-    pass_tests(generate("pulsar", *COMBINATIONS[kind]))
+def test_the_suites_pass_within_a_minute_of_two_cores(generate, kind: str) -> None:
+    before = seconds_of_children()
+    report = pass_tests(generate("pulsar", *COMBINATIONS[kind]))
+    assert seconds_of_children() - before < 2 * 60
+    assert report["not_run"] == {"cells": ["3.5", "4.3"], "cases": []}
+
+
+def test_the_report_names_what_options_deselect(generate) -> None:
+    folder = generate("pulsar", *COMBINATIONS["lookup"])
+    report = pass_tests(folder, "-k", "Options and not secret")
+    cases = [each for each in report["not_run"]["cases"] if "TestTableOptions" in each]
+    assert cases
+    assert all("secret" in each for each in cases)
+    text = (folder / "build/report.md").read_text(encoding="utf-8")
+    assert "| Spark 3.5 | a cell: `tox run -e spark35` |" in text
+    assert f"| {cases[0]} | deselected |" in text
 
 
 # "all" contains the parts of the others.
