@@ -29,7 +29,7 @@ class NotRun:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record whether this run is that of a cell."""
-        self._is_cell |= report.when == "call" and report.nodeid.startswith("tests/spark/")
+        self._is_cell |= report.when == "call" and "tests/spark/" in report.nodeid
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -42,7 +42,8 @@ class NotRun:
         if (output := getattr(self._config, "workeroutput", None)) is not None:
             output["not_run"] = sorted(self._deselected)
         elif path := self._config.getoption("--connector-report", None):
-            self._extend(Path(path).with_suffix(".json"), Path(path).with_suffix(".md"))
+            stem = path.removesuffix(".json").removesuffix(".md")
+            self._extend(Path(f"{stem}.json"), Path(f"{stem}.md"))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Name the cells that did not run."""

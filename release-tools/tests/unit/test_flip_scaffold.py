@@ -229,6 +229,9 @@ def test_a_scaffold_in_this_repository_passes_its_checks(tmp_path):
     people = text(tree, "MAINTAINERS.yaml").partition("binding:")[0].rstrip("\n")
     people += f"\n  {term.replace('NAME', 'alice')}binding:\n{voters}"
     tree.commit({"MAINTAINERS.yaml": people})
+    reserved = ("--connector", "core", "--description", "It")
+    said = tree.flip("new", "A connector for the core", "--author", "eve", *reserved, code=2)
+    assert "connector-template rejects the answers: name: 'core' is reserved" in said
     answers = ("--description", "It", "--lookup", "--table", "--catalog", "--topologies")
     number = tree.propose("A connector for Pulsar", "--connector", "pulsar", *answers)
     tree.accept(number)
