@@ -17,8 +17,13 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
+from connector_release_tools.distributions import Distribution
+from connector_release_tools.index.directory import DirectoryIndex
+from connector_release_tools.index.server import serving
+
 ROOT = Path(__file__).parents[3]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+WHEELHOUSE = CACHE / "connectors/wheelhouse"
 # The Spark line of this environment.
 LINE = ".".join(version("pyspark").split(".")[:2])
 CELL = f"spark{LINE.replace('.', '')}"
@@ -62,10 +67,20 @@ class Workshop:
         own = ("PYTHONPATH", "PYSPARK", "SPARK", "PYTEST", "COVERAGE", "VIRTUAL_ENV", "TOX", "UV_")
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(own)},
-            "UV_FIND_LINKS": f"{CACHE / 'connectors/wheelhouse'},{self.wheels}",
+            "UV_FIND_LINKS": f"{WHEELHOUSE},{self.wheels}",
             "UV_CONSTRAINT": str(self.constraints()),
             "UV_PYTHON_DOWNLOADS": "never",
         }
+
+    def index(self) -> Path:
+        """Return the folder of an index with the core and with Spark, as newcomers install them.
+
+        Spark is published only as a source distribution, so the index saves its build.
+        """
+        index = DirectoryIndex(self.folder / "index")
+        for wheel in (*self.wheels.glob("connectors_core-*"), *WHEELHOUSE.glob("*.whl")):
+            index.add(Distribution.of(wheel))
+        return index.folder
 
     def constraints(self) -> Path:
         path = self.folder / "constraints.txt"
@@ -163,10 +178,37 @@ def test_all_its_tests_pass_outside_the_tree(
 
 
 @slow
-def test_style_and_types_outside_the_tree(workshop: Workshop, generate) -> None:
-    project = generate("tools", True, True)
-    wheel = workshop.wheel(project)
-    workshop.tox(project, "lint,types", "--installpkg", wheel)
+@pytest.mark.line("4.3")  # its tox has all lines
+def test_tox_needs_only_an_index(workshop: Workshop, generate) -> None:
+    project = generate("fresh", True, True)
+    run("git", "init", "-q", cwd=project)
+    with serving(workshop.index()) as url:
+        env = {
+            name: value
+            for name, value in workshop.environment.items()
+            if name not in {"UV_FIND_LINKS", "UV_CONSTRAINT"}
+        }
+        tox = (
+            sys.executable,
+            "-m",
+            "tox",
+            "run",
+            "--",
+            "tests",
+            "-m",
+            "not slow",
+            "-k",
+            SOME_CASES,
+        )
+        output = run(*tox, cwd=project, env={**env, "UV_INDEX": url})
+    for cell in ("lint", "types", "spark35", "spark43"):
+        assert re.search(rf"^ +{cell}: OK", output, re.MULTILINE)
+    assert len(re.findall(r"=+ \d+ passed[^\n]* in ", output)) == 2
+    # The cell of another line is another run.
+    assert output.count("not run: the cell of Spark ") == 2
+    run("git", "add", "--all", cwd=project)
+    listed = run("git", "ls-files", cwd=project).splitlines()
+    assert not [name for name in listed if name.startswith((".tox", "build/", "dist/"))]
 
 
 @slow

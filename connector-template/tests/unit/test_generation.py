@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -181,12 +184,22 @@ def test_types(project: Path, types_cache: Path) -> None:
     succeed(project, "-m", "mypy", f"--cache-dir={types_cache}", "src")
 
 
-def pass_tests(folder: Path, *options: str) -> None:
+def pass_tests(folder: Path, *options: str) -> dict[str, object]:
+    """Run the tests that need no JVM, and return their report."""
     if not _entry_points_of(folder).exists():
         install_entry_points(folder)
     # The tests wait more than they work, so they run in parallel.
     several = ("-q", "-n", "4", "-m", "not slow", "-p", "no:cacheprovider")
-    succeed(folder, "-m", "pytest", *several, *options, "tests/unit")
+    report = ("--connector-report", "build/report")
+    succeed(folder, "-m", "pytest", *several, *report, *options, "tests/unit")
+    found: dict[str, object] = json.loads((folder / "build/report.json").read_bytes())
+    return found
+
+
+def seconds_of_children() -> float:
+    """Return the time that ended children of this process used a core."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize(
@@ -197,8 +210,22 @@ def pass_tests(folder: Path, *options: str) -> None:
         *map(slow, ("source-lookup", "all-async")),
     ],
 )
-def test_the_suites_pass(generate, kind: str) -> None:
-    pass_tests(generate("pulsar", *COMBINATIONS[kind]))
+def test_the_suites_pass_within_a_minute_of_two_cores(generate, kind: str) -> None:
+    before = seconds_of_children()
+    report = pass_tests(generate("pulsar", *COMBINATIONS[kind]))
+    assert seconds_of_children() - before < 2 * 60
+    assert report["not_run"] == {"cells": ["3.5", "4.3"], "cases": []}
+
+
+def test_the_report_names_what_options_deselect(generate) -> None:
+    folder = generate("pulsar", *COMBINATIONS["lookup"])
+    report = pass_tests(folder, "-k", "Options and not secret")
+    cases = [each for each in report["not_run"]["cases"] if "TestTableOptions" in each]
+    assert cases
+    assert all("secret" in each for each in cases)
+    text = (folder / "build/report.md").read_text(encoding="utf-8")
+    assert "| Spark 3.5 | a cell: `tox run -e spark35` |" in text
+    assert f"| {cases[0]} | deselected |" in text
 
 
 # "all" contains the parts of the others.
@@ -235,6 +262,10 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
     [
         ("name=Pulsar", "name: expected lower-case words"),
         ("name=connector-pulsar", "name: the template adds the prefix 'connector-'"),
+        ("name=test", "name: 'test' is reserved"),
+        ("name=test-rail", "name: 'test-rail' is reserved"),
+        ("name=spark", "name: 'spark' is reserved"),
+        ("name=core", "name: 'core' is reserved"),
         ("name=a-name-of-21-letters-", "name: expected"),
         ("name=a-name-of-21-letterss", "name: expected 20 characters at most, found 21"),
         ('description=A "quoted" word', "description: expected one line"),
@@ -248,9 +279,17 @@ def test_its_lint_and_type_rules_match_the_tree(generate) -> None:
 def test_invalid_answers_are_rejected(tmp_path: Path, answer: str, said: str) -> None:
     arguments = ["--no-input", f"--output-dir={tmp_path}", str(TEMPLATE), "sink=no", answer]
     done = run(tmp_path, "-m", "cookiecutter", *arguments)
-    assert done.returncode == 1
-    assert done.stderr.count(said) == 1, done.stderr
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(said)
+    assert len(done.stdout.splitlines()) == 1  # no traceback
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_of_the_tables_of_the_core_are_reserved() -> None:
+    project = tomllib.loads((ROOT / "connectors-core/pyproject.toml").read_text(encoding="utf-8"))
+    tables = project["project"]["entry-points"]["connectors.tables"].keys()
+    assert tables
+    assert tables <= runpy.run_path(str(TEMPLATE / "connector_answers.py"))["RESERVED"]
 
 
 def test_the_workflow_is_valid(generate) -> None:

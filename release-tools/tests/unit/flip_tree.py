@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from git_tree import GitTree
+from matrix_tree import TOX
 from release_tree import MATRIX_HEAD
 from template_tree import PROJECT, TEMPLATE
 from typer.main import get_command
@@ -66,7 +67,7 @@ body:
         - none yet
 """
 COMMAND = get_command(app)
-FILES = {"flips/rules.yaml": RULES, "MAINTAINERS.yaml": MAINTAINERS}
+FILES = {**TEMPLATE, "flips/rules.yaml": RULES, "MAINTAINERS.yaml": MAINTAINERS}
 COMMENT = re.compile(r"<!-- .* -->")
 
 
@@ -79,11 +80,10 @@ def whole_tree(dependency: str = "pyarrow") -> dict[str, str]:
     declared = f'version = "0.1.0"\ndependencies = ["connectors-core>=1.0,<2", "{dependency}"]\n'
     return {
         **FILES,
-        **TEMPLATE,
         f"{PROJECT}/pyproject.toml": TEMPLATE[f"{PROJECT}/pyproject.toml"].replace(
             "[tool.connector]\n", f"[tool.connector]\n{declared}"
         ),
-        f"{PROJECT}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
+        f"{PROJECT}/tox.ini": TOX,
         "compatibility-matrix.yaml": MATRIX,
         ".github/ISSUE_TEMPLATE/bug.yml": FORM,
         ".github/ISSUE_TEMPLATE/config.yml": "blank_issues_enabled: false\n",
@@ -91,6 +91,9 @@ def whole_tree(dependency: str = "pyarrow") -> dict[str, str]:
             "# All\n\n<!-- compatibility, by `release-tools matrix check --fix` -->\n<!-- end -->\n"
         ),
         "requirements/base.in": "# runtime\npyarrow>=20\n",
+        "Makefile": (
+            ".PHONY: requirements\nrequirements:\n\techo '$(PACKAGE)' >> requirements/base.in\n"
+        ),
         "pyproject.toml": """\
 # The tools.
 [tool.importlinter]

@@ -50,6 +50,10 @@ connectors:
         servers:
           one: ["7", "8"]
 """
+TOX = (
+    "[tox]\nenv_list = lint, types, spark35, spark43\n\n[pkgenv]\nset_env =\n"
+    "    spark35: CONNECTOR_SPARK = 3.5\n    types, spark43: CONNECTOR_SPARK = 4.3\n"
+)
 HATCH_BUILD = """\
 # The newest that works.
 LIBRARIES = {
@@ -80,7 +84,7 @@ test = ["pytest"]
 WORKFLOW = """\
 jobs:
   connector:
-    uses: someone/release-tools/.github/workflows/connector.yml@main
+    uses: someone/release-tools/.github/workflows/connector.yml@v1
     with:
       connector: connector-one
 """
@@ -140,10 +144,10 @@ FILES: dict[str, str | None] = {
         'SPARK_LINES: dict[str, tuple[int, ...]] = {"3.5": (8, 17), "4.3": (17, 21)}\n'
     ),
     f"{TEMPLATE}/hatch_build.py": HATCH_BUILD,
-    f"{TEMPLATE}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
+    f"{TEMPLATE}/tox.ini": TOX,
     f"{TEMPLATE}/pyproject.toml": PYPROJECT.replace("NAME", "connector-{{ cookiecutter.name }}"),
     f"{ONE}/hatch_build.py": HATCH_BUILD,
-    f"{ONE}/tox.ini": "[tox]\nenv_list = lint, types, spark35, spark43\n",
+    f"{ONE}/tox.ini": TOX,
     f"{ONE}/pyproject.toml": PYPROJECT.replace("NAME", ONE),
     f"{ONE}/README.md": TABLE_IN_RELEASE,
     f"{ONE}/CHANGELOG.md": "# Changelog\n\n## 2.0.0 (2026-11-01)\n\nAll of it.\n",

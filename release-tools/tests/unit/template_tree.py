@@ -13,7 +13,10 @@ PROJECT = "connector-template/connector-{{cookiecutter.name}}"
 SINK_PAGE = f"{PROJECT}/docs/{{% if cookiecutter.sink %}}sink.md{{% endif %}}"
 TEMPLATE = {
     "connector-template/cookiecutter.json": json.dumps(
-        {"name": "memory", "description": "", "owner": "", "source": True, "sink": True}
+        {
+            **{"name": "memory", "description": "", "owner": "", "source": True, "sink": True},
+            "lookup": False,
+        }
     ),
     f"{PROJECT}/pyproject.toml": (
         "[project]\n"

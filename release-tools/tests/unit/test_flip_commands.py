@@ -61,7 +61,8 @@ def test_comments_survive_and_times_are_readable(flips):
         (["new", "???", "--author", "eve"], "'???' has no letters for a file name"),
         (["new", "B", "--author", "eve", "--supersedes", "1"], "only an accepted proposal can be"),
         (["new", "B", "--author", "a b"], "draft: by: String should match"),
-        (["new", "B", "--author", "eve", "--no-sink"], "need --connector"),
+        (["new", "B", "--author", "eve", "--no-sink"], "--no-sink needs --connector"),
+        (["new", "B", "--author", "eve", "--description", "x"], "--description needs --connector"),
         (["new", "B", "--author", "eve", "--connector", "x"], "connector: description"),
         (
             ["new", "B", "--author", "eve", "--connector", "Up", "--description", "x"],

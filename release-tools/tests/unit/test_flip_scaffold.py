@@ -3,17 +3,20 @@
 
 import datetime
 import errno
+import json
 import tomllib
 from pathlib import Path
 
 import pytest
 from flip_tree import FlipTree, whole_tree
 from git_tree import git
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from connector_release_tools.cli import app
 from connector_release_tools.flips import scaffold
-from connector_release_tools.flips.registration import in_project, in_requirements
+from connector_release_tools.flips.model import ConnectorPlan
+from connector_release_tools.flips.registration import in_project, new_requirements
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.project import Project
@@ -162,13 +165,32 @@ def test_a_proposal_without_a_connector_creates_none(decided):
     assert "FLIP 0001 does not ask for a connector" in said
 
 
-def test_a_new_requirement_is_added_and_named(accepted):
-    accepted.commit(whole_tree("pulsar-client>=3,<4"))
-    said = accepted.flip("scaffold", "1", "--sponsor", "bob")
-    assert "then run `make requirements`" in said
+def test_a_new_requirement_is_pinned(accepted):
+    accepted.commit(whole_tree("pulsar-client[avro]>=3,<4"))
+    command = "make requirements 'PACKAGE=pulsar-client[avro]<4,>=3'"
+    dry = accepted.flip("scaffold", "1", "--sponsor", "bob", "--dry-run")
+    assert f"would run {command}" in dry
+    assert changed(accepted) == set()
+    assert f"ran {command}" in accepted.flip("scaffold", "1", "--sponsor", "bob")
     assert text(accepted, "requirements/base.in") == (
-        "# runtime\npyarrow>=20\n\n# connector-pulsar\npulsar-client<4,>=3\n"
+        "# runtime\npyarrow>=20\npulsar-client[avro]<4,>=3\n"
     )
+    assert "completely registered" in accepted.flip("scaffold", "1")
+
+
+def test_the_next_run_pins_a_requirement_after_a_failure(accepted):
+    working = text(accepted, "Makefile")
+    accepted.commit(
+        {
+            **whole_tree("pulsar-client"),
+            "Makefile": ".PHONY: requirements\nrequirements:\n\tfalse\n",
+        }
+    )
+    said = accepted.flip("scaffold", "1", "--sponsor", "bob", code=2)
+    assert "`make requirements PACKAGE=pulsar-client` failed" in said
+    (accepted.root / "Makefile").write_text(working)
+    assert "ran make requirements PACKAGE=pulsar-client" in accepted.flip("scaffold", "1")
+    assert "completely registered" in accepted.flip("scaffold", "1")
 
 
 def test_a_connector_can_be_added_to_the_import_rules_of_this_repository():
@@ -190,14 +212,13 @@ def test_a_connector_can_be_added_to_the_import_rules_of_this_repository():
     )
 
 
-def test_known_requirements_are_not_added_again():
+def test_known_requirements_are_not_new():
     text = (
         '[project]\nname = "connector-x"\n[tool.connector]\nversion = "0.1.0"\n'
-        'spark = ["3.5"]\ndependencies = ["connectors-core>=1.0,<2", "PyArrow", "x_client"]\n'
+        'spark = ["3.5"]\ndependencies = ["connectors-core>=1.0,<2", "PyArrow", "x_client", "y"]\n'
     )
-    texts = ["x.client>=1\n", "pyarrow\n"]
-    project = Project.parse(text, "here")
-    assert in_requirements(texts, texts[0], "connector-x", project) == texts[0]
+    texts = ["x.client>=1\n", "# y\npyarrow\n"]
+    assert new_requirements(texts, Project.parse(text, "here")) == ["y"]
 
 
 def test_a_scaffold_in_this_repository_passes_its_checks(tmp_path):
@@ -208,7 +229,11 @@ def test_a_scaffold_in_this_repository_passes_its_checks(tmp_path):
     people = text(tree, "MAINTAINERS.yaml").partition("binding:")[0].rstrip("\n")
     people += f"\n  {term.replace('NAME', 'alice')}binding:\n{voters}"
     tree.commit({"MAINTAINERS.yaml": people})
-    number = tree.propose("A connector for Pulsar", "--connector", "pulsar", "--description", "It")
+    reserved = ("--connector", "core", "--description", "It")
+    said = tree.flip("new", "A connector for the core", "--author", "eve", *reserved, code=2)
+    assert "connector-template rejects the answers: name: 'core' is reserved" in said
+    answers = ("--description", "It", "--lookup", "--table", "--catalog", "--topologies")
+    number = tree.propose("A connector for Pulsar", "--connector", "pulsar", *answers)
     tree.accept(number)
     tree.commit()
     said = tree.flip("scaffold", str(number), "--sponsor", "alice")
@@ -222,3 +247,20 @@ def test_a_scaffold_in_this_repository_passes_its_checks(tmp_path):
     ):
         result = tree.run(*command)
         assert result.exit_code == 0, result.output
+
+
+def questions_of(*words):
+    """Return the parameters of a command."""
+    group = get_command(app)
+    for word in words:
+        group = group.commands[word]
+    return {each.name for each in group.params}
+
+
+def test_a_proposal_asks_what_the_template_asks():
+    asked = json.loads((ROOT / "connector-template/cookiecutter.json").read_text(encoding="utf-8"))
+    asked = {name for name in asked if not name.startswith("_")}
+    assert ConnectorPlan.model_fields.keys() == asked - {"owner"}
+    assert asked - {"owner", "name"} <= questions_of("flip", "new")
+    for command in ("create", "link"):
+        assert asked - {"name"} <= questions_of("template", command)

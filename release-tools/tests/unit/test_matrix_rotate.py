@@ -61,7 +61,10 @@ def test_a_new_spark_line_is_added_to_every_list_of_spark_lines(matrix_tree: Mat
             "}",
             "AFTER = 1",
         ]
-        assert text(f"{folder}/tox.ini").endswith("env_list = lint, types, spark43, spark50\n")
+        assert text(f"{folder}/tox.ini") == (
+            "[tox]\nenv_list = lint, types, spark43, spark50\n\n[pkgenv]\nset_env =\n"
+            "    spark43: CONNECTOR_SPARK = 4.3\n    types, spark50: CONNECTOR_SPARK = 5.0\n"
+        )
     assert "| Spark 5.0 | Spark 4.3 |" in text("README.md")
     checked = text("connectors-core/src/connectors_core/compatibility.py")
     assert '"5.0": {"spark": ["5.0"], "python": ["3.11"]},' in checked

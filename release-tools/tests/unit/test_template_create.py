@@ -1,9 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 
-from template_tree import Tree
+from template_tree import TEMPLATE, Tree
 
 ANSWERS = ("--description", "In memory", "--owner", "someone", "--source", "--no-sink")
+
+
+def rules(forbidden: str) -> dict[str, str]:
+    """Return the files of a template that rejects a name."""
+    questions = json.loads(TEMPLATE["connector-template/cookiecutter.json"])
+    questions |= {"__checked": "{{ cookiecutter.name | checked }}"}
+    return {
+        "connector-template/cookiecutter.json": json.dumps(
+            {**questions, "_extensions": ["connector_answers.checked"]}
+        ),
+        "connector-template/connector_answers.py": (
+            "from cookiecutter.exceptions import FailedHookException\n"
+            "from cookiecutter.utils import simple_filter\n\n\n"
+            "@simple_filter\n"
+            "def checked(name):\n"
+            f"    if name == {forbidden!r}:\n"
+            "        raise FailedHookException(f'never {name}')\n"
+            "    return ''\n"
+        ),
+    }
 
 
 def test_a_connector_is_created_with_its_answers(tree: Tree) -> None:
@@ -20,6 +40,7 @@ def test_a_connector_is_created_with_its_answers(tree: Tree) -> None:
         "owner": "someone",
         "source": True,
         "sink": False,
+        "lookup": False,
     }
     assert tree.check("connector-memory")["connector-memory"]["state"] == "up to date"
 
@@ -49,12 +70,19 @@ def test_an_existing_connector_is_not_overwritten(tree: Tree) -> None:
 
 
 def test_an_invalid_name_is_an_error_and_creates_nothing(tree: Tree) -> None:
-    hook = "import sys\nsys.exit('{{ cookiecutter.name }}' != '{{ cookiecutter.name|lower }}')\n"
-    tree.commit({"connector-template/hooks/pre_gen_project.py": hook})
+    tree.commit(rules("Memory"))
     result = tree.run("create", "Memory", *ANSWERS)
     assert result.exit_code == 2
-    assert "cannot be rendered with name='Memory'" in result.output
+    assert result.output == "error: connector-template rejects the answers: never Memory\n"
     assert not (tree.root / "connector-Memory").exists()
+
+
+def test_each_state_of_the_template_has_its_own_rules(tree: Tree) -> None:
+    tree.commit(rules("Memory"))
+    tree.create("other")
+    tree.commit(rules("other"))
+    error = tree.check("connector-other")["connector-other"]["error"]
+    assert error["message"] == "connector-template rejects the answers: never other"
 
 
 def test_an_existing_connector_is_linked_and_then_updated(tree: Tree) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workflows call existing commands, and pin third-party actions."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -19,6 +20,7 @@ from connector_release_tools.site.markdown import Block
 
 TOOLS = Path(__file__).parents[2]
 ROOT = TOOLS.parent
+SHARED = TOOLS / ".github/workflows/connector.yml"
 LAY_IN = TOOLS / ".github/lay-in.sh"
 FILES = sorted(
     [
@@ -80,6 +82,25 @@ def test_third_party_actions_are_pinned_by_the_same_commit_everywhere() -> None:
             pins[action].add(pin)
     assert pins
     assert {action: len(found) for action, found in pins.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("connector", "registered"),
+    [("connector-kafka", "true"), ("connector-new", "false"), ("connector-kaf", "false")],
+)
+def test_only_the_tox_of_an_unregistered_connector_runs(tmp_path, connector, registered) -> None:
+    jobs = YAML(typ="safe").load(SHARED.read_text())["jobs"]
+    script, found = jobs["registration"]["steps"][-1]["run"], tmp_path / "output"
+    env = {**os.environ, "CONNECTOR": connector, "GITHUB_OUTPUT": str(found)}
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+    )
+    assert found.read_text() == f"registered={registered}\n"
+    assert (f"{connector} is not registered" in done.stdout) is (registered == "false")
+    wanted = "needs.registration.outputs.registered == "
+    assert jobs["tox"]["if"] == f"{wanted}'false'"
+    assert jobs["checks"]["if"] == f"{wanted}'true'"
+    assert jobs["cell"]["needs"] == "checks"
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def propose(
     number = flips.next_number()
     header: dict[str, Any] = CommentedMap({"author": event.by, "status": "", "history": []})
     if connector is not None:
-        header["connector"] = connector.model_dump()
+        header["connector"] = connector.answers
     if supersedes is not None:
         old = Flip.read(flips.document(supersedes).path)
         if old.header.status is not Status.ACCEPTED:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+import shlex
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +25,14 @@ from connector_release_tools.flips.folder import FLIPS, Flips, here
 from connector_release_tools.flips.lifecycle import Judge, describe
 from connector_release_tools.flips.model import ConnectorPlan, Event, Status
 from connector_release_tools.flips.pull_request import check_change
-from connector_release_tools.flips.scaffold import REQUIREMENTS
 from connector_release_tools.flips.scaffold import scaffold as plan_scaffold
 from connector_release_tools.git import Repository
 from connector_release_tools.maintainers import MAINTAINERS
 from connector_release_tools.review.pull_request import PullRequest
+from connector_release_tools.template import questions
+from connector_release_tools.template.connector import TemplateState
 from connector_release_tools.template.files import Change, write
+from connector_release_tools.template.link import Answers
 from connector_release_tools.template.renderer import Renderer
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
@@ -71,21 +76,35 @@ def new(
     sink: Annotated[
         bool, typer.Option("--sink/--no-sink", help="The connector has a sink.")
     ] = True,
+    sink_kind: questions.Kind = questions.SinkKind.TWO_PHASE,
+    topologies: questions.Topologies = False,
+    lookup: questions.Lookup = False,
+    table: questions.Table = False,
+    catalog: questions.Catalog = False,
+    compaction: questions.Compaction = False,
     supersedes: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="The accepted proposal that it replaces.")
     ] = None,
     dry_run: DryRun = False,
     root: Root = Path(),
 ) -> None:
-    """Create a draft with the next number."""
+    """Create a draft with the next number.
+
+    With --connector, it answers the questions of the template, which must accept the answers.
+    """
     repository, flips, judge = _open(root)
+    answers: Answers = {
+        "source": source, "sink": sink, "sink_kind": sink_kind.value, "topologies": topologies,
+        "lookup": lookup, "table": table, "catalog": catalog, "compaction": compaction,
+    }  # fmt: skip
     plan = None
-    if connector is None:
-        if description or not (source and sink):
-            raise typer.BadParameter("--description, --source, and --sink need --connector")
-    else:
-        said = {"name": connector, "description": description, "source": source, "sink": sink}
+    if connector is not None:
+        said = {"name": connector, "description": description, **answers}
         plan = validated(ConnectorPlan, said, name="connector", error=FlipError)
+        with _renderer(repository) as renderer:
+            renderer.render(TemplateState.at_head(repository).tree, plan.answers)
+    elif needless := questions.as_options({**answers, "description": description}):
+        raise typer.BadParameter(f"{needless[0]} needs --connector")
     change = changes.propose(
         flips,
         judge,
@@ -314,11 +333,8 @@ def scaffold(
     """
     repository, flips, judge = _open(root)
     console = _console()
-    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
-        plan = plan_scaffold(
-            repository, Renderer(repository, Path(scratch)), flips, number,
-            sponsor=sponsor, at=judge.now,
-        )  # fmt: skip
+    with _renderer(repository) as renderer:
+        plan = plan_scaffold(repository, renderer, flips, number, sponsor=sponsor, at=judge.now)
         if not dry_run:
             plan.apply()
     name = plan.connector.name
@@ -329,9 +345,9 @@ def scaffold(
             typer.echo(change.diff(), nl=False)
         else:
             console.print(f"{change.path} {change.kind}")
-    if any(change.path == REQUIREMENTS for change in plan.changes):
-        console.print("then run `make requirements` to pin the new requirements", style="yellow")
-    if plan.is_made and not plan.changes:
+    if plan.pinning:
+        console.print(f"{'would run' if dry_run else 'ran'} {shlex.join(plan.pinning)}")
+    if plan.is_made and not (plan.changes or plan.pinning):
         console.print(f"{name} exists and is completely registered", style="green")
     elif not dry_run:
         console.print("then run `release-tools api page` to list its public names", style="yellow")
@@ -343,6 +359,12 @@ def _open(root: Path) -> tuple[Repository, Flips, Judge]:
     repository = Repository.around(root)
     flips = here(repository)
     return repository, flips, _judge(flips)
+
+
+@contextmanager
+def _renderer(repository: Repository) -> Iterator[Renderer]:
+    with tempfile.TemporaryDirectory(prefix="release-tools-") as scratch:
+        yield Renderer(repository, Path(scratch))
 
 
 def _judge(flips: Flips) -> Judge:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from connector_release_tools.maintainers import Handle, Person
+from connector_release_tools.template.questions import SinkKind
 from connector_release_tools.votes.model import Vote, VoteRules
 
 __all__ = [
@@ -97,25 +98,42 @@ class Event(_Entry):
 class ConnectorPlan(_Entry):
     """The connector that a proposal asks for: the answers for the template.
 
-    Answers that the template would reject are rejected here, before a vote.
+    An answer of None leaves the question to the author, as older proposals do.
 
     Attributes:
         name: The external system; `pulsar` gives connector-pulsar.
         description: What it connects to, in one line.
         source: Whether it reads.
         sink: Whether it writes.
+        sink_kind: How it writes.
+        topologies: Whether steps run around its commits.
+        lookup: Whether it has a table for lookup joins.
+        table: Whether it serves tables in SQL.
+        catalog: Whether it has a catalog of the system's tables.
+        compaction: Whether its sink merges small outputs before their commit.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=20)]
     description: Annotated[str, StringConstraints(pattern=r'^[^"\\\n]*[^"\\\s][^"\\\n]*$')]
     source: bool
     sink: bool
+    sink_kind: SinkKind | None = None
+    topologies: bool | None = None
+    lookup: bool | None = None
+    table: bool | None = None
+    catalog: bool | None = None
+    compaction: bool | None = None
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        if not (self.source or self.sink):
-            raise ValueError("a connector needs a source, a sink, or both")
+        if not (self.source or self.sink or self.lookup):
+            raise ValueError("a connector needs a source, a sink, or a lookup table")
         return self
+
+    @property
+    def answers(self) -> dict[str, str | bool]:
+        """The answers for the template, without open questions."""
+        return self.model_dump(mode="json", exclude_none=True)
 
 
 class Header(_Entry):

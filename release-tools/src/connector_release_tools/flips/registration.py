@@ -20,9 +20,10 @@ from connector_release_tools.matrix.project import Project
 from connector_release_tools.versions import Version
 from connector_release_tools.yaml_text import dump, load
 
-__all__ = ["in_maintainers", "in_matrix", "in_project", "in_requirements"]
+__all__ = ["in_maintainers", "in_matrix", "in_project", "new_requirements"]
 
 _CORE: Final = "connectors-core"
+_NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 
 def in_matrix(document: Any, matrix: Matrix, name: str, project: Project) -> None:
@@ -86,20 +87,16 @@ def _lists(linter: Any) -> Iterator[Any]:
                 yield contract[key]
 
 
-def in_requirements(texts: Iterable[str], text: str, name: str, project: Project) -> str:
-    """Add to a requirements file what a connector needs and no requirements file lists.
+def new_requirements(texts: Iterable[str], project: Project) -> list[str]:
+    """Return what a connector needs at run time and no requirements file lists.
 
     Args:
         texts: The texts of all requirements files.
-        text: The text to extend.
-        name: The connector.
-        project: Its declarations.
+        project: The declarations of the connector.
     """
-    named = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
-    known = {canonicalize_name(each) for text in texts for each in named.findall(text)}
-    needed = project.dependencies.items()
-    new = [f"{each}{range_}" for each, range_ in needed if each not in {*known, _CORE}]
-    return "\n".join([text.rstrip("\n"), "", f"# {name}", *new, ""]) if new else text
+    listed = {canonicalize_name(each) for text in texts for each in _NAME.findall(text)}
+    needed = {each: canonicalize_name(_NAME.findall(each)[0]) for each in project.requirements}
+    return [each for each, name in needed.items() if name not in {*listed, _CORE}]
 
 
 def in_maintainers(text: str, folder: str, sponsor: str, day: datetime.date) -> str:

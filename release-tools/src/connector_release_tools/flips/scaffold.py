@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from connector_release_tools.flips.registration import (
     in_maintainers,
     in_matrix,
     in_project,
-    in_requirements,
+    new_requirements,
 )
 from connector_release_tools.git import Repository
 from connector_release_tools.maintainers import MAINTAINERS, Maintainers
@@ -25,6 +26,7 @@ from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.model import Matrix
 from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.programs import output
 from connector_release_tools.review import github_files
 from connector_release_tools.template.connector import Connector, TemplateState, create
 from connector_release_tools.template.files import Change, File, files_below, read, write
@@ -33,7 +35,6 @@ from connector_release_tools.template.renderer import Renderer, Rendering
 
 __all__ = ["Scaffold", "scaffold"]
 
-REQUIREMENTS: Final = "requirements/base.in"
 README: Final = "README.md"
 
 
@@ -45,6 +46,7 @@ class Scaffold:
         connector: The connector.
         is_made: Whether its folder exists and is complete.
         changes: The changes of other files.
+        packages: The requirements that no environment of the tree has yet.
         matrix: The matrix, including the connector.
         renderer: Renders the template.
         state: The state of the template that the connector is created from.
@@ -54,26 +56,35 @@ class Scaffold:
     connector: Connector
     is_made: bool
     changes: tuple[Change, ...]
+    packages: tuple[str, ...]
     matrix: Matrix
     renderer: Renderer
     state: TemplateState
     plan: ConnectorPlan
 
+    @property
+    def pinning(self) -> Sequence[str]:
+        """The command that pins the new requirements and keeps all other pins; empty for none."""
+        words = ("make", "requirements", f"PACKAGE={' '.join(self.packages)}")
+        return words if self.packages else ()
+
     def apply(self) -> None:
-        """Create the folder and write the changes.
+        """Create the folder, write the changes, and pin the new requirements.
 
         Raises:
-            ReleaseToolsError: The connector cannot be created.
+            ReleaseToolsError: The connector cannot be created, or a requirement cannot be pinned.
         """
         if not self.is_made:
             if self.connector.folder.exists():  # left by an interrupted run
                 shutil.rmtree(self.connector.folder)
-            create(self.connector.repository, self.renderer, self.state, self.plan.model_dump())
+            create(self.connector.repository, self.renderer, self.state, self.plan.answers)
         root = self.connector.repository.root
         for change in self.changes:
             write(root / change.path, change.after)
         for change in _derived(root, self.matrix, self.connector.name):  # in the new folder
             write(root / change.path, change.after)
+        if self.pinning:
+            output(self.pinning, folder=root)
 
 
 def scaffold(
@@ -104,7 +115,7 @@ def scaffold(
     document = flips.document(number)
     plan, patron = _accepted(flips, document, sponsor, at.astimezone(datetime.UTC).date())
     state = TemplateState.at_head(repository)
-    rendering = renderer.render(state.tree, plan.model_dump())
+    rendering = renderer.render(state.tree, plan.answers)
     connector = Connector(repository, rendering.name)
     is_made = _is_made(connector, rendering, plan)
     declared = connector.file(PYPROJECT) if is_made else None
@@ -130,12 +141,6 @@ def scaffold(
             set(known.connectors) - {connector.name},
             connector.name.replace("-", "_"),
         ),
-        REQUIREMENTS: in_requirements(
-            [_text(path) for path in sorted((root / REQUIREMENTS).parent.glob("*.in"))],
-            _text(root / REQUIREMENTS),
-            connector.name,
-            project,
-        ),
     }
     changes = [
         Change(name, read(root / name), File(text.encode())) for name, text in wanted.items()
@@ -146,6 +151,7 @@ def scaffold(
         connector,
         is_made,
         tuple(change for change in changes if change.before != change.after),
+        tuple(new_requirements(map(_text, sorted(root.glob("requirements/*.in"))), project)),
         matrix,
         renderer,
         state,
@@ -185,7 +191,8 @@ def _is_made(connector: Connector, rendering: Rendering, plan: ConnectorPlan) ->
         return False
     if (connector.folder / LINK).exists():
         # The author may have answered the questions that a proposal leaves open.
-        if plan.model_dump().items() <= connector.link().answers.items():
+        answered = connector.link().answers
+        if all(answered.get(name, answer) == answer for name, answer in plan.answers.items()):
             return True
     elif files_below(connector.folder).items() <= rendering.files.items():
         return False  # an interrupted run did not link the connector to the template

@@ -25,7 +25,7 @@ from connector_release_tools.template.connector import PREFIX
 from connector_release_tools.template.link import LINK, Answers, Link
 from connector_release_tools.template.proposal import how_to_register
 
-__all__ = ["findings"]
+__all__ = ["findings", "unregistered"]
 
 _FIX: Final = "run `release-tools matrix check --fix`"
 
@@ -96,11 +96,20 @@ def _folders(root: Path, matrix: Matrix) -> Iterator[Finding]:
     for name in matrix.connectors:
         if not (root / name / PYPROJECT).exists():
             yield Finding(MATRIX, f"{name} has no folder with a {PYPROJECT}")
+
+
+def unregistered(root: Path, matrix: Matrix) -> Iterator[Finding]:
+    """Return the connectors of the tree that the matrix does not list; they break nothing.
+
+    Args:
+        root: The top of the tree.
+        matrix: Its matrix.
+    """
     for link in sorted(root.glob(f"{PREFIX}*/{LINK}")):
         if (name := link.parent.name) not in matrix.connectors:
             yield Finding(
-                MATRIX,
-                f"{name}, which was created from the template, is not listed",
+                name,
+                f"it is not registered, so {MATRIX} does not cover it",
                 how_to_register(name.removeprefix(PREFIX), _answers(link)),
             )
 

@@ -14,9 +14,10 @@ from rich.console import Console
 from connector_release_tools import dates
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix import rotation, views
-from connector_release_tools.matrix.checks import findings
+from connector_release_tools.matrix.checks import findings, unregistered
 from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
+from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.schema import SCHEMA, schema
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
@@ -71,6 +72,8 @@ def check(
 ) -> None:
     """Compare packages, requirements, documents, workflows, and pins with the matrix.
 
+    Also name the connectors that are not registered; they are no differences.
+
     Exit code: 0 no differences, 1 differences.
     """
     repository = Repository.around(root)
@@ -83,12 +86,18 @@ def check(
             console.print(f"wrote {path}")
     left = list(findings(repository, found))
     for finding in left:
-        console.print(f"{finding.place}: {finding.message}", style="red")
-        if finding.hint:
-            console.print(f"  {finding.hint}")
+        _show(console, finding, style="red")
+    for finding in unregistered(repository.root, found):
+        _show(console, finding, style="yellow")
     if not left:
         console.print(f"everything agrees with {MATRIX}", style="green")
     raise typer.Exit(int(bool(left)))
+
+
+def _show(console: Console, finding: Finding, *, style: str) -> None:
+    console.print(f"{finding.place}: {finding.message}", style=style)
+    if finding.hint:
+        console.print(f"  {finding.hint}")
 
 
 @matrix.command()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector_release_tools.matrix.model import CORE, Connector, Matrix
-from connector_release_tools.matrix.places import Between, Literal, Place, TomlKey, Word
+from connector_release_tools.matrix.places import Below, Between, Literal, Place, TomlKey, Word
 from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.matrix.views import compatibility_table
 from connector_release_tools.versions import SPARK_EXTRA, SparkLine
@@ -22,6 +22,7 @@ _CORE_VERSION: Final = TomlKey(("project", "version"))
 SPARK_EXTRA_KEY: Final = TomlKey(("project", "optional-dependencies", SPARK_EXTRA))
 _TEMPLATE: Final = "connector-template/connector-{{cookiecutter.name}}"
 _COMPATIBILITY: Final = Between("compatibility")
+_WHEELS: Final = Below("[pkgenv]", "set_env =")
 _CORE: Final = f"connectors-core/{PYPROJECT}"
 _CHECK: Final = "connectors-core/src/connectors_core/compatibility.py"
 
@@ -72,6 +73,7 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
         yield Derived(f"{folder}/hatch_build.py", Literal("LIBRARIES"), pins)
         environments = ", ".join(["lint", "types", *(f"spark{each}" for each in shorts)])
         yield Derived(f"{folder}/tox.ini", Word("env_list = "), environments)
+        yield Derived(f"{folder}/tox.ini", _WHEELS, _wheels(spark_lines))
     for folder in projects:
         yield Derived(f"{folder}/{PYPROJECT}", SPARK_KEY, list(map(str, spark_lines)))
     if matrix.core is not None:
@@ -82,6 +84,12 @@ def derived(root: Path, matrix: Matrix) -> Iterator[Derived]:
         yield from _versions(name, connector)
         yield from _table(root, f"{name}/README.md", matrix, [name])
     yield Derived("README.md", _COMPATIBILITY, compatibility_table(matrix, matrix.connectors))
+
+
+def _wheels(spark_lines: Sequence[SparkLine]) -> list[str]:
+    """Return the Spark line of the wheel in each environment of tox."""
+    lines = [f"spark{short(each)}: CONNECTOR_SPARK = {each}" for each in spark_lines]
+    return [*lines[:-1], f"types, {lines[-1]}"]
 
 
 def _works(matrix: Matrix, spark_lines: Sequence[SparkLine]) -> dict[str, dict[str, list[str]]]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import tomlkit
 from tomlkit.exceptions import ParseError
 
-__all__ = ["Between", "Literal", "Place", "TomlKey", "Word"]
+__all__ = ["Below", "Between", "Literal", "Place", "TomlKey", "Word"]
 
 
 class Place(Protocol):
@@ -168,3 +168,36 @@ class Between:
 
     def __str__(self) -> str:
         return f"the table between `<!-- {self.name} -->` and `<!-- end -->`"
+
+
+@dataclass(frozen=True)
+class Below:
+    """The indented lines below a line of a section.
+
+    Attributes:
+        section: The section, such as `[pkgenv]`.
+        begin: The line, such as `set_env =`.
+    """
+
+    section: str
+    begin: str
+
+    def read(self, text: str) -> object:
+        """Return the lines, without their indentation."""
+        match = self._pattern.search(text)
+        return None if match is None else [line.strip() for line in match[2].splitlines()]
+
+    def write(self, text: str, value: Any) -> str:
+        """Return the text with other lines."""
+        lines = "".join(f"    {line}\n" for line in value)
+        return self._pattern.sub(lambda match: f"{match[1]}{lines}", text, count=1)
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        section, begin = re.escape(self.section), re.escape(self.begin)
+        return re.compile(
+            rf"(^{section}\n(?:[^\[\n][^\n]*\n)*?{begin}\n)((?:    [^\n]*\n)*)", re.MULTILINE
+        )
+
+    def __str__(self) -> str:
+        return f"{self.section} {self.begin.rstrip(' =')}"

@@ -62,6 +62,7 @@ class Project:
         spark: The Spark lines that it can be built for; empty for a package that serves all lines.
         requires_python: The range of Python versions.
         dependencies: The version ranges of run-time dependencies by canonical name.
+        requirements: The run-time dependencies with their extras and ranges, such as `redis[x]>=6`.
         groups: The requirements of its dependency groups.
     """
 
@@ -69,6 +70,7 @@ class Project:
     spark: tuple[str, ...]
     requires_python: SpecifierSet
     dependencies: Mapping[str, SpecifierSet]
+    requirements: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
 
     @classmethod
@@ -91,6 +93,7 @@ class Project:
                 spark=build.spark,
                 requires_python=SpecifierSet(file.project.requires_python),
                 dependencies={canonicalize_name(each.name): each.specifier for each in needed},
+                requirements=tuple(map(_without_marker, needed)),
                 groups={name: _plain(name, group) for name, group in file.groups.items()},
             )
         except ValidationError as error:
@@ -103,6 +106,11 @@ class Project:
             f"{where} is not the pyproject.toml of a connector: {said}",
             hint="compare it with the pyproject.toml of connector-template",
         )
+
+
+def _without_marker(requirement: Requirement) -> str:
+    requirement.marker = None  # the environments have one version of Python
+    return str(requirement)
 
 
 def _plain(name: str, group: tuple[object, ...]) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ _WORKFLOWS: Final = {
             "release-tools matrix check",
             "release-tools review sync --dry-run",
             "release-tools flip check",
-            'release-tools flip check --base "$BASE"',
             _CELLS,
             _CELL,
         ),
@@ -56,8 +55,11 @@ _WORKFLOWS: Final = {
         ),
     ),
     ".github/workflows/review.yml": _Workflow(
-        frozenset({"pull_request", "pull_request_review"}),
-        ("release-tools review check --pull-request build/pull.json",),
+        frozenset({"pull_request_target"}),
+        (
+            'release-tools review check --base "$BASE" --pull-request build/pull.json',
+            "release-tools flip check --base HEAD --pull-request build/pull.json",
+        ),
     ),
     "release-tools/.github/workflows/connector.yml": _Workflow(
         frozenset({"workflow_call"}),
@@ -72,7 +74,7 @@ _WORKFLOWS: Final = {
     ),
 }
 _COMMAND: Final = re.compile(r"(?<![\w-])(?:git|make|release-tools) [^|\n#)]*")
-_SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@\S+")
+_SHARED: Final = re.compile(r".*/release-tools/\.github/workflows/connector\.yml@v\d+")
 
 
 def main(root: Path) -> Iterator[Finding]:
@@ -112,7 +114,11 @@ def connector(root: Path, name: str) -> Iterator[Finding]:
         return
     called = [job for job in _jobs(found) if _SHARED.fullmatch(str(job.get("uses", "")))]
     if not called:
-        yield Finding(place, "it does not call the shared workflow connector.yml of release-tools")
+        yield Finding(
+            place,
+            "it does not call a version of the shared workflow connector.yml of release-tools",
+            "call it as the template does, such as connector.yml@v1",
+        )
     for job in called:
         if (given := job.get("with", {}).get("connector")) != name:
             yield Finding(place, f"it calls the shared workflow for {given}, expected {name}")

@@ -55,10 +55,13 @@ _MIGRATION: Final = (
 )
 _EXTEND: Final = (
     "docs/write-a-connector",
+    "docs/write-a-connector/own-repository",
+    "docs/listed-connectors",
     "docs/write-a-connector/abilities",
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
     "docs/write-a-connector/topologies",
+    "docs/write-a-connector/compaction",
     "docs/write-a-connector/lookup",
     "docs/write-a-connector/tables",
     "connector-template/README",

@@ -19,6 +19,15 @@ from connector_release_tools.template import connector as connectors_of_tree
 from connector_release_tools.template.connector import PREFIX, Connector, TemplateState, connectors
 from connector_release_tools.template.link import Answers
 from connector_release_tools.template.proposal import how_to_register
+from connector_release_tools.template.questions import (
+    Catalog,
+    Compaction,
+    Kind,
+    Lookup,
+    SinkKind,
+    Table,
+    Topologies,
+)
 from connector_release_tools.template.renderer import TEMPLATE, Renderer
 from connector_release_tools.template.report import (
     Verdict,
@@ -47,33 +56,6 @@ Description = Annotated[str, typer.Option(prompt=True, help="What it connects to
 Owner = Annotated[str, typer.Option(prompt=True, help="The GitHub organization that owns it.")]
 Source = Annotated[bool, typer.Option("--source/--no-source", prompt=True, help="Create a source.")]
 Sink = Annotated[bool, typer.Option("--sink/--no-sink", prompt=True, help="Create a sink.")]
-
-
-class SinkKind(enum.StrEnum):
-    """The kind of a connector's sink."""
-
-    TWO_PHASE = "two-phase"
-    ASYNC = "async"
-
-
-Kind = Annotated[
-    SinkKind, typer.Option("--sink-kind", help="What the sink writes: committed rows, or requests.")
-]
-Topologies = Annotated[
-    bool,
-    typer.Option("--topologies/--no-topologies", help="Create steps around the sink's commits."),
-]
-Lookup = Annotated[bool, typer.Option("--lookup/--no-lookup", help="Create a lookup table.")]
-Table = Annotated[bool, typer.Option("--table/--no-table", help="Create tables in SQL.")]
-Catalog = Annotated[
-    bool, typer.Option("--catalog/--no-catalog", help="Create a catalog of the system's tables.")
-]
-Compaction = Annotated[
-    bool,
-    typer.Option(
-        "--compaction/--no-compaction", help="Merge what the sink staged before its commit."
-    ),
-]
 
 
 class Format(enum.StrEnum):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 
 from connector_release_tools.template.link import Answers
+from connector_release_tools.template.questions import as_options
 
 __all__ = ["how_to_register"]
 
@@ -17,10 +18,8 @@ def how_to_register(system: str, answers: Answers) -> str:
         system: The external system, such as pulsar.
         answers: The answers that the connector was created with; empty if they are unknown.
     """
-    without = [f"--no-{side}" for side in ("source", "sink") if not answers.get(side, True)]
-    about = str(answers.get("description", "TEXT"))
-    title = f"A connector for {system}"
-    words = [title, "--author", "HANDLE", "--connector", system, "--description", about, *without]
+    title, described = f"A connector for {system}", {"description": "TEXT", **answers}
+    words = [title, "--author", "HANDLE", "--connector", system, *as_options(described)]
     return (
         f"to register it, propose it: release-tools flip new {shlex.join(words)}\n"
         "  after the proposal is accepted: release-tools flip scaffold NUMBER --sponsor HANDLE"

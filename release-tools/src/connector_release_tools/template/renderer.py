@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-from cookiecutter.exceptions import CookiecutterException
+from cookiecutter.exceptions import CookiecutterException, FailedHookException
 from cookiecutter.main import cookiecutter
 
 from connector_release_tools.errors import TemplateError
@@ -22,8 +22,8 @@ from connector_release_tools.template.link import LINK, Answers
 __all__ = ["TEMPLATE", "Renderer", "Rendering"]
 
 TEMPLATE: Final = "connector-template"
-# If a hook rejects the answers, cookiecutter logs a traceback before the hook's message.
-_SILENT: Final = logging.NullHandler()
+# The module of the template that rejects answers. Each state of the template has its own.
+_CHECKS: Final = "connector_answers"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Rendering:
 
 @dataclass
 class Renderer:
-    """Renders the template of a repository and runs its hooks.
+    """Renders the template of a repository and runs its code.
 
     It writes only to `scratch`, and ignores the user's cookiecutter configuration.
 
@@ -64,7 +64,7 @@ class Renderer:
             answers: The answers by question; answers to unknown questions are ignored.
 
         Raises:
-            TemplateError: The tree has no template, or rendering fails.
+            TemplateError: The tree has no template, it rejects the answers, or rendering fails.
             GitError: The tree does not exist.
         """
         key = (tree, json.dumps(answers, sort_keys=True))
@@ -76,7 +76,7 @@ class Renderer:
         template = self.scratch / tree / TEMPLATE
         if not template.exists():
             self.repository.export(tree, template)
-        logging.getLogger("cookiecutter").addHandler(_SILENT)
+        sys.modules.pop(_CHECKS, None)
         replay = scratch / "replay"
         places = {"replay_dir": str(replay), "cookiecutters_dir": str(scratch / "cookiecutters")}
         try:
@@ -87,6 +87,8 @@ class Renderer:
                 output_dir=str(scratch / "project"),
                 default_config=places,
             )
+        except FailedHookException as error:
+            raise TemplateError(f"{TEMPLATE} rejects the answers: {error}") from error
         except (CookiecutterException, jinja2.TemplateError, ValueError, OSError) as error:
             given = ", ".join(f"{name}={value!r}" for name, value in answers.items())
             raise TemplateError(
