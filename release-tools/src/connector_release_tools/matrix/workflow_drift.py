@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +27,12 @@ class _Workflow:
     Attributes:
         triggers: The events that start it.
         commands: The commands that it runs in jobs that are never skipped and must pass.
+        conditions: The conditions that such jobs may have.
     """
 
     triggers: frozenset[str]
     commands: tuple[str, ...]
+    conditions: frozenset[str] = frozenset()
 
 
 _WORKFLOWS: Final = {
@@ -71,6 +73,7 @@ _WORKFLOWS: Final = {
             _CELLS,
             _CELL,
         ),
+        frozenset({"needs.registration.outputs.registered == 'true'"}),
     ),
 }
 _COMMAND: Final = re.compile(r"(?<![\w-])(?:git|make|release-tools) [^|\n#)]*")
@@ -91,7 +94,7 @@ def main(root: Path) -> Iterator[Finding]:
         on = found.get("on", ())
         if missing := sorted(wanted.triggers - ({on} if isinstance(on, str) else {*on})):
             yield Finding(place, f"it does not start at {', '.join(missing)}")
-        jobs = [job for job in _jobs(found) if not _may_be_skipped(job)]
+        jobs = [job for job in _jobs(found) if not _may_be_skipped(job, wanted.conditions)]
         commands = {each: job for job in jobs for each in _commands(job)}
         for command in wanted.commands:
             if command not in commands:
@@ -137,9 +140,9 @@ def _jobs(workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(workflow.get("jobs", {}).values())
 
 
-def _may_be_skipped(part: Mapping[str, Any]) -> bool:
-    """Whether a job never runs, or its failure has no effect."""
-    return "if" in part or "continue-on-error" in part
+def _may_be_skipped(job: Mapping[str, Any], conditions: Collection[str]) -> bool:
+    """Whether a job may not run although it should, or its failure has no effect."""
+    return ("if" in job and job["if"] not in conditions) or "continue-on-error" in job
 
 
 def _matrix(job: Mapping[str, Any]) -> object:
