@@ -6,10 +6,9 @@ from __future__ import annotations
 import difflib
 import enum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from connector_release_tools import dates
 from connector_release_tools.git import Repository
@@ -18,7 +17,7 @@ from connector_release_tools.matrix.checks import findings
 from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.schema import SCHEMA, schema
-from connector_release_tools.terminal import Root
+from connector_release_tools.terminal import Root, wide_console
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.versions import SparkLine
 
@@ -28,9 +27,6 @@ matrix = typer.Typer(
     no_args_is_help=True,
     help="Check and change what works together: connectors, Spark lines, and their versions.",
 )
-
-# The width of a table in a file or a pipe.
-_WIDE: Final = 160
 
 
 class Format(enum.StrEnum):
@@ -53,12 +49,10 @@ def show(
     """Show which majors of which connectors are supported on which Spark lines."""
     found = MatrixFile.of(Repository.around(root)).matrix()
     if output is Format.TABLE:
-        console = Console()
-        if not console.is_terminal:
-            console.width = _WIDE
-        console.print(views.as_table(found))
+        wide_console().print(views.as_table(found))
     else:
-        typer.echo(views.as_json(found) if output is Format.JSON else views.as_github(found))
+        as_github = output is Format.GITHUB
+        typer.echo(views.as_github(found, found.cells()) if as_github else views.as_json(found))
 
 
 @matrix.command()
