@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workflows call existing commands, and pin third-party actions."""
 
+import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import typer
 from git_tree import git
+from matrix_tree import MatrixTree
 from ruamel.yaml import YAML
 from typer.core import TyperGroup
 
@@ -19,6 +23,7 @@ from connector_release_tools.site.markdown import Block
 
 TOOLS = Path(__file__).parents[2]
 ROOT = TOOLS.parent
+CI = ".github/workflows/ci.yml"
 LAY_IN = TOOLS / ".github/lay-in.sh"
 FILES = sorted(
     [
@@ -46,11 +51,11 @@ def commands(name: str) -> list[list[str]]:
 
 def test_the_workflows_are_found() -> None:
     assert {
-        ".github/workflows/ci.yml",
+        CI,
         "release-tools/.github/workflows/connector.yml",
         "connector-filesystem/.github/workflows/ci.yml",
     } <= set(NAMES)
-    assert commands(".github/workflows/ci.yml")
+    assert commands(CI)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,6 +85,59 @@ def test_third_party_actions_are_pinned_by_the_same_commit_everywhere() -> None:
             pins[action].add(pin)
     assert pins
     assert {action: len(found) for action, found in pins.items() if len(found) > 1} == {}
+
+
+def job(name: str, job: str) -> dict:
+    return YAML(typ="safe").load((ROOT / name).read_text())["jobs"][job]
+
+
+def run_step(tree: MatrixTree, step: dict, **env: str) -> dict[str, str]:
+    """Run the script of a step as the forge does, and return its outputs."""
+    programs, outputs = tree.root / "build/bin", tree.root / "build/outputs"
+    programs.mkdir(parents=True, exist_ok=True)
+    program = programs / "release-tools"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m connector_release_tools "$@"\n')
+    program.chmod(0o755)
+    outputs.write_text("")
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=tree.root,
+        env={
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "GITHUB_OUTPUT": str(outputs),
+            **env,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+
+
+def step_of(name: str, job_name: str, step_id: str) -> dict:
+    (found,) = (each for each in job(name, job_name)["steps"] if each.get("id") == step_id)
+    return found
+
+
+def test_ci_gets_the_affected_cells_or_all_of_them(matrix_tree: MatrixTree) -> None:
+    matrix_tree.change("requirements/spark35.txt", "numpy==1.26.4", "numpy==1.26.5")
+    found = {
+        step: json.loads(run_step(matrix_tree, step_of(CI, "checks", step), BASE="HEAD~1")["cells"])
+        for step in ("affected", "all")
+    }
+    assert [cell["spark"] for cell in found["affected"]["include"]] == ["3.5"]
+    assert [cell["spark"] for cell in found["all"]["include"]] == ["4.3", "3.5"]
+    used = set(re.findall(r"\bmatrix\.(\w+)", json.dumps(job(CI, "cell"))))
+    assert used <= set(found["all"]["include"][0])
+
+
+def test_ci_skips_the_cells_if_a_change_affects_none(matrix_tree: MatrixTree) -> None:
+    matrix_tree.commit({"NEWS.md": "words\n"})
+    said = run_step(matrix_tree, step_of(CI, "checks", "affected"), BASE="HEAD~1")["cells"]
+    assert json.loads(said) == {"include": []}
+    assert job(CI, "cell")["if"] == "fromJSON(needs.checks.outputs.cells).include[0] != null"
 
 
 @pytest.fixture

@@ -71,6 +71,7 @@ _PROJECT: Final = (
     "CONTRIBUTING",
     "docs/dev/style",
     "docs/dev/connectors-3",
+    "docs/dev/ci",
     "docs/dev/release",
     "docs/dev/nexmark",
     "docs/dev/flink-sql-cases",
