@@ -137,7 +137,11 @@ def rotate(
             console.print("\n".join(lines))
         else:
             console.print(f"{'changed' if before else 'created'} {path}")
-    for title, said in {"End of life": plan.ends, "Required releases": plan.releases}.items():
+    for title, said in {
+        "End of life": plan.ends,
+        "Last releases, which announce the end": plan.last_releases,
+        "Required releases": plan.releases,
+    }.items():
         if said:
             console.print(f"{title}:", style="bold")
             console.print("\n".join(f"  {each}" for each in said))

@@ -32,6 +32,7 @@ class _Tool(BaseModel):
 
 class _Named(BaseModel):
     version: str | None = None
+    classifiers: tuple[str, ...] = ()
     requires_python: str = Field("", alias="requires-python")
     dependencies: tuple[str, ...] = ()
 
@@ -63,6 +64,7 @@ class Project:
         requires_python: The range of Python versions.
         dependencies: The version ranges of run-time dependencies by canonical name.
         groups: The requirements of its dependency groups.
+        classifiers: Its classifiers.
     """
 
     version: str
@@ -70,6 +72,7 @@ class Project:
     requires_python: SpecifierSet
     dependencies: Mapping[str, SpecifierSet]
     groups: Mapping[str, tuple[str, ...]]
+    classifiers: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str, where: str) -> Self:
@@ -92,6 +95,7 @@ class Project:
                 requires_python=SpecifierSet(file.project.requires_python),
                 dependencies={canonicalize_name(each.name): each.specifier for each in needed},
                 groups={name: _plain(name, group) for name, group in file.groups.items()},
+                classifiers=file.project.classifiers,
             )
         except ValidationError as error:
             said = "; ".join(

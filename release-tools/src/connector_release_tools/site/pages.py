@@ -63,7 +63,7 @@ _EXTEND: Final = (
     "docs/write-a-connector/tables",
     "connector-template/README",
 )
-_REFERENCE: Final = ("docs/reference/*",)
+_REFERENCE: Final = ("docs/support", "docs/reference/*")
 _CORE: Final = "connectors-core"
 _PROJECT: Final = (
     "ARCHITECTURE",
