@@ -107,7 +107,7 @@ def test_an_upload_needs_three_binding_votes(tree, clock):
 
 
 def test_without_a_vote_only_a_rehearsal_is_possible(tree):
-    assert f"nobody has voted on {NAME}" in promote(tree, *UPLOAD, exit_code=2)
+    assert f"no one has voted on {NAME}" in promote(tree, *UPLOAD, exit_code=2)
     assert ": released" in promote(tree)
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from git_tree import git
+from flip_tree import FILES as RULES
+from git_tree import GitTree, git
 from matrix_tree import MatrixTree
+from release_tree import ReleaseTree
 from ruamel.yaml import YAML
 from typer.core import TyperGroup
 
@@ -24,6 +26,7 @@ from connector_release_tools.site.markdown import Block
 TOOLS = Path(__file__).parents[2]
 ROOT = TOOLS.parent
 CI = ".github/workflows/ci.yml"
+RELEASE = ".github/workflows/release.yml"
 LAY_IN = TOOLS / ".github/lay-in.sh"
 FILES = sorted(
     [
@@ -80,7 +83,7 @@ def test_scripts_are_valid_shell_without_workflow_expressions(name: str) -> None
 def test_third_party_actions_are_pinned_by_the_same_commit_everywhere() -> None:
     pins = defaultdict(set)
     for path in FILES:
-        for action, pin in re.findall(r"uses: (actions/[\w-]+)@(.*)", path.read_text()):
+        for action, pin in re.findall(r"uses: ((?:actions|pypa)/[\w-]+)@(.*)", path.read_text()):
             assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin), path
             pins[action].add(pin)
     assert pins
@@ -91,8 +94,8 @@ def job(name: str, job: str) -> dict:
     return YAML(typ="safe").load((ROOT / name).read_text())["jobs"][job]
 
 
-def run_step(tree: MatrixTree, step: dict, **env: str) -> dict[str, str]:
-    """Run the script of a step as the forge does, and return its outputs."""
+def run_step(tree: GitTree, step: dict, *, exit_code: int = 0, **env: str) -> dict[str, str]:
+    """Run the script of a step as the forge does, and return its outputs or new variables."""
     programs, outputs = tree.root / "build/bin", tree.root / "build/outputs"
     programs.mkdir(parents=True, exist_ok=True)
     program = programs / "release-tools"
@@ -106,13 +109,14 @@ def run_step(tree: MatrixTree, step: dict, **env: str) -> dict[str, str]:
             **os.environ,
             "PATH": f"{programs}:{os.environ['PATH']}",
             "GITHUB_OUTPUT": str(outputs),
+            "GITHUB_ENV": str(outputs),
             **env,
         },
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == exit_code, done.stdout + done.stderr
     return dict(line.split("=", 1) for line in outputs.read_text().splitlines())
 
 
@@ -138,6 +142,30 @@ def test_ci_skips_the_cells_if_a_change_affects_none(matrix_tree: MatrixTree) ->
     said = run_step(matrix_tree, step_of(CI, "checks", "affected"), BASE="HEAD~1")["cells"]
     assert json.loads(said) == {"include": []}
     assert job(CI, "cell")["if"] == "fromJSON(needs.checks.outputs.cells).include[0] != null"
+
+
+@pytest.mark.slow
+def test_the_release_workflow_builds_a_candidate_and_publishes_it_only_after_a_vote(
+    release_tree: ReleaseTree, wheelhouse_only: None
+) -> None:
+    release_tree.commit(RULES)
+    env = {"RELEASE": "connector-one-2.0.0", "CANDIDATE": "1"}
+    scripts = [step for step in job(RELEASE, "candidate")["steps"] if "run" in step]
+    for step in scripts[:-1]:
+        env |= run_step(release_tree, step, **env)
+    assert (env["PACKAGE"], env["MAJOR"]) == ("connector-one", "2")
+    assert (release_tree.root / "build/candidates/connector-one-2.0.0-rc1/VOTE.txt").is_file()
+    assert scripts[-1]["if"] == "inputs.publish"
+    run_step(release_tree, scripts[-1], exit_code=2, **env)  # there is no vote
+
+
+def test_only_the_job_that_publishes_can_get_the_token_of_the_index() -> None:
+    publish = job(RELEASE, "publish")
+    assert publish["environment"] == "release"
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["needs"] == "candidate"
+    assert not any("run" in step for step in publish["steps"])
+    assert job(RELEASE, "candidate")["permissions"] == {"contents": "read"}
 
 
 @pytest.fixture

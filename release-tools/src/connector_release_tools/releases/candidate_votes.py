@@ -206,7 +206,7 @@ def require_accepted(repository: Repository, record: Record, *, now: datetime.da
         last = newest(list(votes_at(repository, "HEAD")), record.name)
         if last is None:
             raise ReleaseError(
-                f"nobody has voted on {record.name}",
+                f"no one has voted on {record.name}",
                 hint="open a vote on a candidate: release-tools release vote open; "
                 f"until then, {_AT_THE_BEGINNING}",
             )
