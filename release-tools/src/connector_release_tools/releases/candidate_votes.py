@@ -174,7 +174,7 @@ def count(
     Raises:
         HistoryError: The history of the branch does not tell when the vote opened.
     """
-    arrived = repository.landings(revision, vote.path)
+    arrived = repository.landings(revision, vote.path, now=int(now.timestamp()))
     if not arrived or repository.is_shallow():
         raise HistoryError(
             f"the history does not tell when the vote on {vote.candidate.name} opened",
