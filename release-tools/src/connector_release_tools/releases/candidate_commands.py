@@ -46,6 +46,8 @@ def stage(
     That is the source archive, the packages, their hashes and signatures, the notes, and the
     message that asks for votes.
     """
+    if unsigned and key is not None:
+        raise typer.BadParameter("--key signs, so it excludes --unsigned")
     repository = Repository.around(root)
     record = verified_record(repository, name)
     files = promotions.built_files(record, repository.root / promotions.DIST)

@@ -40,10 +40,10 @@ All files are {signed}.
 Commit: {release.commit}
 Tree of {release.connector}: {release.tree}
 {lines}
-Check it in a clone that contains the commit. This compares hashes, signatures, and sources, and
-builds the packages again:
+Get the files, and check them in a clone that contains the commit. This compares hashes, signatures,
+and sources, and builds the packages again:
 
-    release-tools release candidate check {candidate.name}
+    release-tools release candidate check FOLDER
 
 Then vote in a pull request of your own:
 
