@@ -59,6 +59,7 @@ _EXTEND: Final = (
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
     "docs/write-a-connector/topologies",
+    "docs/write-a-connector/compaction",
     "docs/write-a-connector/lookup",
     "docs/write-a-connector/tables",
     "connector-template/README",
