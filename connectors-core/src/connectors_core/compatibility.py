@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from connectors_core.errors import ConfigurationError, SparkMismatchError
 
-__all__ = ["OutsideMatrixWarning", "check_spark"]
+__all__ = ["EndOfLifeWarning", "OutsideMatrixWarning", "check_spark"]
 
 # The versions with which the builds for each Spark line work: first those that every change is
 # tested with, then those that pass but are not part of the matrix. `release-tools matrix check
@@ -41,6 +41,11 @@ _BUILD: Final = re.compile(r"(\d+\.\d+\.\d+)\.(\d+\.\d+)")
 _LINE: Final = re.compile(r"\d+\.\d+")
 _VERSION: Final = re.compile(rb"""__version__[^=]*=\s*["']([^"']+)""")
 _WORKER: Final = "PYTHON_WORKER_FACTORY_"  # Spark sets such variables for its Python workers
+_INACTIVE: Final = "Development Status :: 7 - Inactive"
+
+
+class EndOfLifeWarning(FutureWarning):
+    """The installed release is the last one of its major, which gets no more fixes."""
 
 
 class OutsideMatrixWarning(UserWarning):
@@ -51,7 +56,7 @@ def check_spark(connector: str) -> None:
     """Refuse a build of a connector that does not work with this Spark or Python.
 
     A connector calls it in its `__init__`. A combination that works outside the compatibility
-    matrix causes one warning on the driver.
+    matrix causes one warning on the driver, and so does the last release of a major.
 
     Args:
         connector: The name of its distribution, such as ``connector-kafka``.
@@ -65,6 +70,13 @@ def check_spark(connector: str) -> None:
         installed = distribution(connector)
     except PackageNotFoundError:
         return
+    if is_last_release(installed) and not _on_worker():
+        warnings.warn(
+            f"{connector} {installed.version} is the last release of its major: it gets no more "
+            "fixes; move to the next major, which its changelog names",
+            EndOfLifeWarning,
+            stacklevel=1,
+        )
     build, pyspark = _BUILD.fullmatch(installed.version), installed_spark()
     found = None if pyspark is None else _LINE.match(pyspark)
     if build is None or pyspark is None or found is None:
@@ -81,7 +93,7 @@ def check_spark(connector: str) -> None:
         for name, version in (("Spark", found[0]), ("Python", python))
         if version != next(iter(works[name.lower()]), version)
     ]
-    if outside and not any(name.startswith(_WORKER) for name in os.environ):
+    if outside and not _on_worker():
         warnings.warn(  # one warning location and text for all connectors, so that it is shown once
             f"{' with '.join(outside)} works, but is not part of the compatibility matrix of the "
             "connectors",
@@ -110,6 +122,11 @@ def installed_spark() -> str | None:
         return None
 
 
+def is_last_release(installed: Distribution) -> bool:
+    """Return whether a distribution announces the end of life of its major in its metadata."""
+    return _INACTIVE in (installed.metadata.get_all("Classifier") or ())
+
+
 def line_for(spark: str | None) -> str | None:
     """Return the line whose builds work with a Spark line, None if there is none."""
     return next((line for line, works in LINES.items() if spark in works["spark"]), None)
@@ -126,6 +143,10 @@ def install_command(installed: Distribution, requirement: str) -> str:
     uv = ("uv", "pip", "install", "--python", sys.executable)
     pip = (sys.executable, "-m", "pip", "install")
     return shlex.join((*(uv if by_uv else pip), *_find_links(installed), requirement))
+
+
+def _on_worker() -> bool:
+    return any(name.startswith(_WORKER) for name in os.environ)
 
 
 def _cure(installed: Distribution, release: str, spark: str) -> str:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import importlib.metadata
 import re
 import shutil
@@ -258,6 +259,14 @@ def test_a_connector_for_another_core_is_reported():
     versions = installed(pyspark="3.5.9", connectors_core="2.0.0")
     (finding,) = connector_findings([connector()], versions)
     assert finding.fix == "pip install 'connectors-core>=1.0,<2' 'pyspark==3.5.*'"
+
+
+def test_the_last_release_of_a_major_is_a_warning():
+    versions = installed(pyspark="3.5.9", connectors_core="1.2.0")
+    last = dataclasses.replace(connector(), is_last_release=True)
+    (finding,) = connector_findings([last], versions)
+    assert finding.level is Level.WARNING
+    assert "gets no more fixes" in finding.problem
 
 
 def test_a_development_version_fits_every_spark():

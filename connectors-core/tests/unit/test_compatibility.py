@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from connectors_core import compatibility
-from connectors_core.compatibility import OutsideMatrixWarning, check_spark, installed_spark
+from connectors_core.compatibility import (
+    EndOfLifeWarning,
+    OutsideMatrixWarning,
+    check_spark,
+    installed_spark,
+)
 from connectors_core.errors import ConfigurationError, SparkMismatchError
 
 Install = Callable[..., Path]
@@ -32,7 +37,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     monkeypatch.setattr(compatibility, "LINES", LINES)
 
-    def installed(name: str, version: str, **files: str) -> Path:
+    def installed(name: str, version: str, *metadata: str, **files: str) -> Path:
         if name == "pyspark":  # as a platform provides it, without metadata
             package = tmp_path / "pyspark"
             package.mkdir()
@@ -41,7 +46,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
             return package
         folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
         folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}")
+        head = ("Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *metadata)
+        (folder / "METADATA").write_text("\n".join(head))
         for file, text in files.items():
             (folder / file.replace("_json", ".json")).write_text(text)
         return folder
@@ -127,6 +133,23 @@ def test_a_working_spark_outside_the_matrix_is_warned_about_once(install, monkey
     assert str(said.message) == (
         "Spark 4.2 works, but is not part of the compatibility matrix of the connectors"
     )
+
+
+def test_the_last_release_of_a_major_announces_its_end(install):
+    install("connector-kafka", "2.4.1.4.3", "Classifier: Development Status :: 7 - Inactive")
+    install("connector-elasticsearch", "3.0.0.4.3", "Classifier: Topic :: Database")
+    install("pyspark", "4.3.0")
+    check_spark("connector-elasticsearch")
+    with pytest.warns(EndOfLifeWarning, match=r"connector-kafka 2\.4\.1\.4\.3 is the last release"):
+        check_spark("connector-kafka")
+
+
+def test_workers_do_not_announce_the_end(install, monkeypatch, recwarn):
+    install("connector-kafka", "2.4.1.4.3", "Classifier: Development Status :: 7 - Inactive")
+    install("pyspark", "4.3.0")
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    check_spark("connector-kafka")
+    assert not recwarn.list
 
 
 def test_workers_do_not_repeat_the_warning(install, monkeypatch, recwarn):

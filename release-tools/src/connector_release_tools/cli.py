@@ -15,6 +15,7 @@ from connector_release_tools.errors import ReleaseToolsError
 from connector_release_tools.flips.commands import flip
 from connector_release_tools.forge.commands import doctor
 from connector_release_tools.help_types import with_words
+from connector_release_tools.impact.commands import show_impact
 from connector_release_tools.index.commands import index
 from connector_release_tools.installation.commands import install
 from connector_release_tools.matrix.commands import matrix
@@ -61,6 +62,7 @@ app.add_typer(docs, name="docs")
 app.add_typer(api, name="api")
 app.add_typer(template, name="template")
 app.add_typer(matrix, name="matrix")
+app.command("impact")(show_impact)
 app.command("test")(run_cells)
 app.command()(install)
 app.add_typer(release, name="release")

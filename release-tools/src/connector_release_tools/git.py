@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from connector_release_tools.errors import GitError
+from connector_release_tools.errors import GitError, HistoryError
 
 __all__ = ["Commit", "Entry", "Repository", "run"]
 
@@ -124,6 +124,21 @@ class Repository:
             return None
         done = attempt("merge-base", revision, other, folder=self.root)
         return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    def common_ancestor(self, revision: str) -> str:
+        """Return the common ancestor of HEAD and a revision.
+
+        Raises:
+            HistoryError: The revision does not exist, or has no common ancestor with HEAD.
+        """
+        if (found := self.merge_base(revision)) is None:
+            raise HistoryError(
+                f"{revision} is not a commit of this clone that shares history with HEAD",
+                hint="the clone is shallow; run `git fetch --unshallow`"
+                if self.is_shallow()
+                else "pass a commit or branch, such as origin/main",
+            )
+        return found
 
     def last_change(self, folder: str, revision: str = "HEAD") -> str:
         """Return the last commit up to a revision that changed a folder."""

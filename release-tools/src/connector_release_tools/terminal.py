@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
-__all__ = ["Root", "console"]
+__all__ = ["Root", "console", "wide_console"]
+
+# The width of a table in a file or a pipe.
+_WIDE: Final = 160
 
 Root = Annotated[Path, typer.Option(help="A folder inside the repository.", show_default="here")]
 
@@ -21,3 +24,11 @@ def console(*, stderr: bool = False) -> Console:
         stderr: Whether it prints to standard error.
     """
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def wide_console() -> Console:
+    """Return a console for tables, which are wide in a file or a pipe."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    return console

@@ -14,7 +14,7 @@ from flip_tree import FILES as FLIPS
 from flip_tree import FlipTree, whole_tree
 from matrix_tree import FILES as MATRIX
 from matrix_tree import MatrixTree
-from release_tree import CONNECTOR, ReleaseTree
+from release_tree import CONNECTOR, ReleaseTree, make_wheel
 from release_tree import FILES as RELEASE
 from template_tree import TEMPLATE, Tree
 
@@ -175,3 +175,14 @@ def decided(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
 def accepted(first_flips: dict[str, FlipTree], tmp_path: Path) -> FlipTree:
     """A complete tree in which FLIP 1, a connector for Pulsar, is accepted."""
     return first_flips["accepted"].copy(tmp_path / "accepted")
+
+
+@pytest.fixture
+def wheelhouse_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installers find pyspark in a wheelhouse, and have no package index."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    wheelhouse = tmp_path / "cache" / "connectors" / "wheelhouse"
+    for version in ("3.5.9", "4.3.0"):
+        make_wheel(wheelhouse, "pyspark", version, "License-Expression: Apache-2.0")
+    make_wheel(wheelhouse, "copyleft", "1.0", "License-Expression: GPL-3.0-only")

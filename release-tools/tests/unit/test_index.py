@@ -20,6 +20,9 @@ from connector_release_tools.index.server import IndexServer, serving
 WHEEL = "connector_one-2.0.0.3.5-py3-none-any.whl"
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
+# What each pip asks for, as recorded from it; pip 22.2 to 26.3 ask for the same.
+PIP_22_0 = "text/html"
+PIP_22_2 = f"{JSON}, {HTML}; q=0.1, text/html; q=0.01"
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +128,9 @@ def test_a_file_that_is_not_a_distribution_is_refused(tmp_path):
     ("accept", "kind"),
     [
         ("*/*", "text/html"),
-        ("text/html", "text/html"),
         (JSON, JSON),
-        (f"{JSON}, {HTML};q=0.1, text/html;q=0.01", JSON),
+        (PIP_22_0, "text/html"),
+        (PIP_22_2, JSON),
         (f"{JSON};q=0.1, text/html", "text/html"),
         ("application/*", HTML),
         ("text/html;q=0, */*;q=0.1", HTML),
@@ -138,6 +141,18 @@ def test_a_client_gets_the_format_it_prefers(address, accept, kind):
     assert (status, headers["Content-Type"]) == (200, kind)
     assert headers["Vary"] == "Accept"
     assert content.startswith(b"{" if kind == JSON else b"<!DOCTYPE html>")
+
+
+def test_the_metadata_have_only_names_that_every_pip_can_read(address):
+    """pip 22.3 to 23.1 expect texts, and fail at the object below the first name of PEP 691."""
+    asked = get(address, "/simple/connector-one/", Accept=PIP_22_2)[2]
+    (file,) = json.loads(asked)["files"]
+    assert "core-metadata" in file
+    assert "dist-info-metadata" not in file
+    html = get(address, "/simple/connector-one/", Accept=PIP_22_0)[2].decode()
+    digest = file["core-metadata"]["sha256"]
+    assert f'data-core-metadata="sha256={digest}"' in html
+    assert f'data-dist-info-metadata="sha256={digest}"' in html
 
 
 def test_an_unsupported_format_is_an_error(address):

@@ -81,6 +81,12 @@ def test_an_invalid_edit_is_not_written(file):
         ('version: "2.1.0"', 'version: "3.1.0"', "version 3.1.0 is listed under major 2"),
         ('core: ">=1.0,<2"\n', 'core: "1 to 2"\n', "core: '1 to 2' is not a version range"),
         ("status: fixes", "status: features", "only the newest major receives features"),
+        (
+            "connectors:\n",
+            "support: {majors: 1}\nconnectors:\n",
+            "connector-one: 2 majors get features",
+        ),
+        ("connectors:\n", "support: {spark_lines: 1}\nconnectors:\n", "spark: 2 lines have no end"),
         ("status: fixes", "status: resting", "status: Input should be 'features', 'fixes' or"),
         ("status: fixes", "status: end-of-life", "end-of-life needs a date in end_of_life"),
         ("released: 2026-11-01\n", "# released\n", "missing: released"),

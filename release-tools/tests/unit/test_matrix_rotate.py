@@ -130,6 +130,8 @@ def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     matrix_tree.release()
     output = matrix_tree.matrix("rotate", "--major", ONE).output
     assert "End of life:\n  connector-one 2\n" in output
+    last = "Last releases, which announce the end:\n"
+    assert f"{last}  connector-one 2.0.1-4.3\n  connector-one 2.0.1-3.5\n" in output
     majors = read(matrix_tree).connectors[ONE].majors
     assert [(each, major.status) for each, major in majors.items()] == [
         ("4", Status.FEATURES),
@@ -138,6 +140,28 @@ def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     ]
     assert str(majors["2"].end_of_life) == TODAY
     assert matrix_tree.matrix("check").exit_code == 0
+
+
+def test_a_major_gets_fixes_for_as_long_as_the_matrix_promises(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    matrix_tree.matrix("rotate", "--major", ONE)
+    matrix_tree.commit({})
+    pin = f'commit: "{"1" * 40}"\n        tree: "{"2" * 40}"\n        released: 2025-10-01\n'
+    matrix_tree.change(MATRIX, '"3.0.0"\n', f'"3.0.0"\n        {pin}')
+    matrix_tree.change(MATRIX, "\nspark:", "\nsupport: {fix_days: 180}\nspark:")
+    result = matrix_tree.matrix("rotate", "--major", ONE)
+    assert result.exit_code == 2
+    assert "connector-one 2 gets fixes until 2026-03-30: 180 days after" in result.output
+    matrix_tree.change(MATRIX, "fix_days: 180", "fix_days: 122")
+    assert (
+        "End of life:\n  connector-one 2\n" in matrix_tree.matrix("rotate", "--major", ONE).output
+    )
+
+
+def test_the_matrix_says_how_many_spark_lines_are_supported(matrix_tree: MatrixTree):
+    matrix_tree.change(MATRIX, "\nspark:", "\nsupport: {spark_lines: 3}\nspark:")
+    assert "End of life" not in matrix_tree.matrix("rotate", "--spark", "5.0").output
+    assert [str(line) for line in read(matrix_tree).spark_lines] == ["5.0", "4.3", "3.5"]
 
 
 def test_a_new_major_supports_the_spark_lines_of_main(matrix_tree: MatrixTree):

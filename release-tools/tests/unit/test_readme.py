@@ -40,6 +40,14 @@ def test_the_matrix_commands_run_in_their_order(matrix_tree: MatrixTree) -> None
         matrix_tree.commit({})
 
 
+def test_the_commands_for_affected_cells_run(matrix_tree: MatrixTree) -> None:
+    git(matrix_tree.root, "branch", "origin/main")
+    assert len(commands("impact")) == 2
+    for command in commands("impact"):
+        result = matrix_tree.invoke("impact", *command)
+        assert result.exit_code == 0, result.output
+
+
 def test_the_proposal_commands_run_in_their_order(decided: FlipTree) -> None:
     git(decided.root, "update-ref", "refs/remotes/origin/main", decided.base)
     assert len(commands("flip")) == 3

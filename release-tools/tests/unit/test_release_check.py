@@ -36,6 +36,22 @@ def test_a_ready_release_passes(patch_tree):
     )
 
 
+def test_only_a_last_release_announces_the_end_of_life(patch_tree):
+    classifier = 'license = "Apache-2.0"\nclassifiers = ["Development Status :: 7 - Inactive"]\n'
+    ended = "status: end-of-life\n        end_of_life: 2026-11-20\n"
+    patch_tree.replace(MATRIX, "status: features\n", ended)
+    assert found(patch_tree) == [
+        "the matrix, connector-one 2: the major has reached its end of life"
+    ]
+    patch_tree.replace(f"{CONNECTOR}/pyproject.toml", 'license = "Apache-2.0"\n', classifier)
+    assert found(patch_tree) == []
+    patch_tree.replace(MATRIX, ended, "status: features\n")
+    assert found(patch_tree) == [
+        "the matrix, connector-one 2: gets features, but has the classifier "
+        '"Development Status :: 7 - Inactive"'
+    ]
+
+
 def test_a_commit_outside_the_connector_keeps_the_candidate(release_tree):
     before = release_tree.candidate()
     release_tree.commit({"README.md": "Of the repository.\n"})

@@ -9,6 +9,7 @@ from release_tree import CONNECTOR
 
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.matrix.file import MATRIX
+from connector_release_tools.releases import commands
 from connector_release_tools.releases.record import Record
 
 NAME = "connector-one-2.0.0"
@@ -32,6 +33,12 @@ def folders(tmp_path):
 def staged(tree, folders):
     tree.run("stage", NAME, folders[0])
     return tree
+
+
+@pytest.fixture
+def accepted(monkeypatch):
+    """A vote has accepted the files; test_release_vote shows what that takes."""
+    monkeypatch.setattr(commands, "require_accepted", lambda *_, **__: f"{NAME}-rc1")
 
 
 @contextmanager
@@ -100,7 +107,7 @@ def test_an_interrupted_promotion_resumes(staged, folders, tmp_path):
     assert (said.count(": released already"), said.count(": released\n")) == (1, 3)
 
 
-def test_a_dry_run_changes_nothing(tree, folders, tmp_path):
+def test_a_dry_run_changes_nothing(tree, folders, tmp_path, accepted):
     said = tree.run("stage", NAME, folders[0], "--dry-run").output
     assert f"would stage {WHEEL}" in said
     assert not (tmp_path / "staging").exists()
@@ -170,7 +177,7 @@ def test_an_older_release_does_not_replace_the_pin(staged, folders):
     )
 
 
-def test_files_are_uploaded_only_on_request(staged, folders, monkeypatch):
+def test_files_are_uploaded_only_on_request(staged, folders, monkeypatch, accepted):
     monkeypatch.setenv("TWINE_USERNAME", "someone")
     monkeypatch.setenv("TWINE_PASSWORD", "not to be shown")
     with repository_for_uploads(200) as (url, names):
@@ -181,7 +188,7 @@ def test_files_are_uploaded_only_on_request(staged, folders, monkeypatch):
     assert "not to be shown" not in said
 
 
-def test_nothing_is_recorded_if_the_upload_fails(staged, folders, monkeypatch):
+def test_nothing_is_recorded_if_the_upload_fails(staged, folders, monkeypatch, accepted):
     monkeypatch.setenv("TWINE_USERNAME", "someone")
     monkeypatch.setenv("TWINE_PASSWORD", "not to be shown")
     with repository_for_uploads(403) as (url, _):

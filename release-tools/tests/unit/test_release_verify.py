@@ -23,17 +23,6 @@ GOOD = (
 LICENCE = {f"connector_one-{VERSION}.dist-info/licenses/LICENSE": "A licence."}
 
 
-@pytest.fixture
-def wheelhouse_only(tmp_path, monkeypatch):
-    """Installers find pyspark in a wheelhouse, and have no package index."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("UV_NO_INDEX", "1")
-    wheelhouse = tmp_path / "cache" / "connectors" / "wheelhouse"
-    for version in ("3.5.9", "4.3.0"):
-        make_wheel(wheelhouse, "pyspark", version, "License-Expression: Apache-2.0")
-    make_wheel(wheelhouse, "copyleft", "1.0", "License-Expression: GPL-3.0-only")
-
-
 @pytest.fixture(scope="module")
 def candidate(first_release_tree):
     return first_release_tree.candidate()

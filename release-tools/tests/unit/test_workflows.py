@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workflows call existing commands, and pin third-party actions."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import typer
-from git_tree import git
+from flip_tree import FILES as RULES
+from git_tree import GitTree, git
+from matrix_tree import MatrixTree
+from release_tree import ReleaseTree
 from ruamel.yaml import YAML
 from typer.core import TyperGroup
 
@@ -21,6 +26,8 @@ from connector_release_tools.site.markdown import Block
 TOOLS = Path(__file__).parents[2]
 ROOT = TOOLS.parent
 SHARED = TOOLS / ".github/workflows/connector.yml"
+CI = ".github/workflows/ci.yml"
+RELEASE = ".github/workflows/release.yml"
 LAY_IN = TOOLS / ".github/lay-in.sh"
 FILES = sorted(
     [
@@ -48,11 +55,11 @@ def commands(name: str) -> list[list[str]]:
 
 def test_the_workflows_are_found() -> None:
     assert {
-        ".github/workflows/ci.yml",
+        CI,
         "release-tools/.github/workflows/connector.yml",
         "connector-filesystem/.github/workflows/ci.yml",
     } <= set(NAMES)
-    assert commands(".github/workflows/ci.yml")
+    assert commands(CI)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,7 +84,7 @@ def test_scripts_are_valid_shell_without_workflow_expressions(name: str) -> None
 def test_third_party_actions_are_pinned_by_the_same_commit_everywhere() -> None:
     pins = defaultdict(set)
     for path in FILES:
-        for action, pin in re.findall(r"uses: (actions/[\w-]+)@(.*)", path.read_text()):
+        for action, pin in re.findall(r"uses: ((?:actions|pypa)/[\w-]+)@(.*)", path.read_text()):
             assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin), path
             pins[action].add(pin)
     assert pins
@@ -101,6 +108,84 @@ def test_only_the_tox_of_an_unregistered_connector_runs(tmp_path, connector, reg
     assert jobs["tox"]["if"] == f"{wanted}'false'"
     assert jobs["checks"]["if"] == f"{wanted}'true'"
     assert jobs["cell"]["needs"] == "checks"
+
+
+def job(name: str, job: str) -> dict:
+    return YAML(typ="safe").load((ROOT / name).read_text())["jobs"][job]
+
+
+def run_step(tree: GitTree, step: dict, *, exit_code: int = 0, **env: str) -> dict[str, str]:
+    """Run the script of a step as the forge does, and return its outputs or new variables."""
+    programs, outputs = tree.root / "build/bin", tree.root / "build/outputs"
+    programs.mkdir(parents=True, exist_ok=True)
+    program = programs / "release-tools"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m connector_release_tools "$@"\n')
+    program.chmod(0o755)
+    outputs.write_text("")
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=tree.root,
+        env={
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "GITHUB_OUTPUT": str(outputs),
+            "GITHUB_ENV": str(outputs),
+            **env,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_code, done.stdout + done.stderr
+    return dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+
+
+def step_of(name: str, job_name: str, step_id: str) -> dict:
+    (found,) = (each for each in job(name, job_name)["steps"] if each.get("id") == step_id)
+    return found
+
+
+def test_ci_gets_the_affected_cells_or_all_of_them(matrix_tree: MatrixTree) -> None:
+    matrix_tree.change("requirements/spark35.txt", "numpy==1.26.4", "numpy==1.26.5")
+    found = {
+        step: json.loads(run_step(matrix_tree, step_of(CI, "checks", step), BASE="HEAD~1")["cells"])
+        for step in ("affected", "all")
+    }
+    assert [cell["spark"] for cell in found["affected"]["include"]] == ["3.5"]
+    assert [cell["spark"] for cell in found["all"]["include"]] == ["4.3", "3.5"]
+    used = set(re.findall(r"\bmatrix\.(\w+)", json.dumps(job(CI, "cell"))))
+    assert used <= set(found["all"]["include"][0])
+
+
+def test_ci_skips_the_cells_if_a_change_affects_none(matrix_tree: MatrixTree) -> None:
+    matrix_tree.commit({"NEWS.md": "words\n"})
+    said = run_step(matrix_tree, step_of(CI, "checks", "affected"), BASE="HEAD~1")["cells"]
+    assert json.loads(said) == {"include": []}
+    assert job(CI, "cell")["if"] == "fromJSON(needs.checks.outputs.cells).include[0] != null"
+
+
+@pytest.mark.slow
+def test_the_release_workflow_builds_a_candidate_and_publishes_it_only_after_a_vote(
+    release_tree: ReleaseTree, wheelhouse_only: None
+) -> None:
+    release_tree.commit(RULES)
+    env = {"RELEASE": "connector-one-2.0.0", "CANDIDATE": "1"}
+    scripts = [step for step in job(RELEASE, "candidate")["steps"] if "run" in step]
+    for step in scripts[:-1]:
+        env |= run_step(release_tree, step, **env)
+    assert (env["PACKAGE"], env["MAJOR"]) == ("connector-one", "2")
+    assert (release_tree.root / "build/candidates/connector-one-2.0.0-rc1/VOTE.txt").is_file()
+    assert scripts[-1]["if"] == "inputs.publish"
+    run_step(release_tree, scripts[-1], exit_code=2, **env)  # there is no vote
+
+
+def test_only_the_job_that_publishes_can_get_the_token_of_the_index() -> None:
+    publish = job(RELEASE, "publish")
+    assert publish["environment"] == "release"
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["needs"] == "candidate"
+    assert not any("run" in step for step in publish["steps"])
+    assert job(RELEASE, "candidate")["permissions"] == {"contents": "read"}
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ import typer
 from connectors_core.cli.finding_table import show
 from connectors_core.cli.findings import Finding, Level
 from connectors_core.cli.tables import output
-from connectors_core.compatibility import LIBRARIES, line_for
+from connectors_core.compatibility import LIBRARIES, is_last_release, line_for
 from connectors_core.spark.workers import SET_WORKER_PYTHON, SHARED_PACKAGES, worker_differences
 
 if TYPE_CHECKING:
@@ -256,11 +256,13 @@ class InstalledConnector:
         name: Its name.
         version: Its package version.
         requires: Its required versions, by distribution.
+        is_last_release: Whether its major has reached its end of life.
     """
 
     name: str
     version: str
     requires: Mapping[str, str]
+    is_last_release: bool = False
 
 
 def installed_connectors() -> list[InstalledConnector]:
@@ -272,7 +274,12 @@ def installed_connectors() -> list[InstalledConnector]:
             name = distribution.name
             found.setdefault(
                 name,
-                InstalledConnector(name=name, version=distribution.version, requires=requires),
+                InstalledConnector(
+                    name=name,
+                    version=distribution.version,
+                    requires=requires,
+                    is_last_release=is_last_release(distribution),
+                ),
             )
     return [found[name] for name in sorted(found)]
 
@@ -328,6 +335,13 @@ def connector_findings(
                 level=Level.PROBLEM,
                 problem=f"it requires {CORE}{connector.requires[CORE]}, but {core} is installed",
                 fix=f"pip install '{CORE}{connector.requires[CORE]}' {pin}",
+            )
+        elif connector.is_last_release:
+            finding = dataclasses.replace(
+                finding,
+                level=Level.WARNING,
+                problem="it is the last release of its major, which gets no more fixes",
+                fix="move to the next major, which its changelog names",
             )
         yield finding
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of a package index: HTML (PEP 503), JSON (PEP 691), and metadata (PEP 658)."""
+"""The pages of a package index: HTML (PEP 503), JSON (PEP 691), and metadata (PEP 658, 714)."""
 
 from __future__ import annotations
 
@@ -98,8 +98,7 @@ def _described(file: IndexFile) -> dict[str, Any]:
         "url": file.name,
         "hashes": {"sha256": file.sha256},
         "size": file.size,
-        "core-metadata": metadata,
-        "dist-info-metadata": metadata,
+        "core-metadata": metadata,  # pip 22.3 to 23.1 fail at its old name (PEP 714)
     }
     if file.requires_python is not None:
         described["requires-python"] = file.requires_python

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import enum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -19,7 +19,7 @@ from connector_release_tools.matrix.derivation import derived, rewritten
 from connector_release_tools.matrix.file import MATRIX, MatrixFile
 from connector_release_tools.matrix.finding import Finding
 from connector_release_tools.matrix.schema import SCHEMA, schema
-from connector_release_tools.terminal import Root
+from connector_release_tools.terminal import Root, wide_console
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.versions import SparkLine
 
@@ -29,9 +29,6 @@ matrix = typer.Typer(
     no_args_is_help=True,
     help="Check and change what works together: connectors, Spark lines, and their versions.",
 )
-
-# The width of a table in a file or a pipe.
-_WIDE: Final = 160
 
 
 class Format(enum.StrEnum):
@@ -54,12 +51,10 @@ def show(
     """Show which majors of which connectors are supported on which Spark lines."""
     found = MatrixFile.of(Repository.around(root)).matrix()
     if output is Format.TABLE:
-        console = Console()
-        if not console.is_terminal:
-            console.width = _WIDE
-        console.print(views.as_table(found))
+        wide_console().print(views.as_table(found))
     else:
-        typer.echo(views.as_json(found) if output is Format.JSON else views.as_github(found))
+        as_github = output is Format.GITHUB
+        typer.echo(views.as_github(found, found.cells()) if as_github else views.as_json(found))
 
 
 @matrix.command()
@@ -152,7 +147,11 @@ def rotate(
             console.print("\n".join(lines))
         else:
             console.print(f"{'changed' if before else 'created'} {path}")
-    for title, said in {"End of life": plan.ends, "Required releases": plan.releases}.items():
+    for title, said in {
+        "End of life": plan.ends,
+        "Last releases, which announce the end": plan.last_releases,
+        "Required releases": plan.releases,
+    }.items():
         if said:
             console.print(f"{title}:", style="bold")
             console.print("\n".join(f"  {each}" for each in said))

@@ -33,6 +33,7 @@ __all__ = [
     "Matrix",
     "Spark",
     "Status",
+    "Support",
     "Works",
 ]
 
@@ -79,6 +80,20 @@ class Status(enum.StrEnum):
 
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Support(_Entry):
+    """How many Spark lines and majors are supported, and how long a major gets fixes.
+
+    Attributes:
+        spark_lines: The number of Spark lines, the newest ones.
+        majors: The number of majors of each package: the newest gets features, the others fixes.
+        fix_days: The days for which a major gets fixes at least, after the release of the next one.
+    """
+
+    spark_lines: Annotated[int, Field(ge=1)] = 2
+    majors: Annotated[int, Field(ge=1)] = 2
+    fix_days: Annotated[int, Field(ge=0)] = 0
 
 
 class Works(_Entry):
@@ -185,12 +200,17 @@ class Core(_Entry):
         numbers = [int(number) for number in self.majors]
         if numbers != sorted(numbers, reverse=True):
             raise ValueError("the newest major must be first")
-        statuses = [major.status for major in self.majors.values() if major.is_supported]
-        if statuses not in ([], [Status.FEATURES], [Status.FEATURES, Status.FIXES]):
+        newest, *older = [major.status for major in self.supported] or [Status.FEATURES]
+        if newest is not Status.FEATURES or set(older) - {Status.FIXES}:
             raise ValueError(
-                "only the newest major receives features, and only the one before it receives fixes"
+                "only the newest major receives features, and older ones receive only fixes"
             )
         return self
+
+    @property
+    def supported(self) -> list[CoreMajor]:
+        """The majors that get features or fixes, newest first."""
+        return [major for major in self.majors.values() if major.is_supported]
 
 
 class Connector(Core):
@@ -228,11 +248,13 @@ class Matrix(_Entry):
     """The compatibility matrix.
 
     Attributes:
+        support: How much is supported, and how long.
         spark: Spark lines, newest first.
         core: The core; None in a repository without it.
         connectors: The connectors by name.
     """
 
+    support: Support = Support()
     spark: Mapping[_MajorMinor, Spark] = Field(min_length=1)
     core: Core | None = None
     connectors: Mapping[_Name, Connector] = Field(default_factory=dict)
@@ -255,6 +277,21 @@ class Matrix(_Entry):
                     raise ValueError(
                         f"{name} {number} is for Spark {', '.join(unknown)}, which is not in spark"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _supports_as_many_as_declared(self) -> Self:
+        if (count := len(self.spark_lines)) > self.support.spark_lines:
+            raise ValueError(
+                f"spark: {count} lines have no end_of_life; support has {self.support.spark_lines}"
+            )
+        packages = {**({CORE: self.core} if self.core else {}), **self.connectors}
+        for name, package in packages.items():
+            if (count := len(package.supported)) > self.support.majors:
+                raise ValueError(
+                    f"{name}: {count} majors get features or fixes; support has "
+                    f"{self.support.majors}"
+                )
         return self
 
     @property

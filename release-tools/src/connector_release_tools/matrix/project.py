@@ -32,6 +32,7 @@ class _Tool(BaseModel):
 
 class _Named(BaseModel):
     version: str | None = None
+    classifiers: tuple[str, ...] = ()
     requires_python: str = Field("", alias="requires-python")
     dependencies: tuple[str, ...] = ()
 
@@ -64,6 +65,7 @@ class Project:
         dependencies: The version ranges of run-time dependencies by canonical name.
         requirements: The run-time dependencies with their extras and ranges, such as `redis[x]>=6`.
         groups: The requirements of its dependency groups.
+        classifiers: Its classifiers.
     """
 
     version: str
@@ -72,6 +74,7 @@ class Project:
     dependencies: Mapping[str, SpecifierSet]
     requirements: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
+    classifiers: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str, where: str) -> Self:
@@ -95,6 +98,7 @@ class Project:
                 dependencies={canonicalize_name(each.name): each.specifier for each in needed},
                 requirements=tuple(map(_without_marker, needed)),
                 groups={name: _plain(name, group) for name, group in file.groups.items()},
+                classifiers=file.project.classifiers,
             )
         except ValidationError as error:
             said = "; ".join(

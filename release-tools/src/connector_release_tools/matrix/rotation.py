@@ -8,7 +8,6 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
@@ -22,14 +21,11 @@ from connector_release_tools.matrix.derivation import (
     short,
 )
 from connector_release_tools.matrix.file import MatrixFile, Quoted
-from connector_release_tools.matrix.model import Connector, Matrix, Status
+from connector_release_tools.matrix.model import Connector, Major, Matrix, Status, Support
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
 __all__ = ["Rotation", "new_majors", "new_spark_line"]
-
-_SUPPORTED_SPARK_LINES: Final = 2
-_SUPPORTED_MAJORS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -40,13 +36,15 @@ class Rotation:
         matrix: The matrix after the rotation.
         texts: The old and the new text of each changed file; the old text of a new file is empty.
         releases: The required releases.
-        ends: The lines and majors that get no more releases.
+        ends: The lines and majors that end.
+        last_releases: The releases that announce the end of a major to its users.
     """
 
     matrix: Matrix
     texts: dict[str, tuple[str, str]]
     releases: tuple[str, ...]
     ends: tuple[str, ...]
+    last_releases: tuple[str, ...] = ()
 
     def apply(self, root: Path) -> None:
         """Write the files."""
@@ -63,7 +61,7 @@ def new_spark_line(
     python: str | None = None,
     java: str | None = None,
 ) -> Rotation:
-    """Add a Spark line; only the two newest remain supported.
+    """Add a Spark line; the oldest ends if there are more than `support` of the matrix has.
 
     Args:
         file: The matrix.
@@ -93,10 +91,11 @@ def new_spark_line(
         entry["pins"] = _row(pattern.pins)
     document["spark"].insert(0, Quoted(str(spark_line)), entry)
     supported = [spark_line, *before.spark_lines]
-    ended = supported[_SUPPORTED_SPARK_LINES:]
+    limit = before.support.spark_lines
+    ended = supported[limit:]
     for each in ended:
         _end(document["spark"][str(each)], today)
-    kept = list(map(str, supported[:_SUPPORTED_SPARK_LINES]))
+    kept = list(map(str, supported[:limit]))
 
     values, releases = [], []
     for name, connector in before.connectors.items():
@@ -126,11 +125,14 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
         today: The day on which support of the oldest major ends.
 
     Raises:
-        MatrixError: The connector does not exist, or its newest major is not released yet.
+        MatrixError: The connector does not exist, its newest major is not released yet, or the
+            oldest major must get fixes for longer.
     """
     before, root = file.matrix(), file.path.parent
     document = copy.deepcopy(file.document)
-    releases, ended = [], []
+    releases: list[str] = []
+    ended: list[str] = []
+    last: list[str] = []
     for name in dict.fromkeys(names):
         if (connector := before.connectors.get(name)) is None:
             raise MatrixError(
@@ -155,14 +157,32 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
                 entry[key] = copy.deepcopy(majors[number][key])
         majors[number]["status"] = str(Status.FIXES)
         supported = [each for each, major in connector.majors.items() if major.is_supported]
-        for old in supported[_SUPPORTED_MAJORS - 1 :]:
+        for old in supported[before.support.majors - 1 :]:
+            _check_age(name, connector, old, before.support, today)
             majors[old]["status"] = str(Status.END_OF_LIFE)
             _end(majors[old], today)
             ended.append(f"{name} {old}")
+            last += _named(name, *_next_patch(connector.majors[old]))
         majors.insert(0, Quoted(str(following.major)), entry)
         releases += _named(name, following, spark_lines)
     after = MatrixFile(file.path, document)
-    return Rotation(after.matrix(), _texts(after, []), tuple(releases), tuple(ended))
+    return Rotation(after.matrix(), _texts(after, []), tuple(releases), tuple(ended), tuple(last))
+
+
+def _check_age(
+    name: str, connector: Connector, number: str, support: Support, today: datetime.date
+) -> None:
+    """Check that a major has got fixes for long enough since the release of the next one."""
+    following = [major for each, major in connector.majors.items() if int(each) > int(number)]
+    if not following or following[-1].released is None:
+        return
+    until = following[-1].released + datetime.timedelta(days=support.fix_days)
+    if today < until:
+        raise MatrixError(
+            f"{name} {number} gets fixes until {until}: {support.fix_days} days after the release "
+            f"of {following[-1].version}",
+            hint="start the next major then; the number is fix_days of support in the matrix",
+        )
 
 
 def _texts(after: MatrixFile, values: list[Derived]) -> dict[str, tuple[str, str]]:
@@ -184,10 +204,16 @@ def _releases(
         if major.commit is not None and major.status is Status.FEATURES:
             version = _next_version(root, name, major.version)
         elif major.commit is not None:
-            version = Version(version.major, version.minor, version.patch + 1)
+            version, _ = _next_patch(major)
         older = (each for each in major.spark if each in kept)
         found += _named(name, version, [str(spark_line), *older])
     return found
+
+
+def _next_patch(major: Major) -> tuple[Version, Sequence[str]]:
+    """Return the next patch of a released major, and its Spark lines."""
+    version = Version.parse(major.version)
+    return Version(version.major, version.minor, version.patch + 1), major.spark
 
 
 def _next_of_main(

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from rich.table import Table
 
-from connector_release_tools.matrix.model import Major, Matrix
+from connector_release_tools.matrix.model import Cell, Major, Matrix
 
-__all__ = ["as_github", "as_json", "as_table", "compatibility_table"]
+__all__ = ["as_github", "as_json", "as_table", "cell_entry", "compatibility_table"]
 
 
 def as_table(matrix: Matrix) -> Table:
@@ -42,33 +42,30 @@ def compatibility_table(matrix: Matrix, names: Collection[str], *, in_release: b
 def as_json(matrix: Matrix) -> str:
     """Return the whole matrix and its cells as JSON."""
     said = matrix.model_dump(mode="json", exclude_none=True)
-    return json.dumps({**said, "cells": _cells(matrix)}, indent=2)
+    cells = [cell_entry(matrix, cell) for cell in matrix.cells()]
+    return json.dumps({**said, "cells": cells}, indent=2)
 
 
-def as_github(matrix: Matrix) -> str:
-    """Return the cells as one line of JSON, for `strategy.matrix` of a workflow."""
-    return json.dumps({"include": _cells(matrix)})
+def as_github(matrix: Matrix, cells: Iterable[Cell]) -> str:
+    """Return cells as one line of JSON, for `strategy.matrix` of a workflow."""
+    return json.dumps({"include": [cell_entry(matrix, cell) for cell in cells]})
 
 
-def _cells(matrix: Matrix) -> list[dict[str, str]]:
-    found = []
-    for cell in matrix.cells():
-        spark = matrix.spark[str(cell.spark)]
-        found.append(
-            {
-                "name": str(cell.release),
-                "connector": cell.connector,
-                "major": str(cell.release.version.version.major),
-                "version": cell.major.version,
-                "spark": str(cell.spark),
-                "pyspark": spark.pyspark,
-                "python": spark.python,
-                "java": spark.java,
-                "commit": cell.major.commit or "",
-                "tree": cell.major.tree or "",
-            }
-        )
-    return found
+def cell_entry(matrix: Matrix, cell: Cell) -> dict[str, str]:
+    """Return a cell for programs."""
+    spark = matrix.spark[str(cell.spark)]
+    return {
+        "name": str(cell.release),
+        "connector": cell.connector,
+        "major": str(cell.release.version.version.major),
+        "version": cell.major.version,
+        "spark": str(cell.spark),
+        "pyspark": spark.pyspark,
+        "python": spark.python,
+        "java": spark.java,
+        "commit": cell.major.commit or "",
+        "tree": cell.major.tree or "",
+    }
 
 
 def _rows(matrix: Matrix, names: Collection[str], *, in_release: bool = False) -> list[list[str]]:

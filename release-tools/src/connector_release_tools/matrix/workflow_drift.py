@@ -46,14 +46,21 @@ _WORKFLOWS: Final = {
             "release-tools matrix check",
             "release-tools review sync --dry-run",
             "release-tools flip check",
+            'release-tools impact --base "$BASE" --format github',
             _CELLS,
             _CELL,
         ),
+        frozenset({"fromJSON(needs.checks.outputs.cells).include[0] != null"}),
     ),
     ".github/workflows/release.yml": _Workflow(
         frozenset({"workflow_dispatch"}),
-        tuple(
-            f'release-tools release {step} "$CONNECTOR"' for step in ("check", "build", "verify")
+        (
+            *(
+                f'release-tools release {step} "$PACKAGE" --major "$MAJOR"'
+                for step in ("check", "build", "verify")
+            ),
+            'release-tools release candidate stage "$RELEASE" --rc "$CANDIDATE" --unsigned',
+            'release-tools release vote require "$RELEASE"',
         ),
     ),
     ".github/workflows/review.yml": _Workflow(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
@@ -14,7 +15,10 @@ from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.releases.maintenance import branch_name
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
-__all__ = ["Candidate", "file_names", "previous", "registered", "revision_of"]
+__all__ = ["INACTIVE", "Candidate", "file_names", "previous", "registered", "revision_of"]
+
+# The classifier of the last release of a major.
+INACTIVE: Final = "Development Status :: 7 - Inactive"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Candidate:
             artifacts.
         spark_lines: The Spark lines that it is built for; empty for the core.
         core: The versions of connectors-core that it requires; None for the core itself.
+        announces_end: Whether its metadata say that its major has reached its end of life.
     """
 
     connector: str
@@ -39,6 +44,7 @@ class Candidate:
     seconds: int
     spark_lines: tuple[SparkLine, ...]
     core: SpecifierSet | None
+    announces_end: bool
 
     @classmethod
     def at(cls, repository: Repository, connector: str, revision: str = "HEAD") -> Candidate:
@@ -66,6 +72,7 @@ class Candidate:
             seconds=repository.seconds(commit),
             spark_lines=tuple(map(SparkLine.parse, project.spark)),
             core=project.dependencies.get(CORE),
+            announces_end=INACTIVE in project.classifiers,
         )
 
     @property

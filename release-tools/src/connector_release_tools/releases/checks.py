@@ -14,7 +14,12 @@ from connector_release_tools.matrix.model import CoreMajor, Major, Matrix, Statu
 from connector_release_tools.matrix.pins import check_pin
 from connector_release_tools.matrix.project import PYPROJECT
 from connector_release_tools.releases import changes
-from connector_release_tools.releases.candidate import Candidate, previous, registered
+from connector_release_tools.releases.candidate import (
+    INACTIVE,
+    Candidate,
+    previous,
+    registered,
+)
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.versions import Version
 
@@ -48,8 +53,15 @@ def check(repository: Repository, matrix: Matrix, candidate: Candidate) -> list[
 
 def _matrix(candidate: Candidate, major: CoreMajor) -> Iterator[Finding]:
     place = f"the matrix, {candidate.connector} {candidate.version.major}"
-    if not major.is_supported:
-        yield Finding(f"{place}: the major has reached its end of life", "release a newer major")
+    if not major.is_supported and not candidate.announces_end:
+        yield Finding(
+            f"{place}: the major has reached its end of life",
+            f'release a newer major; a last release announces the end: add "{INACTIVE}" to '
+            "classifiers in pyproject.toml",
+        )
+    if major.is_supported and candidate.announces_end:
+        yield Finding(f'{place}: gets {major.status}, but has the classifier "{INACTIVE}"',
+                      "remove the classifier, or end the major first")  # fmt: skip
     if not isinstance(major, Major):
         return
     declared = set(map(str, candidate.spark_lines))

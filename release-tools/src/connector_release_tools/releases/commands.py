@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -23,12 +22,24 @@ from connector_release_tools.releases import (
     reproduction,
     version_update,
 )
-from connector_release_tools.releases.artefacts import Step, build_release
+from connector_release_tools.releases.artefacts import build_release
 from connector_release_tools.releases.candidate import Candidate, registered, revision_of
+from connector_release_tools.releases.candidate_commands import candidate as candidate_commands
+from connector_release_tools.releases.candidate_votes import require_accepted
 from connector_release_tools.releases.checks import check as look_at
 from connector_release_tools.releases.findings import Finding
+from connector_release_tools.releases.output import (
+    say,
+    show,
+    steps,
+    undo,
+    verified_path,
+    verified_record,
+)
+from connector_release_tools.releases.promotions import DIST
 from connector_release_tools.releases.record import RELEASES, Record
 from connector_release_tools.releases.verification import verify as verify_release
+from connector_release_tools.releases.vote_commands import vote
 from connector_release_tools.template.files import Change
 from connector_release_tools.terminal import Root
 from connector_release_tools.terminal import console as _console
@@ -41,8 +52,9 @@ release = typer.Typer(
     help="Release a connector or the core: check, update, build, verify, stage, promote.",
 )
 
-_DIST: Final = "build/dist"
-_VERIFIED: Final = "build/releases"
+
+release.add_typer(candidate_commands, name="candidate")
+release.add_typer(vote, name="vote")
 
 Connector = Annotated[str, typer.Argument(help="The folder of the connector or the core.")]
 Name = Annotated[str, typer.Argument(help="A verified release, such as connector-kafka-3.1.2.")]
@@ -67,9 +79,9 @@ def check(connector: Connector, *, major: MajorOption = None, root: Root = Path(
     Exit code: 0 no obstacle, 1 an obstacle, 2 the check could not run.
     """
     repository, matrix, candidate = _candidate(root, connector, major)
-    _show(look_at(repository, matrix, candidate))
-    _say(f"{candidate.name} can be built from commit {candidate.commit}")
-    _say(f"next: release-tools release build {connector}{_major(major)}")
+    show(look_at(repository, matrix, candidate))
+    say(f"{candidate.name} can be built from commit {candidate.commit}")
+    say(f"next: release-tools release build {connector}{_major(major)}")
 
 
 @release.command()
@@ -87,13 +99,13 @@ def update(
     made, changes = version_update.update(repository, connector, wanted, dates.today())
     name = f"{connector} {made}"
     if not changes:
-        _say(f"{name}: version and notes are up to date")
+        say(f"{name}: version and notes are up to date")
     elif dry_run:
         _show_diffs(changes)
     else:
         file_changes.apply(repository, changes)
         _written(repository, changes, name, commit=commit)
-        _say(f"next: release-tools release check {connector}")
+        say(f"next: release-tools release check {connector}")
 
 
 @release.command()
@@ -127,18 +139,18 @@ def build(
                 if candidate.spark_lines
                 else "omit --spark; one build serves every line",
             )
-    folder = repository.root / _DIST
+    folder = repository.root / DIST
     if dry_run:
         for spark_line in spark_lines:
             for file in candidate.file_names(spark_line):
-                _say(f"would build {_DIST}/{file} from commit {candidate.commit}")
+                say(f"would build {DIST}/{file} from commit {candidate.commit}")
         return
-    with _steps() as step:
+    with steps() as step:
         built = build_release(repository, candidate, folder, spark_lines=spark_lines, step=step)
     for artefact in built:
-        _say(f"{artefact.sha256}  {_DIST}/{artefact.path.name}")
-    _say(f"next: release-tools release verify {connector}{_major(major)}")
-    _undo(f"rm {' '.join(f'{_DIST}/{each.path.name}' for each in built)}")
+        say(f"{artefact.sha256}  {DIST}/{artefact.path.name}")
+    say(f"next: release-tools release verify {connector}{_major(major)}")
+    undo(f"rm {' '.join(f'{DIST}/{each.path.name}' for each in built)}")
 
 
 @release.command()
@@ -150,37 +162,37 @@ def verify(connector: Connector, *, major: MajorOption = None, root: Root = Path
     Exit code: 0 no findings, 1 findings, 2 the check could not run.
     """
     repository, matrix, candidate = _candidate(root, connector, major)
-    path = _verified(repository, candidate.name)
+    path = verified_path(repository, candidate.name)
     path.unlink(missing_ok=True)
-    with _steps() as step:
+    with steps() as step:
         record, found = verify_release(
-            repository, matrix, candidate, repository.root / _DIST, step=step
+            repository, matrix, candidate, repository.root / DIST, step=step
         )
-    _show(found)
+    show(found)
     if record is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(record.text(), encoding="utf-8")
-    _say(f"{candidate.name} is verified for commit {candidate.commit}")
-    _say(f"next: release-tools release stage {candidate.name} DIR")
+    say(f"{candidate.name} is verified for commit {candidate.commit}")
+    say(f"next: release-tools release stage {candidate.name} DIR")
 
 
 @release.command()
 def stage(name: Name, staging: Staging, *, dry_run: DryRun = False, root: Root = Path()) -> None:
     """Add a verified release to a staging index, where others can try it."""
     repository = Repository.around(root)
-    record = _record(repository, name)
+    record = verified_record(repository, name)
     index = DirectoryIndex(staging)
-    files = promotions.built_files(record, repository.root / _DIST)
+    files = promotions.built_files(record, repository.root / DIST)
     for file in files:
         if dry_run:
-            _say(f"would stage {file.path.name}")
+            say(f"would stage {file.path.name}")
         else:
             changed = index.add(file, replace=True)
-            _say(f"{file.path.name}: {'staged' if changed else 'staged already'}")
+            say(f"{file.path.name}: {'staged' if changed else 'staged already'}")
     if not dry_run:
-        _say(f"try it: release-tools index serve {staging}")
-        _say(f"next: release-tools release promote {name} {staging} DIR")
-        _undo(f"release-tools index remove {staging} {' '.join(record.artefacts)}")
+        say(f"try it: release-tools index serve {staging}")
+        say(f"next: release-tools release promote {name} {staging} DIR")
+        undo(f"release-tools index remove {staging} {' '.join(record.artefacts)}")
 
 
 @release.command()
@@ -192,7 +204,11 @@ def promote(
     ],
     *,
     upload: Annotated[
-        str | None, typer.Option(metavar="URL", help="Also upload to this repository with twine.")
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Also upload to this repository with twine. A vote must have accepted the files.",
+        ),
     ] = None,
     commit: Commit = False,
     dry_run: DryRun = False,
@@ -205,24 +221,26 @@ def promote(
     if upload is not None:
         promotions.check_address(upload)
     repository = Repository.around(root)
-    record = _record(repository, name)
+    record = verified_record(repository, name)
+    if upload is not None:
+        require_accepted(repository, record, now=dates.now())
     target = DirectoryIndex(index)
     promotion = promotions.promote(
         repository, record, staging=DirectoryIndex(staging), index=target, date=dates.today()
     )
     if dry_run:
         for file in promotion.files:
-            _say(f"would release {file.path.name}")
+            say(f"would release {file.path.name}")
         if upload is not None:
-            _say(f"would upload them to {upload}")
+            say(f"would upload them to {upload}")
         _show_diffs(promotion.changes)
         return
     for file in promotion.files:
-        _say(f"{file.path.name}: {'released' if target.add(file) else 'released already'}")
+        say(f"{file.path.name}: {'released' if target.add(file) else 'released already'}")
     if upload is not None:
         promotions.upload(promotion.files, upload)
-        _say(f"uploaded to {upload}")
-    _undo(
+        say(f"uploaded to {upload}")
+    undo(
         f"before anyone installs it: release-tools index remove {index} "
         f"{' '.join(record.artefacts)}"
     )
@@ -251,12 +269,12 @@ def reproduce(
     found: list[Finding] = []
     for name in names or recorded:
         record = Record.read(folder / f"{name}.yaml")
-        with _steps() as step:
+        with steps() as step:
             differences = list(reproduction.reproduce(repository, record, step=step))
         if not differences:
-            _say(f"{name}: {len(record.artefacts)} files are identical to the record")
+            say(f"{name}: {len(record.artefacts)} files are identical to the record")
         found += differences
-    _show(found)
+    show(found)
 
 
 @release.command()
@@ -286,13 +304,13 @@ def branch(
             hint=f"release {pinned.version} first",
         )
     if dry_run:
-        _say(f"would create branch {name} from {pinned.commit} ({connector} {pinned.version})")
+        say(f"would create branch {name} from {pinned.commit} ({connector} {pinned.version})")
     elif maintenance.create(repository, name, pinned.commit):
-        _say(f"created branch {name} from {pinned.commit} ({connector} {pinned.version})")
-        _undo(f"git branch -D {name}")
+        say(f"created branch {name} from {pinned.commit} ({connector} {pinned.version})")
+        undo(f"git branch -D {name}")
     else:
-        _say(f"branch {name} exists, with {connector} {pinned.version}")
-    _say(
+        say(f"branch {name} exists, with {connector} {pinned.version}")
+    say(
         f"next: git switch {name}; after the fix: "
         f"release-tools release update {connector} --version"
     )
@@ -301,12 +319,12 @@ def branch(
 def _merge(repository: Repository, connector: str, major: int, *, dry_run: bool) -> None:
     name = maintenance.branch_name(connector, major)
     if dry_run:
-        _say(f"would merge {name} with -s ours")
+        say(f"would merge {name} with -s ours")
     elif (made := maintenance.merge(repository, connector, major)) is None:
-        _say(f"the history already contains {name}")
+        say(f"the history already contains {name}")
     else:
-        _say(f"merged {name} with -s ours: {made}; no files changed")
-        _undo(f"git reset --keep {made}^1")
+        say(f"merged {name} with -s ours: {made}; no files changed")
+        undo(f"git reset --keep {made}^1")
 
 
 def _candidate(
@@ -324,51 +342,26 @@ def _candidate(
     return repository, matrix, candidate
 
 
-def _verified(repository: Repository, name: str) -> Path:
-    return repository.root / _VERIFIED / f"{name}.yaml"
-
-
-def _record(repository: Repository, name: str) -> Record:
-    path = _verified(repository, name)
-    if Path(name).name != name or not path.is_file():
-        raise ReleaseError(
-            f"{name} was not verified here",
-            hint="run release-tools release build and verify",
-        )
-    return Record.read(path)
-
-
 def _written(
     repository: Repository, changes: Sequence[Change], message: str, *, commit: bool
 ) -> None:
     paths = " ".join(change.path for change in changes)
     for change in changes:
-        _say(f"{change.kind} {change.path}")
+        say(f"{change.kind} {change.path}")
     if not changes:
-        _say("all files are up to date")
+        say("all files are up to date")
     elif commit:
         made = file_changes.commit(repository, changes, message)
-        _say(f"committed {made}: {message}")
-        _undo(f"git revert {made}")
+        say(f"committed {made}: {message}")
+        undo(f"git revert {made}")
     else:
-        _say(f'next: git add --all {paths} && git commit -m "{message}"')
+        say(f'next: git add --all {paths} && git commit -m "{message}"')
         tracked = [change.path for change in changes if change.before is not None]
         added = [change.path for change in changes if change.before is None]
-        _undo(" && ".join([
+        undo(" && ".join([
             *([f"git restore {' '.join(tracked)}"] if tracked else []),
             *([f"rm {' '.join(added)}"] if added else []),
         ]))  # fmt: skip
-
-
-def _show(found: Sequence[Finding]) -> None:
-    """Show the obstacles, and exit with 1 if there are any."""
-    console = _console()
-    for finding in found:
-        console.print(finding.what, style="red")
-        if finding.hint:
-            console.print(f"  hint: {finding.hint}")
-    if found:
-        raise typer.Exit(1)
 
 
 def _show_diffs(changes: Sequence[Change]) -> None:
@@ -376,20 +369,5 @@ def _show_diffs(changes: Sequence[Change]) -> None:
         typer.echo(change.diff(), nl=False)
 
 
-@contextmanager
-def _steps() -> Iterator[Step]:
-    """Show the steps of a long operation."""
-    with _console(stderr=True).status("") as status:
-        yield status.update
-
-
 def _major(major: int | None) -> str:
     return f" --major {major}" if major is not None else ""
-
-
-def _undo(how: str) -> None:
-    _console().print(f"undo: {how}", style="dim")
-
-
-def _say(text: str) -> None:
-    _console().print(text)

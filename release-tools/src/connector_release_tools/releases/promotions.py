@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from connector_release_tools.distributions import Distribution
@@ -24,7 +25,10 @@ from connector_release_tools.releases.record import RELEASES, Record
 from connector_release_tools.template.files import Change, File, read
 from connector_release_tools.versions import Version
 
-__all__ = ["Promotion", "built_files", "check_address", "promote", "staged_files", "upload"]
+__all__ = ["DIST", "Promotion", "built_files", "check_address", "promote", "staged_files", "upload"]
+
+# The folder of built packages, below the top of the repository.
+DIST: Final = "build/dist"
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ _EXTEND: Final = (
     "docs/write-a-connector/tables",
     "connector-template/README",
 )
-_REFERENCE: Final = ("docs/reference/*",)
+_REFERENCE: Final = ("docs/support", "docs/reference/*")
 _CORE: Final = "connectors-core"
 _PROJECT: Final = (
     "ARCHITECTURE",
@@ -74,6 +74,7 @@ _PROJECT: Final = (
     "CONTRIBUTING",
     "docs/dev/style",
     "docs/dev/connectors-3",
+    "docs/dev/ci",
     "docs/dev/release",
     "docs/dev/nexmark",
     "docs/dev/flink-sql-cases",

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what a change does to the votes on release candidates, as its target branch sees it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from connector_release_tools.errors import HistoryError
+from connector_release_tools.flips.folder import Flips, at_commit
+from connector_release_tools.git import Repository
+from connector_release_tools.releases.candidate_votes import (
+    CANDIDATES,
+    CandidateVote,
+    count,
+    newest,
+    votes_at,
+)
+from connector_release_tools.releases.findings import Finding
+from connector_release_tools.review.pull_request import PullRequest
+from connector_release_tools.votes.evidence import Evidence, of_commits, of_pull_request
+from connector_release_tools.votes.model import Choice, Vote
+from connector_release_tools.votes.tally import Outcome
+
+__all__ = ["check_change"]
+
+
+def check_change(
+    repository: Repository, target: str, pull_request: PullRequest | None, now: datetime.datetime
+) -> list[Finding]:
+    """Check the new votes of a change with the rules and people of its target branch.
+
+    Args:
+        repository: The clone.
+        target: The target branch.
+        pull_request: What the forge says about the change, whose head is checked. Without it, HEAD
+            is checked with what git says.
+        now: The current time.
+
+    Returns:
+        The findings.
+
+    Raises:
+        HistoryError: A commit is missing from the clone.
+        ReleaseToolsError: Rules, maintainers, or votes cannot be read.
+    """
+    head = "HEAD" if pull_request is None else pull_request.head.sha
+    base = None if target.startswith("-") else repository.object_id(f"{target}^{{commit}}")
+    shared = None if base is None else repository.merge_base(base, head)
+    if base is None or shared is None:
+        raise HistoryError(
+            f"{target} and {head} have no common commit in this clone",
+            hint="fetch both; in a shallow clone, run `git fetch --unshallow`",
+        )
+    changed = repository.changed(shared, head)
+    if not any(path.startswith(f"{CANDIDATES}/") for path in changed):
+        return []
+    if shared != base:
+        what = f"the change lacks the newest commit of {target}"
+        return [Finding(what, "merge or rebase, then check it again")]
+    with at_commit(repository, base) as flips:
+        evidence = (
+            of_commits(
+                repository, base, repository.work(shared, head, CANDIDATES), flips.maintainers, now
+            )
+            if pull_request is None
+            else of_pull_request(pull_request, repository, base, now)
+        )
+        before = tuple(votes_at(repository, base))
+        after = tuple(votes_at(repository, head))
+        change = _Change(repository, base, flips, evidence, before, after, now)
+        return [*change.findings(), *_scope(changed)]
+
+
+@dataclass(frozen=True)
+class _Change:
+    repository: Repository
+    base: str
+    flips: Flips
+    evidence: Evidence
+    before: tuple[CandidateVote, ...]
+    after: tuple[CandidateVote, ...]
+    now: datetime.datetime
+
+    def findings(self) -> Iterator[Finding]:
+        were = {vote.path: vote for vote in self.before}
+        for path in sorted({*were} - {vote.path for vote in self.after}):
+            yield Finding(f"{path} was removed", "restore it; votes are never removed")
+        for vote in self.after:
+            old = were.get(vote.path)
+            if old is None:
+                yield from self._opened(vote)
+            elif old != vote:
+                yield from self._voted(old, vote)
+
+    def _opened(self, vote: CandidateVote) -> Iterator[Finding]:
+        if vote.votes:
+            yield Finding(f"{vote.path} is new, and has votes", "vote after it is merged")
+        if vote.candidate.key is None:
+            yield Finding(f"{vote.candidate.name} is not signed", "stage it again with a key")
+        for doubt in self.evidence.doubts(vote.by, vote.opened):
+            yield Finding(f"{vote.path}: {doubt}")
+
+    def _voted(self, old: CandidateVote, vote: CandidateVote) -> Iterator[Finding]:
+        kept = len(old.votes)
+        if vote.model_copy(update={"votes": vote.votes[:kept]}) != old:
+            yield Finding(f"{vote.path}: what was merged has changed", "only add votes")
+            return
+        if old is not newest(self.before, old.candidate.release.name):
+            yield Finding(f"{vote.path}: a newer candidate has a vote", "vote on that one")
+        counted = count(self.repository, self.flips, old, now=self.now, revision=self.base)
+        if counted.outcome is Outcome.EXPIRED:
+            yield Finding(f"{vote.path}: the vote is over", "remove the new votes")
+        for each in vote.votes[kept:]:
+            yield from self._vote(vote.path, each)
+
+    def _vote(self, path: str, vote: Vote) -> Iterator[Finding]:
+        said = f"{path}: {vote.vote} of {vote.voter}"
+        if vote.vote is Choice.VETO:
+            yield Finding(f"{said}: a release has no veto", "vote -1")
+        for doubt in self.evidence.doubts(vote.voter, vote.at):
+            yield Finding(f"{said}: {doubt}")
+
+
+def _scope(changed: list[str]) -> Iterator[Finding]:
+    """Return a finding if a change of one vote also changes another file."""
+    own = [path for path in changed if path.startswith(f"{CANDIDATES}/")]
+    if len(changed) > 1:
+        others = ", ".join(path for path in changed if path != own[0])
+        yield Finding(f"the change is about {own[0]}, and also changes {others}",
+                      "make a pull request for each vote")  # fmt: skip
