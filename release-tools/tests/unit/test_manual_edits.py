@@ -189,7 +189,7 @@ EDITS = {
         f"{ONE}/.github/workflows/ci.yml",
         "connector.yml@",
         "other.yml@",
-        f"{ONE}/.github/workflows/ci.yml: it does not call the shared workflow",
+        f"{ONE}/.github/workflows/ci.yml: it does not call a version of the shared",
     ),
     "workflow of another connector": (
         f"{ONE}/.github/workflows/ci.yml",
@@ -253,7 +253,7 @@ EDITS = {
     ),
     "no step": (
         CI,
-        ".*release-tools flip check\n",
+        ".*release-tools flip check.*\n",
         "",
         f"{CI}: no job runs `release-tools flip ch",
     ),
@@ -268,7 +268,7 @@ EDITS = {
     "no shared check": (SHARED, "- run: make lint", "", f"{SHARED}: no job runs `make lint`"),
     "no approvals": (
         ".github/workflows/review.yml",
-        r"- run: release-tools review.*",
+        r"run: release-tools review.*",
         "",
         ".github/workflows/review.yml: no job runs `release-tools review check",
     ),

@@ -68,6 +68,7 @@ _WORKFLOWS: Final = {
         (
             'release-tools review check --base "$BASE" --pull-request build/pull.json',
             "release-tools flip check --base HEAD --pull-request build/pull.json",
+            "release-tools release vote check --base HEAD --pull-request build/pull.json",
         ),
     ),
     "release-tools/.github/workflows/connector.yml": _Workflow(

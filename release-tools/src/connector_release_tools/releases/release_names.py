@@ -47,7 +47,7 @@ def findings(
     }
     names = "|".join(each.replace("-", "[-_]") for each in packages)
     named = re.compile(
-        rf"(?<![\w.])(?:(?P<name>{names})(?:\[\w+\])?(?:\s+|==|-))?{_VERSION}(?!\w|\.\d)"
+        rf"(?<![\w.-])(?:(?P<name>{names})(?:\[\w+\])?(?:\s+|==|-))?{_VERSION}(?!\w|\.\d)"
     )
     for path in sorted(repository.files()):
         if not path.endswith(".md") or path.startswith(_OTHERS):
