@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import copy
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Self, TypeVar, cast
@@ -185,18 +185,24 @@ class Option(Setting[T, Any]):
         return parsed
 
     def _refusal(self, value: object, expected: str) -> InvalidOptionError:
-        may_be_secret = self.secret or self._type.name == JSON_MAP.name  # under any of its keys
-        if may_be_secret or isinstance(value, Secret):
-            found = f"a {type(value).__name__} that is not shown"
-        else:
-            found = f"{value!r} ({type(value).__name__})"
         return InvalidOptionError(
             f"the value of {self.key!r} cannot be used",
             expected=expected,
-            found=found,
+            found=self._found(value),
             option=self.key,
             hint=self.doc or None,
         )
+
+    def _found(self, value: object) -> str:
+        """Describe a wrong value, without secrets. The values of a map can be secrets."""
+        hidden = self.secret or isinstance(value, Secret)
+        if not hidden and self._type.name == JSON_MAP.name:
+            try:
+                return f"a map with the keys {', '.join(map(repr, JSON_MAP.parse(value)))}"
+            except (ValueError, TypeError):
+                hidden = isinstance(value, (str, Collection))
+        name = type(value).__name__
+        return f"a {name} that is not shown" if hidden else f"{value!r} ({name})"
 
 
 def option(
