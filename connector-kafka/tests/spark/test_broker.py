@@ -16,10 +16,10 @@ from connector_kafka.testing import BrokerError, KafkaBroker
 pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
 
 
-def write(broker: KafkaBroker, topic: str, *values: bytes) -> None:
+def write(broker: KafkaBroker, topic: str, *values: bytes, at: int | None = None) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for value in values:
-        producer.send(topic, value, partition=0)
+        producer.send(topic, value, partition=0, timestamp_ms=at)
     producer.close()
 
 
@@ -58,6 +58,20 @@ def test_a_broker_finds_the_existing_data_in_its_folder(tmp_path: Path) -> None:
         write(first, "kept", b"x")
     with KafkaBroker(folder=tmp_path) as second:
         assert read(second, "kept") == [b"x"]
+
+
+@pytest.mark.slow
+def test_a_broker_keeps_records_with_old_timestamps() -> None:
+    often = {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "100"}
+    with KafkaBroker(properties=often) as broker:
+        broker.topics.create("kept")
+        broker.topics.create("deleted", config={"retention.ms": "1000"})
+        for topic in ("kept", "deleted"):
+            write(broker, topic, b"x", at=0)
+        deadline = time.monotonic() + 60
+        while broker.topics.start_offsets("deleted")[0] == 0:
+            assert time.monotonic() < deadline, "the retention never ran"
+        assert read(broker, "kept") == [b"x"]
 
 
 def test_the_topics_of_a_broker_can_be_extended_trimmed_and_deleted(

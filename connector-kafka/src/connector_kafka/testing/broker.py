@@ -49,6 +49,8 @@ _PROPERTIES: Final = {
     "num.network.threads": "2",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    # Tests write records with old timestamps, which retention would delete.
+    "log.retention.ms": "-1",
     # Topics are created explicitly, so that a wrong name is an error.
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "200",
