@@ -218,7 +218,13 @@ class MatrixTree(GitTree):
         """Replace words in a file, and commit."""
         self.commit(self.replaced(name, old, new))
 
-    def release(self, commit: str = "HEAD", name: str = ONE) -> str:
+    def release(
+        self,
+        commit: str = "HEAD",
+        name: str = ONE,
+        *,
+        released: datetime.date = datetime.date(2026, 11, 1),
+    ) -> str:
         """Release the version in a commit: its pin and its record. Return the commit's id."""
         commit = git(self.root, "rev-parse", commit)
         project = Project.parse(git(self.root, "show", f"{commit}:{name}/pyproject.toml"), name)
@@ -236,7 +242,7 @@ class MatrixTree(GitTree):
             tree=git(self.root, "rev-parse", f"{commit}:{name}"),
             core=None if name == CORE else pin["core"],
             artefacts=dict.fromkeys(files, "0" * 64),
-            released=datetime.date(2026, 11, 1),
+            released=released,
         )
         pin["version"], pin["released"] = Quoted(record.version), record.released
         pin["commit"], pin["tree"] = Quoted(record.commit), Quoted(record.tree)

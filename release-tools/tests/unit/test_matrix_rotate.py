@@ -127,7 +127,7 @@ def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     assert matrix_tree.matrix("check").exit_code == 0
 
     matrix_tree.change(f"{ONE}/CHANGELOG.md", "## 2", "## 3.0.0 (2026-11-02)\n\n## 2")
-    matrix_tree.release()
+    matrix_tree.release(released=datetime.date.fromisoformat(TODAY))
     output = matrix_tree.matrix("rotate", "--major", ONE).output
     assert "End of life:\n  connector-one 2\n" in output
     last = "Last releases, which announce the end:\n"
