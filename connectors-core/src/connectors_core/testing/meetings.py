@@ -30,7 +30,7 @@ def meetings(*kinds: Sequence[FaultPoint], always: Collection[Meeting]) -> list[
         *kinds: The points at which the first driver may have frozen, one sequence for each kind.
         always: The pairs that every run tests. The others are slow.
     """
-    on_spark = set(meetings_on_spark(*kinds, always=always, turn=_turn_of_spark()))
+    on_spark = set(meetings_on_spark(*kinds, always=always, turn=turn_of_spark()))
     marks = {
         pair: [
             *([] if pair in always else [pytest.mark.slow]),
@@ -54,6 +54,14 @@ def meetings_on_spark(
     return [pair for kind in kinds for pair in _of_kind(kind, always, turn)]
 
 
+def turn_of_spark() -> int:
+    """Return the minor version of the installed Spark as the turn, or 0 without Spark."""
+    try:
+        return int(version("pyspark").split(".")[1])
+    except PackageNotFoundError:
+        return 0
+
+
 def _of_kind(
     kind: Sequence[FaultPoint], always: Collection[Meeting], turn: int
 ) -> Iterator[Meeting]:
@@ -71,11 +79,3 @@ def _of_kind(
 def _turned(steps: Sequence[str], turn: int) -> Sequence[str]:
     start = turn % (len(steps) or 1)
     return [*steps[start:], *steps[:start]]
-
-
-def _turn_of_spark() -> int:
-    """Return the minor version of the installed Spark, or 0 without Spark."""
-    try:
-        return int(version("pyspark").split(".")[1])
-    except PackageNotFoundError:
-        return 0
