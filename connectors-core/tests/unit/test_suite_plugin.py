@@ -357,6 +357,25 @@ def test_pairs_that_others_cover_on_spark_are_left_out_and_named(pytester, argum
     pytester.runpytest("-m", "not slow", *arguments, "-p", "xdist").assert_outcomes(passed=2)
 
 
+CHAINS = """
+from connectors_core.testing.cases import ConnectorSuite, case
+from connectors_core.testing.trial import time_for
+
+class TestChain(ConnectorSuite):
+    @case()
+    @time_for(3)
+    def test_drivers(self, request):
+        assert request.node.get_closest_marker("timeout").args == (360,)
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-p", "no:timeout")])
+def test_a_case_has_time_for_each_of_its_drivers(pytester, arguments):
+    pytester.makeini("[pytest]\nconnector_suites = true")
+    pytester.makepyfile(CHAINS)
+    pytester.runpytest("--strict-markers", *arguments).assert_outcomes(passed=1)
+
+
 ORDINARY = """
 import pytest
 
