@@ -31,25 +31,23 @@ def meetings(*kinds: Sequence[FaultPoint], always: Collection[Meeting]) -> list[
         always: The pairs that every run tests. The others are slow.
     """
     on_spark = set(meetings_on_spark(*kinds, always=always, turn=turn_of_spark()))
-    marks = {
-        pair: [
-            *([] if pair in always else [pytest.mark.slow]),
-            *([] if pair in on_spark else [getattr(pytest.mark, COVERED_ON_SPARK)]),
-        ]
+    unless_in = ((pytest.mark.slow, always), (getattr(pytest.mark, COVERED_ON_SPARK), on_spark))
+    return [
+        pytest.param(*pair, marks=[mark for mark, pairs in unless_in if pair not in pairs])
         for pair in product(chain(*kinds), _STEPS)
-    }
-    return [pytest.param(*pair, marks=marks[pair]) for pair in marks]
+    ]
 
 
 def meetings_on_spark(
     *kinds: Sequence[FaultPoint], always: Collection[Meeting], turn: int
 ) -> list[Meeting]:
-    """Return few pairs with each point, and with each step for each kind of point.
+    """Return enough pairs for each point, and for each step with each kind of point.
 
     Args:
         *kinds: The points, one sequence for each kind.
         always: The pairs to include.
-        turn: The number of steps by which the pairs differ from those of turn 0.
+        turn: By how many steps the steps are shifted against the points. Another turn gives other
+            pairs.
     """
     return [pair for kind in kinds for pair in _of_kind(kind, always, turn)]
 

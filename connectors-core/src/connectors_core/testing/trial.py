@@ -80,7 +80,11 @@ def outages(on_spark: Outage | None = None) -> list[Any]:
 
 
 def time_for(drivers: int) -> pytest.MarkDecorator:
-    """The time limit of a case that starts drivers one after another, even on a busy machine."""
+    """The time limit of a case that starts drivers one after another, even on a busy machine.
+
+    Args:
+        drivers: The number of drivers.
+    """
     return pytest.mark.timeout(_DRIVER_SECONDS * drivers)
 
 
