@@ -34,11 +34,8 @@ from connectors_core.source import NumberSequenceSource
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.environment import LocalSpark
 from connectors_core.testing.faults import (
-    DECIDED_FREEZES,
-    PLAN_FREEZES,
-    READER_FREEZES,
+    READING_FREEZES,
     SUCCESSORS,
-    UNDECIDED_FREEZES,
     WRITING_FREEZES,
     FaultPoint,
 )
@@ -56,9 +53,7 @@ ALWAYS = (
     (FaultPoint.BEFORE_DECISION, "decides") if NATIVE else (FaultPoint.AFTER_DECISION, "commits")
 )
 MEETINGS = meetings_on_spark(
-    *(PLAN_FREEZES, READER_FREEZES, UNDECIDED_FREEZES, DECIDED_FREEZES),
-    always={ALWAYS},
-    turn=turn_of_spark(),
+    READING_FREEZES, WRITING_FREEZES, always={ALWAYS}, turn=turn_of_spark()
 )
 # A stream of Spark passes no point of plans and readers.
 NOT_READS = [what for what in SUCCESSORS if what != "reads"]
