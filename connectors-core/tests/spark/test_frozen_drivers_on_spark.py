@@ -39,6 +39,7 @@ from connectors_core.testing.faults import (
     WRITING_FREEZES,
     FaultPoint,
 )
+from connectors_core.testing.meetings import meetings_on_spark, turn_of_spark
 from connectors_core.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -48,17 +49,18 @@ travel_with_closures(crash_scenarios.__name__)
 
 SCENARIO = "join-2"
 ROWS = 600
-# Each freeze point is paired with one action of the successor. Each action has several points.
-MEETINGS = list(zip((*READING_FREEZES, *WRITING_FREEZES), list(SUCCESSORS) * 4, strict=False))
 ALWAYS = (
     (FaultPoint.BEFORE_DECISION, "decides") if NATIVE else (FaultPoint.AFTER_DECISION, "commits")
 )
+MEETINGS = meetings_on_spark(
+    READING_FREEZES, WRITING_FREEZES, always={ALWAYS}, turn=turn_of_spark()
+)
 # A stream of Spark passes no point of plans and readers.
 NOT_READS = [what for what in SUCCESSORS if what != "reads"]
+# The scenarios take turns. The other Spark line runs each pair with the other scenario.
 OPEN_TO_SPARK = [
-    (scenario, point, successor)
-    for scenario in ("files-2", "stateless-database")
-    for point, successor in zip(WRITING_FREEZES, NOT_READS * 3, strict=False)
+    (("files-2", "stateless-database")[(number + NATIVE) % 2], point, successor)
+    for number, (point, successor) in enumerate(zip(WRITING_FREEZES, NOT_READS * 3, strict=False))
 ]
 
 
@@ -86,7 +88,7 @@ class AvailableNow(Trial):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("point", "successor"),
-    [ALWAYS, *(pytest.param(*each, marks=pytest.mark.slow) for each in MEETINGS if each != ALWAYS)],
+    [pytest.param(*each, marks=() if each == ALWAYS else pytest.mark.slow) for each in MEETINGS],
 )
 def test_a_frozen_driver_resumes_next_to_its_successor(
     spark: SparkSession, tmp_path: Path, point: FaultPoint, successor: str

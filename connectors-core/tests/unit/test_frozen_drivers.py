@@ -47,7 +47,8 @@ from connectors_core.testing.faults import (
 )
 from connectors_core.testing.leased_sink import LeasedDirectorySink
 from connectors_core.testing.local_tasks import ATTEMPTS
-from connectors_core.testing.trial import Trial, meetings
+from connectors_core.testing.meetings import meetings
+from connectors_core.testing.trial import Trial
 
 ROWS = 90
 # The pairs that reveal the most. `make test-full` runs the whole product.
@@ -103,7 +104,7 @@ def case(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("point", "while_it"), meetings((*READING_FREEZES, *WRITING_FREEZES), ALWAYS)
+    ("point", "while_it"), meetings(READING_FREEZES, WRITING_FREEZES, always=ALWAYS)
 )
 def test_a_frozen_driver_resumes_next_to_its_successor(case, point, while_it):
     case.take_over(point, while_it)
@@ -180,7 +181,7 @@ def test_two_drivers_rewrite_lost_rows(tmp_path, point, while_it):
 
 
 @pytest.mark.parametrize(
-    ("point", "while_it"), meetings(COMPACTING_POINTS, ALWAYS | COMPACTING_ALWAYS)
+    ("point", "while_it"), meetings(COMPACTING_POINTS, always=ALWAYS | COMPACTING_ALWAYS)
 )
 def test_two_drivers_compact(tmp_path, point, while_it):
     case = Case(tmp_path, {"merged": CompactingDirectorySink(tmp_path / "merged", files=3)})

@@ -314,6 +314,68 @@ def test_cases_that_are_slow_on_spark_are_left_out_and_named(pytester, arguments
     pytester.runpytest(*arguments, "-p", "xdist").assert_outcomes(passed=4)
 
 
+COVERED_ON_SPARK = """
+import pytest
+
+from connectors_core.testing.cases import ConnectorSuite, case
+from connectors_core.testing.faults import FaultPoint
+from connectors_core.testing.meetings import meetings
+
+POINTS = (FaultPoint.BEFORE_COMMIT, FaultPoint.AFTER_COMMIT)
+
+class Suite(ConnectorSuite):
+    @case()
+    @pytest.mark.parametrize(
+        ("point", "successor"), meetings(POINTS, always={(FaultPoint.BEFORE_COMMIT, "reads")})
+    )
+    def test_it(self, point, successor):
+        pass
+
+class TestHere(Suite):
+    pass
+
+class TestOnSpark(Suite):
+    on_spark = True
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_pairs_that_others_cover_on_spark_are_left_out_and_named(pytester, arguments):
+    pytester.makeini("[pytest]\nconnector_suites = true")
+    pytester.makepyfile(COVERED_ON_SPARK)
+    result = pytester.runpytest("--strict-markers", *arguments, "-p", "xdist")
+    result.assert_outcomes(passed=15)
+    result.stdout.fnmatch_lines(
+        [
+            "TestHere: 10 passed",
+            "TestOnSpark: 5 passed, 5 not judged",
+            "  not judged: test_it[[]*  on Spark, other pairs cover it (--connector-every-pair)",
+        ]
+    )
+    every = pytester.runpytest("--connector-every-pair", *arguments, "-p", "xdist")
+    every.assert_outcomes(passed=20)
+    pytester.runpytest("-m", "not slow", *arguments, "-p", "xdist").assert_outcomes(passed=2)
+
+
+CHAINS = """
+from connectors_core.testing.cases import ConnectorSuite, case
+from connectors_core.testing.trial import time_for
+
+class TestChain(ConnectorSuite):
+    @case()
+    @time_for(3)
+    def test_drivers(self, request):
+        assert request.node.get_closest_marker("timeout").args == (360,)
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-p", "no:timeout")])
+def test_a_case_has_time_for_each_of_its_drivers(pytester, arguments):
+    pytester.makeini("[pytest]\nconnector_suites = true")
+    pytester.makepyfile(CHAINS)
+    pytester.runpytest("--strict-markers", *arguments).assert_outcomes(passed=1)
+
+
 ORDINARY = """
 import pytest
 

@@ -18,6 +18,11 @@ SLOW_ON_SPARK: Final = "slow_on_spark"
 
 A full run also executes it there.
 """
+COVERED_ON_SPARK: Final = "covered_on_spark"
+"""Marker of parameters whose values, one by one, other parameters of the case have on Spark.
+
+Only ``--connector-every-pair`` also executes them there.
+"""
 
 _CASE: Final = "__connector_case__"
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -24,7 +24,13 @@ from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.faults import WRITING_POINTS, Fault, FaultAction, FaultPoint, injected
-from connectors_core.testing.trial import PipelineSuite, Trial, in_full_on_spark, open_contexts
+from connectors_core.testing.trial import (
+    PipelineSuite,
+    Trial,
+    in_full_on_spark,
+    open_contexts,
+    time_for,
+)
 
 _SINCE: Final = "1.4"
 
@@ -334,7 +340,7 @@ class ChangelogTestSuite(PipelineSuite):
         after="test_a_driver_that_fails_repeats_changes_without_harm",
     )
     @pytest.mark.slow
-    @pytest.mark.timeout(900)
+    @time_for(len(WRITING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_leave_the_table(
         self, trial: ChangelogTrial
     ) -> None:

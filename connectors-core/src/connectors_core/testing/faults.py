@@ -157,21 +157,29 @@ SUCCESSORS: Final[Mapping[str, FaultPoint | None]] = {
     "has ended": None,
 }
 """The steps of a driver that takes over, at which a test can hold it."""
-READING_FREEZES: Final = (
+PLAN_FREEZES: Final = (
     FaultPoint.BEFORE_PLAN,
     FaultPoint.AFTER_PLAN,
     FaultPoint.AFTER_FEED,
+)
+"""Those of `READING_FREEZES` at which the driver plans."""
+READER_FREEZES: Final = (
     FaultPoint.READER_STARTED,
     FaultPoint.READER_FETCHED,
     FaultPoint.BEFORE_REPORT,
     FaultPoint.AFTER_REPORT,
 )
+"""Those of `READING_FREEZES` at which readers read."""
+READING_FREEZES: Final = (*PLAN_FREEZES, *READER_FREEZES)
 """The points at which a frozen driver could, after it resumes, harm the reads of its successor."""
-WRITING_FREEZES: Final = (
+UNDECIDED_FREEZES: Final = (
     FaultPoint.WRITER_WROTE,
     FaultPoint.BEFORE_PREPARE,
     FaultPoint.AFTER_PREPARE,
     FaultPoint.BEFORE_DECISION,
+)
+"""Those of `WRITING_FREEZES` after which a driver still has to decide."""
+DECIDED_FREEZES: Final = (
     FaultPoint.AFTER_DECISION,
     FaultPoint.BEFORE_COMMIT,
     FaultPoint.AFTER_COMMIT,
@@ -179,6 +187,8 @@ WRITING_FREEZES: Final = (
     FaultPoint.BEFORE_SWEEP,
     FaultPoint.BEFORE_SPARK_COMMIT,
 )
+"""Those of `WRITING_FREEZES` after which a driver passes no fence until Spark commits its batch."""
+WRITING_FREEZES: Final = (*UNDECIDED_FREEZES, *DECIDED_FREEZES)
 """The points at which a frozen driver could, after it resumes, harm the writes of its successor."""
 
 

@@ -18,7 +18,7 @@ from connectors_core.testing.context import SinkExternalContext, SourceExternalC
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.faults import FaultPoint, injected
 from connectors_core.testing.format_trial import SinkFormatTrial, SourceFormatTrial
-from connectors_core.testing.trial import PipelineSuite, in_full_on_spark, open_contexts
+from connectors_core.testing.trial import PipelineSuite, in_full_on_spark, open_contexts, time_for
 
 _SINCE: Final = "1.4"
 _READING_POINTS: Final = (FaultPoint.AFTER_PLAN, FaultPoint.READER_FETCHED, FaultPoint.AFTER_PLAN)
@@ -147,6 +147,7 @@ class SourceFormatTestSuite(FormatSuite):
         after="test_a_driver_that_fails_is_restarted_exactly",
     )
     @pytest.mark.slow
+    @time_for(len(_READING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SourceFormatTrial
     ) -> None:
@@ -216,7 +217,7 @@ class SinkFormatTestSuite(FormatSuite):
 
     @case(since=_SINCE, after="test_a_worker_that_is_killed_is_replaced")
     @pytest.mark.slow
-    @pytest.mark.timeout(900)
+    @time_for(len(_WRITING_POINTS) + len(_COMMITTING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_nothing(self, trial: SinkFormatTrial) -> None:
         """Real processes, SIGKILL. With an exactly-once sink, they double nothing either."""
         exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can

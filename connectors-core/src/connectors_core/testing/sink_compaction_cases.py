@@ -15,7 +15,7 @@ from connectors_core.testing.faults import (
     injected,
 )
 from connectors_core.testing.sink_trial import MANY_PLANS, SinkTrial
-from connectors_core.testing.trial import PipelineSuite, in_full_on_spark
+from connectors_core.testing.trial import PipelineSuite, in_full_on_spark, time_for
 
 
 class SinkCompactionCases(PipelineSuite, part=True):
@@ -61,6 +61,7 @@ class SinkCompactionCases(PipelineSuite, part=True):
         after="test_a_merge_that_fails_is_repeated",
     )
     @pytest.mark.slow
+    @time_for(len(COMPACTING_POINTS) + 1)
     def test_drivers_killed_while_they_merge_lose_and_double_nothing(
         self, trial: SinkTrial
     ) -> None:

@@ -19,23 +19,25 @@ from connectors_core.testing.failing_commit import (
     with_lost_commit,
 )
 from connectors_core.testing.faults import (
+    DECIDED_FREEZES,
     REWRITING_POINTS,
     SUCCESSORS,
-    WRITING_FREEZES,
+    UNDECIDED_FREEZES,
     WRITING_POINTS,
     Fault,
     FaultAction,
     FaultPoint,
     injected,
 )
+from connectors_core.testing.meetings import meetings
 from connectors_core.testing.outages import Outage
 from connectors_core.testing.sink_trial import MANY_PLANS, SinkTrial
 from connectors_core.testing.trial import (
     WRONG_CLOCKS,
     PipelineSuite,
     in_full_on_spark,
-    meetings,
     outages,
+    time_for,
 )
 
 # The pairs of driver states that every run tests.
@@ -159,6 +161,7 @@ class SinkFailureCases(PipelineSuite, part=True):
 
     @case(after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"))
     @pytest.mark.slow
+    @time_for(len(WRITING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SinkTrial
     ) -> None:
@@ -170,7 +173,10 @@ class SinkFailureCases(PipelineSuite, part=True):
         since="1.3",
         after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"),
     )
-    @pytest.mark.parametrize(("point", "successor"), meetings(WRITING_FREEZES, WRITING_MEETINGS))
+    @pytest.mark.parametrize(
+        ("point", "successor"),
+        meetings(UNDECIDED_FREEZES, DECIDED_FREEZES, always=WRITING_MEETINGS),
+    )
     @pytest.mark.slow_on_spark
     def test_a_driver_that_was_frozen_resumes_beside_its_successor(
         self, trial: SinkTrial, point: FaultPoint, successor: str

@@ -28,7 +28,7 @@ from connectors_core.testing.sink_failure_cases import SinkFailureCases
 from connectors_core.testing.sink_trial import SinkTrial
 from connectors_core.testing.sink_writing_cases import SinkWritingCases
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
-from connectors_core.testing.trial import in_full_on_spark, open_contexts
+from connectors_core.testing.trial import in_full_on_spark, open_contexts, time_for
 
 
 class SinkTestSuite(SinkCompactionCases, SinkFailureCases, SinkWritingCases):
@@ -109,6 +109,7 @@ class SinkTestSuite(SinkCompactionCases, SinkFailureCases, SinkWritingCases):
         after="test_the_state_of_what_is_written_again_is_never_seen",
     )
     @pytest.mark.slow
+    @time_for(len(WRITING_POINTS) + 1)
     def test_states_outlive_drivers_killed_at_point_after_point(self, trial: SinkTrial) -> None:
         job = trial.job(plans=len(WRITING_POINTS) + 2)
         trial.kill_at_each(job, WRITING_POINTS, trial.assert_states)

@@ -16,7 +16,8 @@ from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import (
-    READING_FREEZES,
+    PLAN_FREEZES,
+    READER_FREEZES,
     READING_POINTS,
     SUCCESSORS,
     Fault,
@@ -24,14 +25,15 @@ from connectors_core.testing.faults import (
     FaultPoint,
     injected,
 )
+from connectors_core.testing.meetings import meetings
 from connectors_core.testing.outages import Outage
 from connectors_core.testing.source_trial import ROWS_PER_SPLIT, SourceTrial
 from connectors_core.testing.trial import (
     WRONG_CLOCKS,
     PipelineSuite,
     in_full_on_spark,
-    meetings,
     outages,
+    time_for,
 )
 
 # Cases with ordinary failures come before those with kills, freezes, and full storage.
@@ -116,6 +118,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         after=_FAILURES,
     )
     @pytest.mark.slow
+    @time_for(len(READING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SourceTrial
     ) -> None:
@@ -129,7 +132,9 @@ class SourceFailureCases(PipelineSuite, part=True):
         since="1.3",
         after=_FAILURES,
     )
-    @pytest.mark.parametrize(("point", "successor"), meetings(READING_FREEZES, READING_MEETINGS))
+    @pytest.mark.parametrize(
+        ("point", "successor"), meetings(PLAN_FREEZES, READER_FREEZES, always=READING_MEETINGS)
+    )
     @pytest.mark.slow_on_spark
     def test_a_driver_that_was_frozen_resumes_beside_its_successor(
         self, trial: SourceTrial, point: FaultPoint, successor: str

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from connectors_core.testing.cases import SLOW_ON_SPARK, SUITE_VERSION, ConnectorSuite, case_of
+from connectors_core.testing.cases import (
+    COVERED_ON_SPARK,
+    SLOW_ON_SPARK,
+    SUITE_VERSION,
+    Case,
+    ConnectorSuite,
+    case_of,
+)
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
@@ -29,6 +36,7 @@ _SELECTED: Final = "connectors_selected"
 _SYSTEMS: Final = "connectors_systems"
 _CASE_KEY: Final = "connector_case"
 _RESULTS: Final = "connectors-results"
+_EVERY_PAIR: Final = "--connector-every-pair"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,6 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="local",
         help="the Spark of the fixture `spark`: in this process, or a cluster with two workers",
     )
+    group.addoption(
+        _EVERY_PAIR,
+        action="store_true",
+        help="also run on Spark each pair of a frozen driver and its successor",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +70,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cell: run in every cell of the compatibility matrix")
     config.addinivalue_line("markers", "slow: runs only in a full test run")
     config.addinivalue_line("markers", f"{SLOW_ON_SPARK}: slow in a suite that runs on Spark")
+    config.addinivalue_line(
+        "markers", f"{COVERED_ON_SPARK}: left out on Spark, where other parameters cover it"
+    )
+    config.addinivalue_line("markers", "timeout(seconds): the time limit with pytest-timeout")
     config.pluginmanager.register(_Results(config), _RESULTS)
 
 
@@ -126,12 +143,8 @@ class _Results:
                     f"{suite.__name__} does not declare {', '.join(missing)}: put each into "
                     "`can`, or into `cannot` with the reason"
                 )
-            parameters = getattr(getattr(item, "callspec", None), "params", {})
-            reason = suite.reason_against(found, parameters)
-            if reason is not None:
-                self._not_run.add(
-                    CaseResult(suite.__name__, item.name, Outcome.NOT_APPLICABLE, reason)
-                )
+            if left_out := self._left_out(item, suite, found):
+                self._not_run.add(CaseResult(suite.__name__, item.name, *left_out))
                 out.append(item)
                 continue
             if suite.on_spark and item.get_closest_marker(SLOW_ON_SPARK):
@@ -148,6 +161,18 @@ class _Results:
         if out:
             self._config.hook.pytest_deselected(items=out)
             items[:] = kept
+
+    def _left_out(
+        self, item: pytest.Item, suite: type[ConnectorSuite], found: Case
+    ) -> tuple[Outcome, str] | None:
+        """Return why a suite never runs a case, or None if it does."""
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if reason := suite.reason_against(found, parameters):
+            return Outcome.NOT_APPLICABLE, reason
+        covered = suite.on_spark and item.get_closest_marker(COVERED_ON_SPARK)
+        if covered and not self._config.getoption(_EVERY_PAIR):
+            return Outcome.NOT_JUDGED, f"on Spark, other pairs cover it ({_EVERY_PAIR})"
+        return None
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Record which slow cases this run does not execute."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import itertools
 import logging
 import os
 import re
@@ -14,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -41,8 +40,7 @@ from connectors_core.testing.driver import (
 )
 from connectors_core.testing.environment import InProcess, LocalSpark, TestEnvironment
 from connectors_core.testing.faults import (
-    SUCCESSORS,
-    WRITING_FREEZES,
+    DECIDED_FREEZES,
     Fault,
     FaultAction,
     FaultPoint,
@@ -55,13 +53,12 @@ from connectors_core.testing.system import RunningSystems, TestSystem
 from connectors_core.testing.traces import assert_unseen, error_texts
 
 DEADLINE: Final = 60.0
+_DRIVER_SECONDS: Final = 120
 _POLL: Final = 0.02
 _CHECK_SECONDS: Final = 3.0
 # A driver that takes over waits for the minimum time. The frozen driver has the usual expiry, so
 # its lease still looks valid when it resumes. Only fences prevent damage.
 _IMPATIENT: Final = timedelta(seconds=0.3)
-# A driver that resumes at one of these points passes no fence before Spark commits its batch.
-_UNFENCED: Final = WRITING_FREEZES[WRITING_FREEZES.index(FaultPoint.AFTER_DECISION) :]
 
 
 WRONG_CLOCKS: Final = [-1, pytest.param(1, marks=pytest.mark.slow)]
@@ -82,17 +79,13 @@ def outages(on_spark: Outage | None = None) -> list[Any]:
     return [each if each is on_spark else in_full_on_spark(each) for each in Outage]
 
 
-def meetings(points: Iterable[FaultPoint], always: Collection[tuple[FaultPoint, str]]) -> list[Any]:
-    """Parameters of a case with two drivers: where one froze, and the state of the other.
+def time_for(drivers: int) -> pytest.MarkDecorator:
+    """The time limit of a case that starts drivers one after another, even on a busy machine.
 
     Args:
-        points: The points at which the first driver may have frozen.
-        always: The pairs that every run tests. The others are slow.
+        drivers: The number of drivers.
     """
-    return [
-        pytest.param(point, what, marks=() if (point, what) in always else pytest.mark.slow)
-        for point, what in itertools.product(points, SUCCESSORS)
-    ]
+    return pytest.mark.timeout(_DRIVER_SECONDS * drivers)
 
 
 class _Closeable(Protocol):
@@ -464,7 +457,7 @@ class Trial:
                 try:
                     ended.result()
                 except RetryableError as error:
-                    if point not in _UNFENCED or "wrote to Spark's log" not in str(error):
+                    if point not in DECIDED_FREEZES or "wrote to Spark's log" not in str(error):
                         raise
                     return error
         return None
