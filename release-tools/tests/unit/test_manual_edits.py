@@ -434,6 +434,25 @@ def test_a_merge_does_not_hide_a_removed_record(tree: MatrixTree):
     assert f"{record}: it was removed after the release" in tree.matrix("check").output
 
 
+def test_the_record_that_a_merge_adds_is_compared_with_the_merge(tree: MatrixTree):
+    record, other = f"{RECORDS}.0.yaml", "releases/connector-one-1.0.0.yaml"
+    git(tree.root, "switch", "--quiet", "--create", "side")
+    tree.commit({"side.txt": "Words.\n"})
+    git(tree.root, "switch", "--quiet", "main")
+    git(tree.root, "merge", "--quiet", "--no-ff", "--no-commit", "side")
+    (tree.root / other).write_text(tree.text(record).replace('"2.0.0"', '"1.0.0"'))
+    tree.commit({})
+    tree.commit(tree.replaced(other, "0" * 64, "1" * 64))
+    assert f"{other}: it was changed after the release" in tree.matrix("check").output
+
+
+def test_the_votes_on_a_candidate_are_no_records(tree: MatrixTree):
+    votes = "releases/candidates/connector-one-3.0.0-rc1.yaml"
+    tree.commit({votes: "votes: []\n"})
+    tree.commit({votes: "votes: [{}]\n"})
+    assert "releases/candidates" not in tree.matrix("check").output
+
+
 def test_a_reverted_release_can_be_made_again(tree: MatrixTree):
     tree.change(f"{ONE}/CHANGELOG.md", "## 2.0.1", "## 3.0.0 (2026-11-03)\n\n## 2.0.1")
     tree.release()
