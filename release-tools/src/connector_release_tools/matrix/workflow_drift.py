@@ -85,7 +85,9 @@ _WORKFLOWS: Final = {
             'release-tools release candidate stage "$RELEASE" --rc "$CANDIDATE" --unsigned': (
                 _ALWAYS
             ),
-            'release-tools release vote require "$RELEASE"': frozenset({"inputs.publish"}),
+            'release-tools release vote require "$RELEASE" --copy build/packages': frozenset(
+                {"inputs.publish"}
+            ),
         },
         {"RELEASE": "${{ inputs.release }}", "CANDIDATE": "${{ inputs.candidate }}"},
     ),

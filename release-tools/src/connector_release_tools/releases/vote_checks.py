@@ -21,7 +21,7 @@ from connector_release_tools.releases.findings import Finding
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.votes.evidence import Evidence, of_commits, of_pull_request
 from connector_release_tools.votes.model import Choice, Vote
-from connector_release_tools.votes.tally import Outcome
+from connector_release_tools.votes.tally import Outcome, outdated
 
 __all__ = ["check_change"]
 
@@ -97,6 +97,9 @@ class _Change:
     def _opened(self, vote: CandidateVote) -> Iterator[Finding]:
         if vote.votes:
             yield Finding(f"{vote.path} is new, and has votes", "vote after it is merged")
+        last = newest(self.before, vote.candidate.release.name)
+        if last is not None and last.candidate.number > vote.candidate.number:
+            yield Finding(f"{vote.path}: {last.candidate.name} has had a vote", "stage the next one")
         if vote.candidate.key is None:
             yield Finding(f"{vote.candidate.name} is not signed", "stage it again with a key")
         for doubt in self.evidence.doubts(vote.by, vote.opened):
@@ -121,6 +124,8 @@ class _Change:
             yield Finding(f"{said}: a release has no veto", "vote -1")
         for doubt in self.evidence.doubts(vote.voter, vote.at):
             yield Finding(f"{said}: {doubt}")
+        for what in outdated(vote, self.flips.maintainers, self.now):
+            yield Finding(f"{path}: {what}")
 
 
 def _scope(changed: list[str]) -> Iterator[Finding]:
