@@ -130,6 +130,20 @@ def test_a_key_that_the_repository_does_not_list_is_refused(tree, signer):
 
 
 @needs_gpg
+def test_a_revoked_key_is_refused(tree, monkeypatch):
+    with new_home() as home:
+        monkeypatch.setenv("GNUPGHOME", home)
+        tree.commit({KEYS: gpg(home, "--armor", "--export")})
+        stage(tree)
+        (revocation,) = Path(home, "openpgp-revocs.d").iterdir()
+        revocation.write_text(revocation.read_text().replace(":-----BEGIN", "-----BEGIN"))
+        gpg(home, "--import", str(revocation))
+        tree.commit({KEYS: gpg(home, "--armor", "--export")})
+        said = tree.run("candidate", "check", CANDIDATE, exit_code=1).output
+    assert f"the key that has signed {SOURCE} is expired or revoked" in said
+
+
+@needs_gpg
 def test_every_difference_is_reported(tree, signer):
     staged = stage(tree)
     with (staged / WHEEL).open("ab") as file:
