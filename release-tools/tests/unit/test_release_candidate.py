@@ -150,11 +150,15 @@ def test_every_difference_is_reported(tree, signer):
         file.write(b"\0")
     (staged / f"{SOURCE}.sha512").write_text("0" * 128)
     (staged / "connector_one-2.0.0.4.3.tar.gz").unlink()
+    (staged / "connector_one-2.0.1.tar.gz").write_bytes(b"")
+    (staged / "RELEASE-NOTES.md").write_text("## 2.0.0\n\nNothing.\n")
     said = tree.run("candidate", "check", str(staged), exit_code=1).output
     assert f"{WHEEL} has another SHA-512 than candidate.yaml" in said
     assert f"no key of {KEYS} has signed {WHEEL}" in said
     assert f"{SOURCE}.sha512 does not have the SHA-512 of {SOURCE}" in said
     assert "connector_one-2.0.0.4.3.tar.gz is missing" in said
+    assert f"connector_one-2.0.1.tar.gz is no file of {CANDIDATE}" in said
+    assert "RELEASE-NOTES.md differs from the changelog in git" in said
 
 
 @needs_gpg
