@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds requirements to the run-time part of a file: requirements.py FILE 'REQUIREMENT ...'
+"""Adds requirements to the run-time part of a file: requirements.py FILE 'REQUIREMENT ...'.
 
 `make requirements PACKAGE=...` calls it, in an environment without other packages.
 """

@@ -21,7 +21,9 @@ def file(tmp_path: Path) -> Path:
 def add(file: Path, *packages: str) -> subprocess.CompletedProcess[str]:
     # As make runs it: without the packages of the environment.
     command = [sys.executable, "-I", "-S", str(ROOT / "tools/requirements.py"), str(file)]
-    return subprocess.run([*command, " ".join(packages)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*command, " ".join(packages)], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,8 +50,10 @@ def test_a_package_is_listed_once_in_order(file, packages, runtime):
         (">=2", "expected a package, such as redis or 'redis>=6', found '>=2'"),
         ("-r other.in", "expected a package, such as redis or 'redis>=6', found '-r'"),
         ("x;rm", "expected a package, such as redis or 'redis>=6', found 'x;rm'"),
-        ("x@https://127.0.0.1/x", "expected a package, such as redis or 'redis>=6', found "
-         "'x@https://127.0.0.1/x'"),
+        (
+            "x@https://127.0.0.1/x",
+            "expected a package, such as redis or 'redis>=6', found 'x@https://127.0.0.1/x'",
+        ),
     ],
 )
 def test_a_package_that_cannot_be_added_changes_nothing(file, package, said):

@@ -346,7 +346,6 @@ def test_a_vote_opens_on_the_discussed_plan(decided):
     assert "the vote opens on another text than the discussed one" in decided.checked("eve")
 
 
-
 def test_a_proposal_in_a_vote_cannot_be_changed_but_may_return_to_discussion(decided):
     decided.replace(2, "It is done.", "It is done differently.")
     said = decided.checked()

@@ -212,7 +212,9 @@ def test_a_package_that_passes_on_all_names_of_a_module_reaches_it(tmp_path):
 
 
 def test_relative_imports_are_followed(tmp_path):
-    made = graph(tmp_path, "from .one import a\n__all__ = ['a']\n", one="from . import two\n", two="")
+    made = graph(
+        tmp_path, "from .one import a\n__all__ = ['a']\n", one="from . import two\n", two=""
+    )
     assert made.reached([("top", "a")]) == {"top", "top.one", "top.two"}
 
 

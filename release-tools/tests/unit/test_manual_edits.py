@@ -264,7 +264,12 @@ EDITS = {
         f"{CI}: no job runs `release-tools review sync --dry-run`",
     ),
     **{
-        f"tests with {words}": (CI, "- run: make test", f"- {step}", f"{CI}: no job runs `make test`")
+        f"tests with {words}": (
+            CI,
+            "- run: make test",
+            f"- {step}",
+            f"{CI}: no job runs `make test`",
+        )
         for words, step in {
             "an if": "run: make test\n        if: false",
             "the if of the cells": "run: make test\n        if: github.event_name == 'schedule'",
@@ -278,7 +283,12 @@ EDITS = {
         }.items()
     },
     **{
-        f"{words} of a job": (CI, "    name: tests", f"    {line}", f"{CI}: no job runs `make test`")
+        f"{words} of a job": (
+            CI,
+            "    name: tests",
+            f"    {line}",
+            f"{CI}: no job runs `make test`",
+        )
         for words, line in {
             "the condition of the cells": (
                 "if: fromJSON(needs.checks.outputs.cells).include[0] != null"

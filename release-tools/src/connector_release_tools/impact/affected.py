@@ -140,7 +140,7 @@ class _State:
 
     @cached_property
     def entry_points(self) -> frozenset[Imported]:
-        """What a cell can load from the core by name, without an import: pytest's plugin, tables."""
+        """What a cell can load from the core by name: the plugin of pytest, and tables."""
         path = self.root / CORE / PYPROJECT
         project = tomllib.loads(path.read_text("utf-8"))["project"] if path.is_file() else {}
         groups: Mapping[str, Mapping[str, str]] = project.get("entry-points", {})

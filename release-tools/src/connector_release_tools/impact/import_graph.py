@@ -86,15 +86,16 @@ class ImportGraph:
         yield module
         yield from (each for each in _parents(module) if each in self.imports)
         homes = self.homes.get(module, {})
-        for home in [homes[name]] if name in homes else homes.values():
+        wanted = [homes[name]] if name is not None and name in homes else homes.values()
+        for home in wanted:
             yield from self._loaded(*home)
 
 
 def imported(tree: ast.AST, package: str = "") -> Iterator[Imported]:
     """Yield the imports of a module, including those in functions.
 
-    A text that looks like a module, as in a table of lazy imports, counts as its import. So does one
-    that begins like a module and ends with a dot.
+    A text that looks like a module, as in a table of lazy imports, counts as its import. A text that
+    ends with a dot counts as the import of all modules of this package.
 
     Args:
         tree: The module.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the workflows run what a change and a release need.
 
-Scripts are compared as a whole: `make test || true` and `exit 0` before it contain the command, too.
+Scripts are compared as a whole: `make test || true` also contains `make test`.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def main(root: Path) -> Iterator[Finding]:
                 yield Finding(
                     place,
                     f"no job runs `{script.splitlines()[0]}`",
-                    "add the step again, without another `if`, `continue-on-error`, `shell`, `env`, "
-                    "or part of a script",
+                    "add the step again, without another line, `if`, `continue-on-error`, `shell`, "
+                    "or `env`",
                 )
         if _CELL in scripts and not _has_all_cells(found, scripts[_CELL]):
             yield Finding(
@@ -176,9 +176,7 @@ def connector(root: Path, name: str) -> Iterator[Finding]:
         yield Finding(place, str(error))
         return
     jobs = _jobs(found)
-    called = {
-        key: job for key, job in jobs.items() if _SHARED.fullmatch(str(job.get("uses", "")))
-    }
+    called = {key: job for key, job in jobs.items() if _SHARED.fullmatch(str(job.get("uses", "")))}
     if not called:
         yield Finding(
             place,
@@ -245,7 +243,7 @@ def _scripts(workflow: Mapping[str, Any], name: str, wanted: _Workflow) -> Itera
 
 
 def _conditions(jobs: Mapping[str, Mapping[str, Any]], name: str) -> frozenset[str]:
-    """Return the conditions of a job and of those that it needs: if these do not run, nor does it."""
+    """Return the conditions of a job and of all that it needs: one that is skipped skips it."""
     conditions, left, seen = set[str](), [name], set[str]()
     while left:
         if (each := left.pop()) not in seen:

@@ -19,8 +19,8 @@ GPG: Final = "gpg"
 # The public keys of the people who sign releases.
 KEYS: Final = f"{RELEASES}/KEYS"
 SUFFIX: Final = ".asc"
-# gpg also verifies signatures of expired and revoked keys; only others are GOODSIG. The last field of
-# VALIDSIG is the fingerprint of the primary key.
+# gpg also verifies signatures of expired and revoked keys, but does not call them GOODSIG. The last
+# field of VALIDSIG is the fingerprint of the primary key.
 _VALID: Final = re.compile(
     r"^\[GNUPG:\] GOODSIG .*^\[GNUPG:\] VALIDSIG [^\n]* ([0-9A-F]{40})$", re.MULTILINE | re.DOTALL
 )

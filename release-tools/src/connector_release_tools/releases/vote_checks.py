@@ -99,7 +99,9 @@ class _Change:
             yield Finding(f"{vote.path} is new, and has votes", "vote after it is merged")
         last = newest(self.before, vote.candidate.release.name)
         if last is not None and last.candidate.number > vote.candidate.number:
-            yield Finding(f"{vote.path}: {last.candidate.name} has had a vote", "stage the next one")
+            yield Finding(
+                f"{vote.path}: {last.candidate.name} has had a vote", "stage the next one"
+            )
         if vote.candidate.key is None:
             yield Finding(f"{vote.candidate.name} is not signed", "stage it again with a key")
         for doubt in self.evidence.doubts(vote.by, vote.opened):

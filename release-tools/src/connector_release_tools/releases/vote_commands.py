@@ -97,7 +97,9 @@ def require(
     if copy is None:
         return
     if copy.exists():
-        raise ReleaseError(f"{copy} exists", hint="choose a new folder, so that it has no other file")
+        raise ReleaseError(
+            f"{copy} exists", hint="choose a new folder, so that it has no other file"
+        )
     copy.mkdir(parents=True)
     for file in promotions.built_files(record, repository.root / promotions.DIST):
         shutil.copyfile(file.path, copy / file.path.name)
