@@ -94,8 +94,8 @@ class ImportGraph:
 def imported(tree: ast.AST, package: str = "") -> Iterator[Imported]:
     """Yield the imports of a module, including those in functions.
 
-    A text that looks like a module, as in a table of lazy imports, counts as its import. A text that
-    ends with a dot counts as the import of all modules of this package.
+    A text that looks like a module, as in a table of lazy imports, counts as its import. A text
+    that ends with a dot counts as the import of all modules of this package.
 
     Args:
         tree: The module.
