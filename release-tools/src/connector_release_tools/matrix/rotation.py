@@ -179,7 +179,8 @@ def _check_age(
         return
     newest, records = connector.majors[following[-1]], recorded(root)[0].values()
     own = [each for each in records if (each.connector, str(each.major)) == (name, following[-1])]
-    released = [each.released for each in (*own, newest) if each.released is not None]
+    days = (newest.released, *(each.released for each in own))
+    released = [day for day in days if day is not None]
     if not released:
         return
     until = min(released) + datetime.timedelta(days=support.fix_days)
