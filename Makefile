@@ -89,8 +89,10 @@ wheelhouse: $(foreach line,$(LINES),$(WHEELHOUSE)/pyspark-$(PYSPARK_$(line)).txt
 	@touch $@
 
 # These files must not contain the URL of an index or a path of a machine.
-# A PACKAGE keeps all other pins. If it cannot be pinned, base.in stays as it was.
-COMPILE = $(UV) pip compile -q $(if $(PACKAGE),,--upgrade) --generate-hashes --python-version 3.11 --no-annotate \
+# A PACKAGE keeps all other pins. If it cannot be pinned, base.in stays as it was. It is a text: neither
+# make nor the shell runs anything in it.
+unexport PACKAGE
+COMPILE = $(UV) pip compile -q $(if $(value PACKAGE),,--upgrade) --generate-hashes --python-version 3.11 --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
 COMPILE_LINES = for line in $(LINES); do \
 	  $(COMPILE) --no-emit-package pyspark requirements/spark$$line.in -o requirements/spark$$line.txt || exit; \
@@ -98,7 +100,7 @@ COMPILE_LINES = for line in $(LINES); do \
 requirements: .tools/.ready ## compile requirements/*.txt from *.in, or add one: make requirements PACKAGE='redis>=6'
 ifdef PACKAGE
 	before=$$(< requirements/base.in); \
-	{ .tools/bin/python tools/requirements.py requirements/base.in $(foreach each,$(PACKAGE),'$(each)') && ($(COMPILE_LINES)); } || \
+	{ .tools/bin/python tools/requirements.py requirements/base.in '$(subst ','\'',$(value PACKAGE))' && ($(COMPILE_LINES)); } || \
 	{ echo "$$before" > requirements/base.in; exit 1; }
 else
 	$(COMPILE) requirements/tools.in -o requirements/tools.txt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds requirements to the run-time part of a file: requirements.py FILE REQUIREMENT...
+"""Adds requirements to the run-time part of a file: requirements.py FILE 'REQUIREMENT ...'.
 
 `make requirements PACKAGE=...` calls it, in an environment without other packages.
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 
 PART = "# runtime"
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+RANGE = r"(===?|~=|!=|[<>]=?)[\w.*+!-]+"
+REQUIREMENT = re.compile(rf"{NAME.pattern}(\[[\w.,-]+\])?({RANGE}(,{RANGE})*)?", re.ASCII)
 
 
 def key(requirement: str) -> str:
@@ -28,11 +30,11 @@ def added(text: str, requirement: str) -> str:
         requirement: A package, such as `redis>=6`. Its name alone accepts any line that lists it.
 
     Raises:
-        ValueError: The requirement has no name, or a line lists the package differently.
+        ValueError: It is not a name with a range, or a line lists the package differently.
     """
-    if not (name := key(requirement)):
+    if not REQUIREMENT.fullmatch(requirement):
         raise ValueError(f"expected a package, such as redis or 'redis>=6', found {requirement!r}")
-    lines = text.splitlines()
+    name, lines = key(requirement), text.splitlines()
     listed = next((line for line in lines if key(line) == name), None)
     if listed is not None and requirement != listed and not NAME.fullmatch(requirement):
         raise ValueError(f"it already lists {listed}; edit that line, and pass only the name")
@@ -49,7 +51,7 @@ def main() -> str | None:
     file = Path(sys.argv[1])
     text = file.read_text(encoding="utf-8")
     try:
-        for requirement in sys.argv[2:]:
+        for requirement in sys.argv[2].split():
             text = added(text, requirement)
     except ValueError as error:
         return f"{file}: {error}"

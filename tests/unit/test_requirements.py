@@ -21,7 +21,9 @@ def file(tmp_path: Path) -> Path:
 def add(file: Path, *packages: str) -> subprocess.CompletedProcess[str]:
     # As make runs it: without the packages of the environment.
     command = [sys.executable, "-I", "-S", str(ROOT / "tools/requirements.py"), str(file)]
-    return subprocess.run([*command, *packages], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*command, " ".join(packages)], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,12 @@ def test_a_package_is_listed_once_in_order(file, packages, runtime):
     [
         ("fsspec>=2026", "it already lists fsspec; edit that line, and pass only the name"),
         (">=2", "expected a package, such as redis or 'redis>=6', found '>=2'"),
-        ("-r other.in", "expected a package, such as redis or 'redis>=6', found '-r other.in'"),
+        ("-r other.in", "expected a package, such as redis or 'redis>=6', found '-r'"),
+        ("x;rm", "expected a package, such as redis or 'redis>=6', found 'x;rm'"),
+        (
+            "x@https://127.0.0.1/x",
+            "expected a package, such as redis or 'redis>=6', found 'x@https://127.0.0.1/x'",
+        ),
     ],
 )
 def test_a_package_that_cannot_be_added_changes_nothing(file, package, said):
@@ -65,3 +72,24 @@ def test_only_a_new_package_keeps_the_other_pins():
     one = commands("PACKAGE=redis[hiredis]>=6")
     assert "--upgrade" not in one
     assert "requirements/base.in 'redis[hiredis]>=6'" in one
+
+
+@pytest.mark.parametrize(
+    "package", ["x'; touch MARK; '", "$(shell touch MARK)", "`touch MARK`", '"; touch MARK; "']
+)
+def test_nothing_in_the_name_of_a_package_runs(tmp_path, package):
+    """Run the recipe without compilers; the text reaches the program unchanged."""
+    text = (ROOT / "Makefile").read_text()
+    programs = {".tools/bin/python": 'printf %s "$3" > said; exit 1\n', ".tools/.ready": ""}
+    for name, script in {**programs, "requirements/base.in": TEXT, "Makefile": text}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}" if "bin" in name else script)
+        path.chmod(0o755)
+    given = package.replace("MARK", str(tmp_path / "mark"))
+    command = ["make", "-o", ".tools/.ready", "requirements", f"PACKAGE={given}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert (tmp_path / "said").read_text() == given, done.stderr
+    assert not (tmp_path / "mark").exists()
+    assert (tmp_path / "requirements/base.in").read_text() == TEXT

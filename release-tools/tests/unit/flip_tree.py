@@ -20,8 +20,8 @@ from release_tree import MATRIX_HEAD
 from template_tree import PROJECT, TEMPLATE
 from typer.main import get_command
 
+from connector_release_tools import dates
 from connector_release_tools.cli import app
-from connector_release_tools.flips import commands
 from connector_release_tools.flips.document import Flip
 
 START = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
@@ -165,7 +165,7 @@ class FlipTree(GitTree):
 
     def run(self, *arguments: str) -> Result:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(commands, "_now", lambda: self.now)
+            patch.setattr(dates, "now", lambda: self.now)
             # Building the commands for each run would take most of the time.
             patch.setattr("typer.testing._get_command", lambda app: COMMAND)
             return self.invoke(*arguments)

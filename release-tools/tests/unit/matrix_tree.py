@@ -82,6 +82,10 @@ dependencies = ["connectors-core>=1.0,<2", "One_Client>=7"]
 test = ["pytest"]
 """
 WORKFLOW = """\
+on:
+  push:
+  pull_request:
+
 jobs:
   connector:
     uses: someone/release-tools/.github/workflows/connector.yml@v1

@@ -70,6 +70,27 @@ PROTECTED = {
         "can_approve_pull_request_reviews": False,
     },
     f"/repos/{NAME}/codeowners/errors": {"errors": []},
+    f"/repos/{NAME}/environments": {
+        "total_count": 1,
+        "environments": [
+            {
+                "id": 9,
+                "name": "release",
+                "protection_rules": [
+                    {"id": 1, "type": "required_reviewers", "reviewers": [{"type": "Team"}]},
+                    {"id": 2, "type": "branch_policy"},
+                ],
+                "deployment_branch_policy": {
+                    "protected_branches": False,
+                    "custom_branch_policies": True,
+                },
+            }
+        ],
+    },
+    f"/repos/{NAME}/environments/release/deployment-branch-policies": {
+        "total_count": 1,
+        "branch_policies": [{"id": 3, "name": "main", "type": "branch"}],
+    },
 }
 OWNER_ERROR = {
     "line": 2,
@@ -166,6 +187,14 @@ def other(path, **values):
     return lambda forge: forge.at(path).update(values)
 
 
+def environment(*types):
+    def change(forge):
+        (release,) = forge.at("/environments")["environments"]
+        release["protection_rules"] = [{"type": each} for each in types]
+
+    return change
+
+
 ANY_APP = [{"context": "approvals"}]
 OTHERS = [{"context": "tests", "integration_id": 15368}]
 
@@ -237,6 +266,25 @@ OTHERS = [{"context": "tests", "integration_id": 15368}]
         (
             other("/codeowners/errors", errors=[OWNER_ERROR]),
             "CODEOWNERS has an error in line 2: Unknown owner: correct MAINTAINERS.yaml, and run",
+        ),
+        (
+            other("/environments", environments=[]),
+            "the environment 'release' does not exist, and is created without protection: create",
+        ),
+        (
+            environment("branch_policy"),
+            "no one needs to approve a job in the environment 'release': require reviewers",
+        ),
+        (
+            environment("required_reviewers"),
+            "another branch than main can use the environment 'release': select main as its only",
+        ),
+        (
+            other(
+                "/environments/release/deployment-branch-policies",
+                branch_policies=[{"name": "*", "type": "branch"}],
+            ),
+            "another branch than main can use the environment 'release'",
         ),
     ],
 )
@@ -340,6 +388,14 @@ def test_the_token_is_sent_only_by_https():
     assert "http://forge.example is not an https address" in result.output
 
 
+def test_a_login_in_the_address_is_refused_and_not_shown():
+    arguments = ["doctor", "--forge", NAME, "--api-url", f"https://me:{TOKEN}@127.0.0.1:1"]
+    result = CliRunner().invoke(app, arguments, env={"GH_TOKEN": ""})
+    assert result.exit_code == 2
+    assert "the address of the API contains a login" in result.output
+    assert TOKEN not in result.output
+
+
 def test_what_is_public_is_read_without_a_token(forge, monkeypatch):
     monkeypatch.delenv("GH_TOKEN")
     assert forge.doctor().exit_code == 0
@@ -354,7 +410,9 @@ def test_an_invalid_name_is_an_error(forge, name):
 
 def test_the_required_check_is_a_job_of_the_workflow_that_the_target_branch_defines():
     workflow = YAML(typ="safe").load((ROOT / WORKFLOW).read_text())
-    assert [job["name"] for job in workflow["jobs"].values()] == [CHECK]
+    (job,) = workflow["jobs"].values()
+    base, branch = "github.event.pull_request.base.ref", "github.event.repository.default_branch"
+    assert job["name"] == f"${{{{ {base} == {branch} && '{CHECK}' || '{CHECK} of a branch' }}}}"
     assert set(workflow["on"]) == {"pull_request_target"}
     (checkout,) = (
         step for step in workflow["jobs"]["review"]["steps"]

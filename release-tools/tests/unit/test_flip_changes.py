@@ -339,6 +339,13 @@ def test_a_vote_opens_on_the_discussed_text(decided):
     assert "0003-three.md: the vote opens on another text than the discussed one" in said
 
 
+def test_a_vote_opens_on_the_discussed_plan(decided):
+    decided.later(days=7)
+    decided.flip("open-vote", "3", "--by", "eve")
+    decided.replace(3, "status: vote\nhistory", "status: vote\nsupersedes: 1\nhistory")
+    assert "the vote opens on another text than the discussed one" in decided.checked("eve")
+
+
 def test_a_proposal_in_a_vote_cannot_be_changed_but_may_return_to_discussion(decided):
     decided.replace(2, "It is done.", "It is done differently.")
     said = decided.checked()

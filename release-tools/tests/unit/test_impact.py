@@ -15,6 +15,7 @@ FILES = {
     "connectors-core/pyproject.toml": (
         '[project]\nname = "connectors-core"\nversion = "1.4.0"\n'
         '[project.entry-points.pytest11]\nconnectors = "connectors_core.plugin"\n'
+        '[project.entry-points."connectors.tables"]\ntable = "connectors_core.tables:Table"\n'
     ),
     f"{CORE}/__init__.py": (
         "from typing import TYPE_CHECKING\n"
@@ -36,6 +37,7 @@ FILES = {
     f"{CORE}/formats/csv.py": "class Csv:\n    pass\n",
     f"{CORE}/formats/json.py": "from connectors_core import texts\nclass Json:\n    pass\n",
     f"{CORE}/texts.py": "",
+    f"{CORE}/tables.py": "class Table:\n    pass\n",
     f"{CORE}/unused.py": "",
     f"{ONE}/src/connector_one/__init__.py": "from connectors_core.formats import Json\n",
     f"{ONE}/tests/test_one.py": "from connectors_core import Pipeline\n",
@@ -83,6 +85,9 @@ def test_documents_and_modules_that_no_connector_imports_affect_no_cell(changed)
         (f"{CORE}/texts.py", "its code uses connectors_core.formats.Json"),
         (f"{CORE}/engine/epochs.py", "its tests use connectors_core.Pipeline"),
         (f"{CORE}/plugin.py", "every cell loads connectors_core.plugin"),
+        (f"{CORE}/tables.py", "every cell loads connectors_core.tables.Table"),
+        (f"{CORE}/words.md", "every cell installs the core: src/connectors_core/words.md"),
+        (f"{ONE}/tests/words.md", "its files: tests/words.md"),
         (f"{CORE}/py.typed", "every cell installs the core: src/connectors_core/py.typed"),
         ("connectors-core/pyproject.toml", "every cell installs the core: pyproject.toml"),
     ],
@@ -193,6 +198,30 @@ def test_a_text_that_names_a_module_or_an_object_in_it_counts_as_an_import(tmp_p
     one = "MOVED = 'top.two.Name'\nPOINT = 'top.three:f'\n"
     made = graph(tmp_path, one=one, two="", three="", four="")
     assert made.reached([("top.one", None)]) == {"top", "top.one", "top.two", "top.three"}
+
+
+def test_an_import_of_all_names_reaches_all_modules(tmp_path):
+    made = graph(tmp_path, COLLECTION, one="", two="", three="from top import *\n")
+    assert made.reached([("top", "*")]) == {"top", "top.one", "top.two"}
+    assert made.reached([("top.three", None)]) == {"top", "top.one", "top.two", "top.three"}
+
+
+def test_a_package_that_passes_on_all_names_of_a_module_reaches_it(tmp_path):
+    made = graph(tmp_path, "from top.one import *\n", one="def f(): pass\n", two="")
+    assert made.reached([("top", "f")]) == {"top", "top.one"}
+
+
+def test_relative_imports_are_followed(tmp_path):
+    made = graph(
+        tmp_path, "from .one import a\n__all__ = ['a']\n", one="from . import two\n", two=""
+    )
+    assert made.reached([("top", "a")]) == {"top", "top.one", "top.two"}
+
+
+def test_a_module_that_is_named_when_the_code_runs_can_be_any_of_its_package(tmp_path):
+    one = "def load(name):\n    return importlib.import_module(f'top.{name}')\n"
+    made = graph(tmp_path, one=one, two="")
+    assert made.reached([("top.one", "load")]) == {"top", "top.one", "top.two"}
 
 
 def test_modules_that_import_each_other_are_reached_once(tmp_path):

@@ -263,6 +263,92 @@ EDITS = {
         "",
         f"{CI}: no job runs `release-tools review sync --dry-run`",
     ),
+    **{
+        f"tests with {words}": (
+            CI,
+            "- run: make test",
+            f"- {step}",
+            f"{CI}: no job runs `make test`",
+        )
+        for words, step in {
+            "an if": "run: make test\n        if: false",
+            "the if of the cells": "run: make test\n        if: github.event_name == 'schedule'",
+            "an ignored failure": "run: make test || true",
+            "a pipe": "run: make test | cat",
+            "an end before": "run: |\n          exit 0\n          make test",
+            "an echo": "run: echo make test",
+            "another shell": "run: make test\n        shell: 'true {0}'",
+            "another folder": "run: make test\n        working-directory: docs",
+            "a variable": "run: make test\n        env: {MAKEFLAGS: -n}",
+        }.items()
+    },
+    **{
+        f"{words} of a job": (
+            CI,
+            "    name: tests",
+            f"    {line}",
+            f"{CI}: no job runs `make test`",
+        )
+        for words, line in {
+            "the condition of the cells": (
+                "if: fromJSON(needs.checks.outputs.cells).include[0] != null"
+            ),
+            "a needed job": "needs: cell",
+            "the shell": "defaults: {run: {shell: 'true {0}'}}",
+            "the variables": "env: {PYTEST_ARGS: --collect-only}",
+            "a matrix": "strategy: {matrix: {it: []}}",
+        }.items()
+    },
+    "another base": (CI, "BASE: .*", "BASE: HEAD", f"{CI}: no job runs `release-tools impact"),
+    "variables of a workflow": (
+        CI,
+        "(?m)^jobs:",
+        "env: {MAKEFLAGS: -n}\njobs:",
+        f"{CI}: no job runs `make test`",
+    ),
+    "shell of a workflow": (
+        CI,
+        "(?m)^jobs:",
+        "defaults: {run: {shell: 'true {0}'}}\njobs:",
+        f"{CI}: no job runs `make test`",
+    ),
+    "some paths": (
+        CI,
+        "pull_request:\n",
+        "pull_request: {paths: [docs/**]}\n",
+        f"{CI}: pull_request has the filter {{'paths': ['docs/**']}}, expected None",
+    ),
+    "no schedule": (CI, "(?s)  schedule:\n.*?\n\n", "\n", f"{CI}: it does not start at schedule"),
+    "a base that changes": (
+        ".github/workflows/review.yml",
+        ", edited",
+        "",
+        ".github/workflows/review.yml: pull_request_target has the filter",
+    ),
+    "no cells at all": (
+        CI,
+        r"cells: \$.*",
+        "cells: '{\"include\": []}'",
+        f"{CI}: its cells are not those of the matrix",
+    ),
+    "cells left out": (
+        CI,
+        r"matrix: (\$\{\{ fromJSON.*)",
+        r"matrix: {cell: '\1', exclude: [{}]}",
+        f"{CI}: its cells are not those",
+    ),
+    "shared workflow switched off": (
+        f"{ONE}/.github/workflows/ci.yml",
+        "    with:",
+        "    if: false\n    with:",
+        f"{ONE}/.github/workflows/ci.yml: it can skip the shared workflow: False",
+    ),
+    "no trigger of a connector": (
+        f"{ONE}/.github/workflows/ci.yml",
+        "  pull_request:\n",
+        "",
+        f"{ONE}/.github/workflows/ci.yml: it does not start at pull_request",
+    ),
     "cells by hand": (CI, r"\$\{\{ fromJSON.*", "{major: [2]}", f"{CI}: its cells are not those"),
     "no shared cells": (SHARED, a_job("cell"), "", f"{SHARED}: no job runs `release-tools test "),
     "no shared check": (SHARED, "- run: make lint", "", f"{SHARED}: no job runs `make lint`"),
@@ -432,6 +518,25 @@ def test_a_merge_does_not_hide_a_removed_record(tree: MatrixTree):
     git(tree.root, "merge", "--quiet", "--no-edit", "--strategy-option=theirs", side)
     assert not (tree.root / record).exists()
     assert f"{record}: it was removed after the release" in tree.matrix("check").output
+
+
+def test_the_record_that_a_merge_adds_is_compared_with_the_merge(tree: MatrixTree):
+    record, other = f"{RECORDS}.0.yaml", "releases/connector-one-1.0.0.yaml"
+    git(tree.root, "switch", "--quiet", "--create", "side")
+    tree.commit({"side.txt": "Words.\n"})
+    git(tree.root, "switch", "--quiet", "main")
+    git(tree.root, "merge", "--quiet", "--no-ff", "--no-commit", "side")
+    (tree.root / other).write_text(tree.text(record).replace('"2.0.0"', '"1.0.0"'))
+    tree.commit({})
+    tree.commit(tree.replaced(other, "0" * 64, "1" * 64))
+    assert f"{other}: it was changed after the release" in tree.matrix("check").output
+
+
+def test_the_votes_on_a_candidate_are_no_records(tree: MatrixTree):
+    votes = "releases/candidates/connector-one-3.0.0-rc1.yaml"
+    tree.commit({votes: "votes: []\n"})
+    tree.commit({votes: "votes: [{}]\n"})
+    assert "releases/candidates" not in tree.matrix("check").output
 
 
 def test_a_reverted_release_can_be_made_again(tree: MatrixTree):

@@ -158,6 +158,20 @@ def test_a_major_gets_fixes_for_as_long_as_the_matrix_promises(matrix_tree: Matr
     )
 
 
+def test_fixes_of_the_next_major_do_not_prolong_the_support_of_a_major(matrix_tree: MatrixTree):
+    matrix_tree.release()
+    matrix_tree.matrix("rotate", "--major", ONE)
+    pin = f'commit: "{"1" * 40}"\n        tree: "{"2" * 40}"\n        released: 2026-01-30\n'
+    matrix_tree.commit(matrix_tree.replaced(MATRIX, '"3.0.0"\n', f'"3.0.1"\n        {pin}'))
+    matrix_tree.change(MATRIX, "\nspark:", "\nsupport: {fix_days: 122}\nspark:")
+    assert matrix_tree.matrix("rotate", "--major", ONE).exit_code == 2
+    first = matrix_tree.text(f"releases/{ONE}-2.0.0.yaml").replace("2.0.0", "3.0.0")
+    first = first.replace("2026-11-01", "2025-10-01")
+    matrix_tree.commit({f"releases/{ONE}-3.0.0.yaml": first})
+    said = matrix_tree.matrix("rotate", "--major", ONE).output
+    assert "End of life:\n  connector-one 2\n" in said
+
+
 def test_the_matrix_says_how_many_spark_lines_are_supported(matrix_tree: MatrixTree):
     matrix_tree.change(MATRIX, "\nspark:", "\nsupport: {spark_lines: 3}\nspark:")
     assert "End of life" not in matrix_tree.matrix("rotate", "--spark", "5.0").output

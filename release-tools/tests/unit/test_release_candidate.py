@@ -130,17 +130,35 @@ def test_a_key_that_the_repository_does_not_list_is_refused(tree, signer):
 
 
 @needs_gpg
+def test_a_revoked_key_is_refused(tree, monkeypatch):
+    with new_home() as home:
+        monkeypatch.setenv("GNUPGHOME", home)
+        tree.commit({KEYS: gpg(home, "--armor", "--export")})
+        stage(tree)
+        (revocation,) = Path(home, "openpgp-revocs.d").iterdir()
+        revocation.write_text(revocation.read_text().replace(":-----BEGIN", "-----BEGIN"))
+        gpg(home, "--import", str(revocation))
+        tree.commit({KEYS: gpg(home, "--armor", "--export")})
+        said = tree.run("candidate", "check", CANDIDATE, exit_code=1).output
+    assert f"the key that has signed {SOURCE} is expired or revoked" in said
+
+
+@needs_gpg
 def test_every_difference_is_reported(tree, signer):
     staged = stage(tree)
     with (staged / WHEEL).open("ab") as file:
         file.write(b"\0")
     (staged / f"{SOURCE}.sha512").write_text("0" * 128)
     (staged / "connector_one-2.0.0.4.3.tar.gz").unlink()
+    (staged / "connector_one-2.0.1.tar.gz").write_bytes(b"")
+    (staged / "RELEASE-NOTES.md").write_text("## 2.0.0\n\nNothing.\n")
     said = tree.run("candidate", "check", str(staged), exit_code=1).output
     assert f"{WHEEL} has another SHA-512 than candidate.yaml" in said
     assert f"no key of {KEYS} has signed {WHEEL}" in said
     assert f"{SOURCE}.sha512 does not have the SHA-512 of {SOURCE}" in said
     assert "connector_one-2.0.0.4.3.tar.gz is missing" in said
+    assert f"connector_one-2.0.1.tar.gz is no file of {CANDIDATE}" in said
+    assert "RELEASE-NOTES.md differs from the changelog in git" in said
 
 
 @needs_gpg

@@ -177,6 +177,35 @@ def test_other_files_than_the_accepted_ones_are_not_uploaded(tree, clock):
     assert "was accepted with other files" in tree.error("vote", "require", NAME)
 
 
+def test_only_the_accepted_files_are_copied(tree, clock, tmp_path):
+    opened(tree)
+    vote(tree, alice="+1", bob="+1", carol="+1")
+    clock.after(hours=73)
+    dist, copy = tree.root / "build/dist", tmp_path / "packages"
+    (dist / "connectors_core-9.9.9-py3-none-any.whl").write_bytes(b"")
+    tree.run("vote", "require", NAME, "--copy", str(copy))
+    made = StagedCandidate.read(tree.root / "build/candidates" / RC).release.artefacts
+    assert {path.name for path in copy.iterdir()} == {*made}
+    assert f"{copy} exists" in " ".join(
+        tree.error("vote", "require", NAME, "--copy", str(copy)).split()
+    )
+    (dist / next(iter(made))).write_bytes(b"other")
+    assert "has sha256" in tree.error("vote", "require", NAME, "--copy", str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("term", ["since: 2026-01-01, until: 2030-03-04", "since: 2030-03-05"])
+def test_a_vote_binds_as_on_the_day_of_its_merge(branch, clock, term):
+    people = RULES["MAINTAINERS.yaml"].replace("carol, since: 2026-01-01", f"carol, {term}")
+    git(branch.root, "switch", "--quiet", "main")
+    branch.commit({"MAINTAINERS.yaml": people})
+    git(branch.root, "switch", "--quiet", "--create", "late")
+    branch.run("vote", "cast", RC, "+1", "--by", "carol")
+    branch.commit()
+    clock.after(days=1)
+    said = check(branch, exit_code=1)
+    assert "+1 of carol: a binding vote began or ended after 2030-03-04" in said
+
+
 def check(tree: ReleaseTree, *arguments: str, exit_code: int) -> str:
     return tree.run("vote", "check", "--base", "main", *arguments, exit_code=exit_code).output
 
@@ -238,6 +267,15 @@ def test_a_new_vote_is_opened_by_its_author_and_has_no_votes(branch):
     cast = 'votes:\n  - voter: "bob"\n    vote: "+1"\n    at: "2030-03-04T13:00:00Z"\n'
     branch.commit({path: branch.text(path).replace("votes: []\n", cast)})
     assert f"{path} is new, and has votes" in check(branch, exit_code=1)
+
+
+def test_the_vote_on_an_older_candidate_is_not_opened(branch):
+    candidate(branch, 3)
+    opened(branch, 3)
+    git(branch.root, "branch", "--force", "main")
+    third, second = (f"releases/candidates/{NAME}-rc{number}.yaml" for number in (3, 2))
+    branch.commit({second: branch.text(third).replace("number: 3", "number: 2")})
+    assert f"{second}: {NAME}-rc3 has had a vote" in check(branch, exit_code=1)
 
 
 def test_a_file_of_another_name_is_refused(tree):

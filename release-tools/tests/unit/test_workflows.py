@@ -179,6 +179,18 @@ def test_the_release_workflow_builds_a_candidate_and_publishes_it_only_after_a_v
     run_step(release_tree, scripts[-1], exit_code=2, **env)  # there is no vote
 
 
+def test_the_release_workflow_refuses_a_name_that_sets_other_variables(
+    matrix_tree: MatrixTree,
+) -> None:
+    (step,) = (each for each in job(RELEASE, "candidate")["steps"] if "GITHUB_ENV" in str(each))
+    for name in ("a\nPATH=/tmp-1.0.0", "connector-a-1.0.0\nPATH=/tmp", "a-1.0.0", "connector-a-1"):
+        assert run_step(matrix_tree, step, exit_code=2, RELEASE=name) == {}
+    assert run_step(matrix_tree, step, RELEASE="connectors-core-1.2.3") == {
+        "PACKAGE": "connectors-core",
+        "MAJOR": "1",
+    }
+
+
 def test_only_the_job_that_publishes_can_get_the_token_of_the_index() -> None:
     publish = job(RELEASE, "publish")
     assert publish["environment"] == "release"

@@ -80,18 +80,22 @@ def _changed(old: Flip, new: Flip) -> Iterator[str]:
     if old.header.sponsor not in {None, new.header.sponsor}:
         yield f"its sponsor was changed; it was {old.header.sponsor}"
     added = {event.status for event in new.header.history[kept:]}
-    if new.header.status is Status.VOTE and Status.VOTE in added and new.body != old.body:
+    is_same = _content(new) == _content(old)
+    if new.header.status is Status.VOTE and Status.VOTE in added and not is_same:
         yield "the vote opens on another text than the discussed one; change the text first"
     is_reopened = old.header.status is Status.VOTE and Status.DISCUSSION in added
     if is_reopened or old.header.status in {Status.DRAFT, Status.DISCUSSION}:
         return
-    if (old.name, old.body, old.header.connector, old.header.supersedes) != (
-        new.name, new.body, new.header.connector, new.header.supersedes
-    ):  # fmt: skip
+    if not is_same:
         if old.header.status is Status.VOTE:
             yield "was changed while a vote is open; return it to discussion first"
         else:
             yield f"was changed, but is {old.header.status}; write a new one that supersedes it"
+
+
+def _content(flip: Flip) -> tuple[object, ...]:
+    """Return what people vote on."""
+    return flip.name, flip.body, flip.header.connector, flip.header.supersedes
 
 
 def rewritten_rules(before: RuleBook, after: RuleBook, today: datetime.date) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from connector_release_tools import dates
 from connector_release_tools.errors import FlipError
 from connector_release_tools.flips import changes
 from connector_release_tools.flips.checks import check as hold
@@ -186,7 +187,7 @@ def check(
         count = len(proposals)
     else:
         asked = PullRequest.read(pull_request) if pull_request else None
-        count, violations = check_change(repository, base, asked, _now())
+        count, violations = check_change(repository, base, asked, dates.now())
         found = [*violations]
         if asked is None and repository.uncommitted(FLIPS, MAINTAINERS):
             found.append("uncommitted changes are not checked: commit them first")
@@ -368,11 +369,7 @@ def _renderer(repository: Repository) -> Iterator[Renderer]:
 
 
 def _judge(flips: Flips) -> Judge:
-    return Judge(maintainers=flips.maintainers, rules=flips.rules, now=_now())
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return Judge(maintainers=flips.maintainers, rules=flips.rules, now=dates.now())
 
 
 def _event(status: Status, *, at: datetime.datetime, by: str, reason: str | None = None) -> Event:

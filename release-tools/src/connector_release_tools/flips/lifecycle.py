@@ -50,10 +50,6 @@ class Judge:
         last = flip.header.history[-1]
         return last.status is Status.VOTE and self.now <= self._end(last, None)
 
-    def binds(self, voter: str, at: datetime.datetime) -> bool:
-        """Return whether the vote of a person is binding at a time."""
-        return voter in self.maintainers.binding_voters(_day(at))
-
     def may_expire(self, flip: Flip) -> bool:
         """Return whether a proposal may be recorded as expired now."""
         last = flip.header.history[-1]

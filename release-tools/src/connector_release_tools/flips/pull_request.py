@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connector_release_tools.errors import HistoryError
 from connector_release_tools.flips.checks import check, compare, rewritten_rules, unsigned
 from connector_release_tools.flips.finding import Finding
 from connector_release_tools.flips.folder import FLIPS, RULES, Flips, at_commit
@@ -18,7 +17,8 @@ from connector_release_tools.git import Repository
 from connector_release_tools.maintainer_changes import rewritten
 from connector_release_tools.maintainers import MAINTAINERS
 from connector_release_tools.review.pull_request import PullRequest
-from connector_release_tools.votes.evidence import Evidence, of_commits, of_pull_request
+from connector_release_tools.votes.change import Change
+from connector_release_tools.votes.evidence import Evidence
 
 __all__ = ["check_change"]
 
@@ -44,45 +44,29 @@ def check_change(
         HistoryError: A commit is missing from the clone.
         ReleaseToolsError: Rules or maintainers cannot be read.
     """
-    base = _commit(repository, target, "pass a commit or branch, such as origin/main")
-    head = (
-        _commit(repository, "HEAD", "commit the change")
-        if pull_request is None
-        else _commit(
-            repository,
-            pull_request.head.sha,
-            f"run `git fetch origin pull/{pull_request.number}/head`",
-        )
-    )
-    shared = repository.merge_base(base, head)
-    if shared is None:
-        hint = "run `git fetch --unshallow`" if repository.is_shallow() else ""
-        raise HistoryError(f"{target} shares no history with the change", hint=hint)
-    with at_commit(repository, base) as before, at_commit(repository, head) as after:
+    change = Change.of(repository, target, pull_request)
+    with (
+        at_commit(repository, change.base) as before,
+        at_commit(repository, change.head) as after,
+    ):
         judge = Judge(maintainers=before.maintainers, rules=before.rules, now=now)
-        work = repository.work(shared, head, FLIPS, MAINTAINERS)
-        evidence = (
-            of_commits(repository, base, work, before.maintainers, now)
-            if pull_request is None
-            else of_pull_request(pull_request, repository, base, now)
-        )
+        work = change.work(FLIPS, MAINTAINERS)
+        evidence = change.evidence(work, before.maintainers, now)
         proposals, problems = after.proposals()
         found = [Finding(_CHANGE, problem) for problem in problems]
         found += check(proposals, judge)
         found += unsigned(work)
-        if shared == base:
-            found += _Change(repository, base, head, before, after, judge, evidence).findings()
-        elif any(map(_is_ours, repository.changed(shared, head))):
+        if change.is_current:
+            found += _Comparison(change, before, after, judge, evidence).findings()
+        elif any(map(_is_ours, change.files())):
             what = f"lacks the newest commit of {target}: merge or rebase, then check it again"
             found.append(Finding(_CHANGE, what))
     return len(proposals), found
 
 
 @dataclass(frozen=True)
-class _Change:
-    repository: Repository
-    base: str
-    head: str
+class _Comparison:
+    change: Change
     before: Flips
     after: Flips
     judge: Judge
@@ -96,12 +80,12 @@ class _Change:
         yield from compare(were, are)
         yield from self._lists()
         taken = steps(were, are)
-        for what in (*amount(taken), *scope(taken, self.repository.changed(self.base, self.head))):
+        for what in (*amount(taken), *scope(taken, self.change.files())):
             yield Finding(_CHANGE, what)
         for step in taken:
             for what in unproven(step, self.evidence):
                 yield Finding(step.flip.name, what)
-            for what in untimely(step, self.judge, self.repository, self.base):
+            for what in untimely(step, self.judge, self.change.repository, self.change.base):
                 yield Finding(step.flip.name, what)
 
     def _lists(self) -> Iterator[Finding]:
@@ -119,10 +103,3 @@ class _Change:
 
 def _is_ours(path: str) -> bool:
     return path in {FLIPS, MAINTAINERS} or path.startswith(f"{FLIPS}/")
-
-
-def _commit(repository: Repository, revision: str, hint: str) -> str:
-    oid = None if revision.startswith("-") else repository.object_id(f"{revision}^{{commit}}")
-    if oid is None:
-        raise HistoryError(f"{revision} is not a commit of this clone", hint=hint)
-    return oid

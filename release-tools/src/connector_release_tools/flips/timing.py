@@ -19,7 +19,7 @@ from connector_release_tools.flips.lifecycle import Judge, describe
 from connector_release_tools.flips.model import Event, Status
 from connector_release_tools.flips.steps import Step
 from connector_release_tools.git import Repository
-from connector_release_tools.votes.tally import Outcome
+from connector_release_tools.votes.tally import Outcome, outdated
 
 __all__ = ["landed", "untimely"]
 
@@ -75,11 +75,7 @@ def _late(step: Step, judge: Judge) -> Iterator[str]:
     if not judge.is_open(old):
         yield "has new votes, but its vote is over: a vote counts when it is merged; remove them"
     for vote in step.votes:
-        if judge.binds(vote.voter, vote.at) != judge.binds(vote.voter, judge.now):
-            yield (
-                f"{vote.vote} of {vote.voter}: a binding vote began or ended after "
-                f"{vote.at:%Y-%m-%d}: undo it, and run the command again"
-            )
+        yield from outdated(vote, judge.maintainers, judge.now)
 
 
 def _result(

@@ -52,6 +52,8 @@ class Client:
         """
         address = f"{self.url.rstrip('/')}/{path}"
         parts = urlsplit(address)
+        if "@" in parts.netloc:
+            raise ForgeError("the address of the API contains a login", hint="set GH_TOKEN instead")
         if parts.scheme != "https" and parts.hostname not in {"127.0.0.1", "localhost"}:
             raise ForgeError(f"{self.url} is not an https address", hint="the token needs https")
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _VERSION}

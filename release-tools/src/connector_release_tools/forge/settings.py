@@ -23,6 +23,8 @@ __all__ = ["CHECK", "WORKFLOW", "Finding", "Repository", "Settings"]
 Model = TypeVar("Model", bound=BaseModel)
 
 WORKFLOW: Final = ".github/workflows/review.yml"
+# The index trusts any workflow that runs in this environment.
+_RELEASE: Final = "release"
 CHECK: Final = "approvals"
 # The app of GitHub Actions. Without it, anyone with write access can report the check.
 _ACTIONS_APP: Final = 15368
@@ -106,6 +108,28 @@ class _Permissions(_Part):
     can_approve_pull_request_reviews: bool
 
 
+class _Protection(_Part):
+    type: str
+
+
+class _Environment(_Part):
+    name: str
+    protection_rules: tuple[_Protection, ...] = ()
+
+
+class _Environments(_Part):
+    environments: tuple[_Environment, ...]
+
+
+class _Branch(_Part):
+    name: str
+    type: str = "branch"
+
+
+class _Branches(_Part):
+    branch_policies: tuple[_Branch, ...]
+
+
 class _OwnerError(_Part):
     line: int
     kind: str
@@ -125,6 +149,8 @@ class Settings:
         rulesets: The rulesets that these rules are from.
         permissions: What its workflows may do by default.
         owner_errors: The errors in CODEOWNERS.
+        release: The environment that publishes; None if it does not exist.
+        release_branches: The branches and tags that it is limited to; none if it is not limited.
     """
 
     repository: Repository
@@ -132,6 +158,8 @@ class Settings:
     rulesets: tuple[_Ruleset, ...]
     permissions: _Permissions
     owner_errors: tuple[_OwnerError, ...]
+    release: _Environment | None
+    release_branches: tuple[_Branch, ...]
 
     @classmethod
     def read(cls, client: Client, name: str) -> Settings:
@@ -151,17 +179,27 @@ class Settings:
         paths = [f"{root}/rulesets/{oid}" for oid in sorted({rule.ruleset_id for rule in rules})]
         permissions = f"{root}/actions/permissions/workflow"
         owners = f"{root}/codeowners/errors"
+        path = f"{root}/environments"
+        there = _as(_Environments, client.get(f"{path}?per_page=100"), path).environments
+        release = next((each for each in there if each.name.lower() == _RELEASE), None)
+        is_limited = release and "branch_policy" in {each.type for each in release.protection_rules}
+        path = f"{path}/{_RELEASE}/deployment-branch-policies"
         return cls(
             repository,
             rules,
             tuple(_as(_Ruleset, client.get(each), each) for each in paths),
             _as(_Permissions, client.get(permissions), permissions),
             _as(_OwnerErrors, client.get(owners), owners).errors,
+            release,
+            _as(_Branches, client.get(path), path).branch_policies if is_limited else (),
         )
 
     def findings(self) -> list[Finding]:
         """Return the settings that protect less than they must."""
-        required = (*self._branch(), *self._reviews(), *self._judge(), *self._workflows())
+        required = (
+            *self._branch(), *self._reviews(), *self._judge(), *self._workflows(),
+            *self._publication(),
+        )  # fmt: skip
         return [
             *(Finding(what, hint) for is_set, what, hint in required if not is_set),
             *self._bypasses(),
@@ -247,6 +285,23 @@ class Settings:
             self.permissions.default_workflow_permissions == "read",
             "workflows can write by default",
             "set the default permissions of workflows to read",
+        )
+
+    def _publication(self) -> Iterator[_Required]:
+        if self.release is None:
+            what = f"the environment {_RELEASE!r} does not exist, and is created without protection"
+            yield False, what, "create it with required reviewers, for the main branch only"
+            return
+        branch = self.repository.default_branch
+        yield (
+            any(each.type == "required_reviewers" for each in self.release.protection_rules),
+            f"no one needs to approve a job in the environment {_RELEASE!r}",
+            "require reviewers",
+        )
+        yield (
+            self.release_branches == (_Branch(name=branch),),
+            f"another branch than {branch} can use the environment {_RELEASE!r}",
+            f"select {branch} as its only branch",
         )
 
     def _bypasses(self) -> Iterator[Finding]:

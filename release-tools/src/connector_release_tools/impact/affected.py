@@ -139,12 +139,13 @@ class _State:
         return ImportGraph.of(self.root / _SOURCES)
 
     @cached_property
-    def pytest_plugins(self) -> frozenset[Imported]:
-        """What pytest loads from the core in every cell."""
+    def entry_points(self) -> frozenset[Imported]:
+        """What a cell can load from the core by name: the plugin of pytest, and tables."""
         path = self.root / CORE / PYPROJECT
         project = tomllib.loads(path.read_text("utf-8"))["project"] if path.is_file() else {}
-        plugins: Mapping[str, str] = project.get("entry-points", {}).get("pytest11", {})
-        return frozenset((module, None) for module in plugins.values())
+        groups: Mapping[str, Mapping[str, str]] = project.get("entry-points", {})
+        places = (place.partition(":") for group in groups.values() for place in group.values())
+        return frozenset((module, name or None) for module, _, name in places)
 
     def major(self, cell: Cell) -> Major | None:
         """Return the major of a cell; None if the cell is not in the matrix."""
@@ -203,7 +204,7 @@ class _Change:
             yield f"its code uses {_listed(names)}"
         if tests := [each for each in self.reached(used.tests) if each not in names]:
             yield f"its tests use {_listed(tests)}"
-        if loaded := self.reached(self.before.pytest_plugins | self.now.pytest_plugins):
+        if loaded := self.reached(self.before.entry_points | self.now.entry_points):
             yield f"every cell loads {_listed(loaded)}"
 
     def reached(self, names: Collection[Imported]) -> tuple[str, ...]:
@@ -224,7 +225,8 @@ class _Change:
         return [
             each
             for each in paths
-            if PurePosixPath(each).parts[0] not in _NOT_IN_CELLS and not each.endswith(".md")
+            if PurePosixPath(each).parts[0] not in _NOT_IN_CELLS
+            and not ("/" not in each and each.endswith(".md"))
         ]
 
 

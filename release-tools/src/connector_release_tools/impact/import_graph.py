@@ -42,13 +42,17 @@ class ImportGraph:
         paths = {module_of(str(path.relative_to(sources))): path for path in sources.rglob("*.py")}
         trees = {name: ast.parse(path.read_text("utf-8")) for name, path in paths.items()}
         homes = {
-            name: _collected(tree)
+            name: _collected(tree, name)
             for name, tree in trees.items()
             if paths[name].stem == _INIT and _only_collects(tree)
         }
         bare = cls(homes, dict.fromkeys(trees, frozenset()))
         imports = {
-            name: bare.modules(_own_imports(tree, homes[name]) if name in homes else imported(tree))
+            name: bare.modules(
+                _own_imports(tree, homes[name])
+                if name in homes
+                else imported(tree, name if paths[name].stem == _INIT else name.rpartition(".")[0])
+            )
             for name, tree in trees.items()
         }
         return cls(homes, imports)
@@ -71,6 +75,8 @@ class ImportGraph:
         return frozenset(found)
 
     def _loaded(self, module: str, name: str | None) -> Iterator[str]:
+        if module.endswith("."):  # the rest of the name is known when the code runs
+            yield from (each for each in self.imports if each.startswith(module))
         if name is not None and f"{module}.{name}" in self.imports:
             module, name = f"{module}.{name}", None
         if module not in self.imports and name is None:  # the path of an object
@@ -80,21 +86,25 @@ class ImportGraph:
         yield module
         yield from (each for each in _parents(module) if each in self.imports)
         homes = self.homes.get(module, {})
-        if name is None:
-            for home in homes.values():
-                yield from self._loaded(*home)
-        elif name in homes:
-            yield from self._loaded(*homes[name])
+        wanted = [homes[name]] if name is not None and name in homes else homes.values()
+        for home in wanted:
+            yield from self._loaded(*home)
 
 
-def imported(tree: ast.AST) -> Iterator[Imported]:
+def imported(tree: ast.AST, package: str = "") -> Iterator[Imported]:
     """Yield the imports of a module, including those in functions.
 
-    A text that looks like a module, as in a table of lazy imports, counts as its import.
+    A text that looks like a module, as in a table of lazy imports, counts as its import. A text
+    that ends with a dot counts as the import of all modules of this package.
+
+    Args:
+        tree: The module.
+        package: The package that relative imports begin at.
     """
     for node in ast.walk(tree):
         match node:
-            case ast.ImportFrom(module=str(module), names=names, level=0):
+            case ast.ImportFrom(names=names):
+                module = _absolute(node, package)
                 yield from ((module, each.name) for each in names)
             case ast.Import(names=names):
                 yield from ((each.name, None) for each in names)
@@ -109,6 +119,15 @@ def module_of(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == _INIT else parts)
 
 
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    """Return the module of an import, relative or not."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    above = parts[: len(parts) - node.level + 1]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
 def _parents(module: str) -> list[str]:
     """Return the packages that Python imports before a module."""
     parts = module.split(".")
@@ -118,15 +137,16 @@ def _parents(module: str) -> list[str]:
 def _only_collects(tree: ast.Module) -> bool:
     return not any(
         isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        or (isinstance(each, ast.alias) and each.name == "*")
         for each in ast.walk(tree)
     )
 
 
-def _collected(tree: ast.Module) -> dict[str, Imported]:
+def _collected(tree: ast.Module, package: str) -> dict[str, Imported]:
     return {
-        each.asname or each.name: (node.module, each.name)
+        each.asname or each.name: (_absolute(node, package), each.name)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        if isinstance(node, ast.ImportFrom)
         for each in node.names
     }
 

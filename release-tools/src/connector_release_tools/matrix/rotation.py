@@ -23,6 +23,7 @@ from connector_release_tools.matrix.derivation import (
 from connector_release_tools.matrix.file import MatrixFile, Quoted
 from connector_release_tools.matrix.model import Connector, Major, Matrix, Status, Support
 from connector_release_tools.matrix.project import PYPROJECT, Project
+from connector_release_tools.releases.record import recorded
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
 __all__ = ["Rotation", "new_majors", "new_spark_line"]
@@ -158,7 +159,7 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
         majors[number]["status"] = str(Status.FIXES)
         supported = [each for each, major in connector.majors.items() if major.is_supported]
         for old in supported[before.support.majors - 1 :]:
-            _check_age(name, connector, old, before.support, today)
+            _check_age(root, name, connector, old, before.support, today)
             majors[old]["status"] = str(Status.END_OF_LIFE)
             _end(majors[old], today)
             ended.append(f"{name} {old}")
@@ -170,17 +171,23 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
 
 
 def _check_age(
-    name: str, connector: Connector, number: str, support: Support, today: datetime.date
+    root: Path, name: str, connector: Connector, number: str, support: Support, today: datetime.date
 ) -> None:
-    """Check that a major has got fixes for long enough since the release of the next one."""
-    following = [major for each, major in connector.majors.items() if int(each) > int(number)]
-    if not following or following[-1].released is None:
+    """Check that a major has got fixes for long enough since the first release of the next one."""
+    following = [each for each in connector.majors if int(each) > int(number)]
+    if not following or not support.fix_days:
         return
-    until = following[-1].released + datetime.timedelta(days=support.fix_days)
+    newest, records = connector.majors[following[-1]], recorded(root)[0].values()
+    own = [each for each in records if (each.connector, str(each.major)) == (name, following[-1])]
+    days = (newest.released, *(each.released for each in own))
+    released = [day for day in days if day is not None]
+    if not released:
+        return
+    until = min(released) + datetime.timedelta(days=support.fix_days)
     if today < until:
         raise MatrixError(
             f"{name} {number} gets fixes until {until}: {support.fix_days} days after the release "
-            f"of {following[-1].version}",
+            f"of {name} {following[-1]}",
             hint="start the next major then; the number is fix_days of support in the matrix",
         )
 

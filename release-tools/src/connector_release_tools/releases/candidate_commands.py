@@ -13,14 +13,13 @@ from connector_release_tools.flips.folder import here
 from connector_release_tools.git import Repository
 from connector_release_tools.releases import promotions, staged_candidate
 from connector_release_tools.releases.output import Root, say, show, steps, undo, verified_record
-from connector_release_tools.releases.staged_candidate import NOTES, StagedCandidate
+from connector_release_tools.releases.staged_candidate import MESSAGE, NOTES, StagedCandidate
 from connector_release_tools.releases.vote_message import message
 
 __all__ = ["FOLDER", "candidate"]
 
 # Where candidates are staged, below the top of the repository.
 FOLDER: Final = "build/candidates"
-_MESSAGE: Final = "VOTE.txt"
 
 candidate = typer.Typer(no_args_is_help=True, help="Stage a release candidate, and check one.")
 
@@ -59,7 +58,7 @@ def stage(
     rules = here(repository).rules.on(dates.now()).vote
     notes = (own / NOTES).read_text(encoding="utf-8")
     text = message(made, notes, rules, url=url or f"{FOLDER}/{made.name}")
-    (own / _MESSAGE).write_text(text, encoding="utf-8")
+    (own / MESSAGE).write_text(text, encoding="utf-8")
     for path in sorted(own.iterdir()):
         say(f"wrote {FOLDER}/{made.name}/{path.name}")
     say(f"next: release-tools release candidate check {made.name}")

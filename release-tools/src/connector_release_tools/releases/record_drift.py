@@ -32,8 +32,8 @@ __all__ = ["findings"]
 
 _CHANGELOG: Final = "CHANGELOG.md"
 _SECTION: Final = re.compile(r"^## (\d+\.\d+\.\d+)\b.*$", re.MULTILINE)
-# A line of `git log --raw`: the object after the change, added or deleted, and the path.
-_CHANGE: Final = re.compile(r"^:\d+ \d+ [0-9a-f]+ ([0-9a-f]+) ([AD])\t(.+)$", re.MULTILINE)
+# A line of `git log --raw -c`: the object after the change, A or D for each parent, and the path.
+_CHANGE: Final = re.compile(r"^:+[0-9a-f ]+ ([0-9a-f]+) (A+|D+)\t(.+)$", re.MULTILINE)
 _NEVER: Final = "a release never changes; restore the record and the matrix"
 
 
@@ -72,13 +72,14 @@ def _first_contents(repository: Repository) -> dict[str, tuple[str, str]]:
     `git revert` of that commit withdraws the record: it undoes a release before anyone installs it.
     """
     log = run(
-        "log", "--full-history", "--topo-order", "--reverse", "--no-renames", "--raw",
-        "--no-abbrev", "--format=%x1e%H%n%b", "--", f"{RELEASES}/*.yaml", folder=repository.root,
+        "log", "--full-history", "--topo-order", "--reverse", "--no-renames", "--raw", "-c",
+        "--no-abbrev", "--format=%x1e%H%n%b", "--", f":(glob){RELEASES}/*.yaml",
+        folder=repository.root,
     ).decode()  # fmt: skip
     found: dict[str, tuple[str, str]] = {}
     for entry in log.split("\x1e")[1:]:
         for content, kind, path in _CHANGE.findall(entry):
-            if kind == "A":
+            if "A" in kind:
                 found.setdefault(path, (entry.partition("\n")[0], content))
             elif path in found and f"This reverts commit {found[path][0]}" in entry:
                 del found[path]

@@ -19,9 +19,11 @@ GPG: Final = "gpg"
 # The public keys of the people who sign releases.
 KEYS: Final = f"{RELEASES}/KEYS"
 SUFFIX: Final = ".asc"
+# gpg also verifies signatures of expired and revoked keys, but does not call them GOODSIG. The last
+# field of VALIDSIG is the fingerprint of the primary key.
 _VALID: Final = re.compile(
-    r"^\[GNUPG:\] VALIDSIG .* ([0-9A-F]{40})$", re.MULTILINE
-)  # the last field is the fingerprint of the primary key
+    r"^\[GNUPG:\] GOODSIG .*^\[GNUPG:\] VALIDSIG [^\n]* ([0-9A-F]{40})$", re.MULTILINE | re.DOTALL
+)
 
 
 def sign(path: Path, key: str | None) -> Path:
@@ -86,5 +88,8 @@ def signer(path: Path, keys: Path) -> str:
                 f">> {KEYS}",
             ) from error
     if (found := _VALID.search(said)) is None:
-        raise ReleaseError(f"gpg does not say which key has signed {path.name}:\n{said}")
+        raise ReleaseError(
+            f"the key that has signed {path.name} is expired or revoked",
+            hint=f"extend or replace it, commit it to {KEYS}, and sign again",
+        )
     return found[1]

@@ -27,14 +27,23 @@ from connector_release_tools.releases.artefacts import Step
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.releases.record import FileName, Record, quoted
 from connector_release_tools.releases.reproduction import reproduce
-from connector_release_tools.releases.signatures import KEYS, sign, signer
+from connector_release_tools.releases.signatures import KEYS, SUFFIX, sign, signer
 from connector_release_tools.releases.source_archive import archive_name, source_archive
 from connector_release_tools.yaml_text import dump, load, validated
 
-__all__ = ["DESCRIPTION", "NOTES", "StagedCandidate", "differences", "release_notes", "stage"]
+__all__ = [
+    "DESCRIPTION",
+    "MESSAGE",
+    "NOTES",
+    "StagedCandidate",
+    "differences",
+    "release_notes",
+    "stage",
+]
 
 DESCRIPTION: Final = "candidate.yaml"
 NOTES: Final = "RELEASE-NOTES.md"
+MESSAGE: Final = "VOTE.txt"
 _SHA512: Final = ".sha512"
 
 
@@ -159,6 +168,11 @@ def differences(repository: Repository, folder: Path, *, step: Step) -> Iterator
         yield Finding(f"{name} is in only one of the lists of {DESCRIPTION}", "stage it again")
     for name in sorted(expected & {*candidate.sha512}):
         yield from _file(folder / name, candidate, repository.root / KEYS)
+    files = {f"{name}{suffix}" for name in expected for suffix in ("", _SHA512, SUFFIX)}
+    for path in sorted(folder.iterdir()):
+        if path.name not in files | {DESCRIPTION, MESSAGE, NOTES}:
+            yield Finding(f"{path.name} is no file of {candidate.name}", "remove it")
+    yield from _notes(repository, record, folder / NOTES)
     path = folder / archive_name(record.name)
     seconds = repository.seconds(record.commit)
     if path.is_file() and path.read_bytes() != source_archive(
@@ -185,6 +199,16 @@ def release_notes(repository: Repository, record: Record) -> str:
             hint=f"run release-tools release update {record.connector}",
         )
     return section[0].strip() + "\n"
+
+
+def _notes(repository: Repository, record: Record, path: Path) -> Iterator[Finding]:
+    try:
+        wanted = release_notes(repository, record)
+    except ReleaseError as error:
+        yield Finding(str(error), error.hint)
+        return
+    if not path.is_file() or path.read_text("utf-8") != wanted:
+        yield Finding(f"{path.name} differs from the changelog in git", "stage it again")
 
 
 def _file(path: Path, candidate: StagedCandidate, keys: Path) -> Iterator[Finding]:

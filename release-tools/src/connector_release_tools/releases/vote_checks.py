@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connector_release_tools.errors import HistoryError
 from connector_release_tools.flips.folder import Flips, at_commit
 from connector_release_tools.git import Repository
 from connector_release_tools.releases.candidate_votes import (
@@ -19,9 +18,10 @@ from connector_release_tools.releases.candidate_votes import (
 )
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.review.pull_request import PullRequest
-from connector_release_tools.votes.evidence import Evidence, of_commits, of_pull_request
+from connector_release_tools.votes.change import Change
+from connector_release_tools.votes.evidence import Evidence
 from connector_release_tools.votes.model import Choice, Vote
-from connector_release_tools.votes.tally import Outcome
+from connector_release_tools.votes.tally import Outcome, outdated
 
 __all__ = ["check_change"]
 
@@ -45,36 +45,23 @@ def check_change(
         HistoryError: A commit is missing from the clone.
         ReleaseToolsError: Rules, maintainers, or votes cannot be read.
     """
-    head = "HEAD" if pull_request is None else pull_request.head.sha
-    base = None if target.startswith("-") else repository.object_id(f"{target}^{{commit}}")
-    shared = None if base is None else repository.merge_base(base, head)
-    if base is None or shared is None:
-        raise HistoryError(
-            f"{target} and {head} have no common commit in this clone",
-            hint="fetch both; in a shallow clone, run `git fetch --unshallow`",
-        )
-    changed = repository.changed(shared, head)
-    if not any(path.startswith(f"{CANDIDATES}/") for path in changed):
+    change = Change.of(repository, target, pull_request)
+    files = change.files()
+    if not any(path.startswith(f"{CANDIDATES}/") for path in files):
         return []
-    if shared != base:
+    if not change.is_current:
         what = f"the change lacks the newest commit of {target}"
         return [Finding(what, "merge or rebase, then check it again")]
-    with at_commit(repository, base) as flips:
-        evidence = (
-            of_commits(
-                repository, base, repository.work(shared, head, CANDIDATES), flips.maintainers, now
-            )
-            if pull_request is None
-            else of_pull_request(pull_request, repository, base, now)
-        )
-        before = tuple(votes_at(repository, base))
-        after = tuple(votes_at(repository, head))
-        change = _Change(repository, base, flips, evidence, before, after, now)
-        return [*change.findings(), *_scope(changed)]
+    with at_commit(repository, change.base) as flips:
+        evidence = change.evidence(change.work(CANDIDATES), flips.maintainers, now)
+        before = tuple(votes_at(repository, change.base))
+        after = tuple(votes_at(repository, change.head))
+        compared = _Comparison(repository, change.base, flips, evidence, before, after, now)
+        return [*compared.findings(), *_scope(files)]
 
 
 @dataclass(frozen=True)
-class _Change:
+class _Comparison:
     repository: Repository
     base: str
     flips: Flips
@@ -97,6 +84,11 @@ class _Change:
     def _opened(self, vote: CandidateVote) -> Iterator[Finding]:
         if vote.votes:
             yield Finding(f"{vote.path} is new, and has votes", "vote after it is merged")
+        last = newest(self.before, vote.candidate.release.name)
+        if last is not None and last.candidate.number > vote.candidate.number:
+            yield Finding(
+                f"{vote.path}: {last.candidate.name} has had a vote", "stage the next one"
+            )
         if vote.candidate.key is None:
             yield Finding(f"{vote.candidate.name} is not signed", "stage it again with a key")
         for doubt in self.evidence.doubts(vote.by, vote.opened):
@@ -121,6 +113,8 @@ class _Change:
             yield Finding(f"{said}: a release has no veto", "vote -1")
         for doubt in self.evidence.doubts(vote.voter, vote.at):
             yield Finding(f"{said}: {doubt}")
+        for what in outdated(vote, self.flips.maintainers, self.now):
+            yield Finding(f"{path}: {what}")
 
 
 def _scope(changed: list[str]) -> Iterator[Finding]:

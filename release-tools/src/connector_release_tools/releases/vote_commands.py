@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from connector_release_tools.errors import ReleaseError
 from connector_release_tools.flips.folder import at_commit, here
 from connector_release_tools.flips.lifecycle import describe
 from connector_release_tools.git import Repository
-from connector_release_tools.releases import candidate_votes, vote_checks
+from connector_release_tools.releases import candidate_votes, promotions, vote_checks
 from connector_release_tools.releases.candidate_commands import FOLDER
 from connector_release_tools.releases.output import Root, say, show, verified_record
 from connector_release_tools.releases.staged_candidate import StagedCandidate
@@ -79,6 +80,10 @@ def tally(name: Name, *, root: Root = Path()) -> None:
 def require(
     name: Annotated[str, typer.Argument(help="A verified release, such as connector-kafka-3.1.2.")],
     *,
+    copy: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Copy these files, and nothing else, into a new folder."),
+    ] = None,
     root: Root = Path(),
 ) -> None:
     """Fail unless a vote has accepted exactly the verified files of a release.
@@ -89,6 +94,15 @@ def require(
     record = verified_record(repository, name)
     accepted = candidate_votes.require_accepted(repository, record, now=dates.now())
     say(f"{accepted} was accepted, with exactly the verified files")
+    if copy is None:
+        return
+    if copy.exists():
+        raise ReleaseError(
+            f"{copy} exists", hint="choose a new folder, so that it has no other file"
+        )
+    copy.mkdir(parents=True)
+    for file in promotions.built_files(record, repository.root / promotions.DIST):
+        shutil.copyfile(file.path, copy / file.path.name)
 
 
 @vote.command()

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connector_release_tools.maintainers import Maintainers
 from connector_release_tools.votes.model import Choice, Vote, VoteRules
 
-__all__ = ["Outcome", "Tally", "tally"]
+__all__ = ["Outcome", "Tally", "outdated", "tally"]
 
 
 class Outcome(enum.StrEnum):
@@ -99,6 +99,16 @@ def tally(
         others=others,
         missing=tuple(missing),
     )
+
+
+def outdated(vote: Vote, maintainers: Maintainers, now: datetime.datetime) -> Iterator[str]:
+    """Return a sentence if a new vote is binding, and one of today would not be, or the reverse."""
+    today = vote.model_copy(update={"at": now})
+    if _binds(vote, maintainers) != _binds(today, maintainers):
+        yield (
+            f"{vote.vote} of {vote.voter}: a binding vote began or ended after "
+            f"{vote.at:%Y-%m-%d}: undo it, and run the command again"
+        )
 
 
 def _binds(vote: Vote, maintainers: Maintainers) -> bool:
