@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of the external system, and the only module that communicates with it.
 
-Replace it with your system's client library, and import the library only here. Keep two rules:
-rows are Arrow batches, and `call` and `failure` turn every error into an error of the core. The
-error's class tells the runtime what to do: `RetryableError` (retry later), `ConfigurationError` (a
-person must change an option), or `FatalError` (stop, because continuing would lose data).
+Replace it with your system's client library, and import the library only here. Keep three rules:
+rows are Arrow batches, `call` and `failure` turn every error into an error of the core, and the
+library does not repeat a request that writes, because a request whose response is lost may have had
+its effect. The error's class tells the runtime what to do: `RetryableError` (retry later),
+`ConfigurationError` (a person must change an option), or `FatalError` (stop, because continuing
+would lose data).
 """
 
 from __future__ import annotations

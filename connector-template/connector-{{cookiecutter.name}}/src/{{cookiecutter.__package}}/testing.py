@@ -11,7 +11,9 @@ a transaction become visible together, with its commit. Everything is in memory.
 {% endif %}
 
 Replace it with a small fake of your system, so that the connector's tests need neither a network
-nor containers. It has its own process because the tests kill drivers and check for leaked threads.
+nor containers, or with the system's own server: see `ServerProcess` in
+`connectors_core.testing.servers`. It has its own process because the tests kill drivers and check
+for leaked threads.
 """
 
 from __future__ import annotations
