@@ -29,7 +29,7 @@ from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest
 TicketSource = modules_of("write-a-connector/http-api.md")["ticket_source"].TicketSource
 
 PAGE = 20
-SECRET = "open sesame"
+SECRET = "open sesame"  # pragma: allowlist secret
 EVERY = {4: (429, {"Retry-After": "0"}), 7: (503, {}), 9: (401, {})}
 
 

@@ -42,7 +42,7 @@ from connectors_core.errors import (
 from connectors_core.secrets import Secret
 from connectors_core.testing.servers import HOST, Authority, HttpAnswer, HttpRequest, Identity
 
-SECRET = "open sesame"
+SECRET = "open sesame"  # pragma: allowlist secret
 OAUTH = OAuth2(token_url="token", client_id="me", client_secret=Secret(SECRET))
 
 
@@ -175,7 +175,15 @@ def test_the_certificate_of_the_server_must_be_trusted(
         assert client.get(Request("")).json == []
 
 
-@pytest.mark.parametrize("url", ["localhost:80", "ftp://host", "http://", "http://u:pw@host"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:80",
+        "ftp://host",
+        "http://",
+        "http://u:pw@host",  # pragma: allowlist secret
+    ],
+)
 def test_a_url_that_is_not_valid_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(InvalidOptionError, match="not valid") as failure:
         HttpClient(url, option="api.url")
