@@ -181,6 +181,8 @@ def test_the_certificate_of_the_server_must_be_trusted(
         "localhost:80",
         "ftp://host",
         "http://",
+        "http://host:port",
+        "http://host/?token=pw",
         "http://u:pw@host",  # pragma: allowlist secret
     ],
 )

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from connectors_core.annotations import experimental
 from connectors_core.clients.http.authenticators import Authenticator, Credentials
 from connectors_core.clients.http.messages import Request, Response
-from connectors_core.clients.http.paginators import Paginator, page_after
+from connectors_core.clients.http.paginators import Paginator
 from connectors_core.clients.http.pauses import is_limited, requested_pause
 from connectors_core.errors import (
     ConfigurationError,
@@ -95,7 +95,9 @@ class HttpClient:
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._connections: dict[tuple[str, str], HTTPConnection] = {}
-        self._origin(self._base)
+        self._origin(url)
+        if "?" in url or "#" in url:
+            raise self._invalid(url)
 
     def get(self, request: Request) -> Response:
         """Return the response to a request.
@@ -130,11 +132,18 @@ class HttpClient:
         Raises:
             FatalError: The next page is this page, or is on another server.
         """
-        following = page_after(paginator, request, response, records)
-        names = self._authenticator.query_names if self._authenticator else frozenset()
-        if following is None or not names:
-            return following
-        return following.with_params(dict.fromkeys(names))
+        following = paginator.next(request, response, records)
+        if following is None:
+            return None
+        if self._authenticator is not None and self._authenticator.query_names:
+            following = following.with_params(dict.fromkeys(self._authenticator.query_names))
+        if following == request:
+            raise FatalError(
+                "the API returns the same page as the next page",
+                found=mask_url(response.url),
+                hint="check the paginator of the connector",
+            )
+        return following
 
     def check(self) -> None:
         """Check that the API responds and issues credentials. See `SupportsConnectionCheck`.
@@ -258,14 +267,22 @@ class HttpClient:
 
     def _origin(self, url: str) -> tuple[str, str]:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            raise InvalidOptionError(
-                "the URL of the API is not valid",
-                expected="http:// or https:// with a host, and no user",
-                found=mask_url(url),
-                option=self._option,
-            )
+        try:
+            port_is_valid = parts.port != 0
+        except ValueError:
+            port_is_valid = False
+        known = parts.scheme in ("http", "https")
+        if not (known and parts.hostname and port_is_valid) or "@" in parts.netloc:
+            raise self._invalid(url)
         return parts.scheme, parts.netloc
+
+    def _invalid(self, url: str) -> InvalidOptionError:
+        return InvalidOptionError(
+            "the URL of the API is not valid",
+            expected="http:// or https:// with a host, without a user and a query",
+            found=mask_url(url),
+            option=self._option,
+        )
 
     # --- Failures ---
 

@@ -25,7 +25,6 @@ __all__ = [
     "PageNumber",
     "Paginator",
     "SinglePage",
-    "page_after",
 ]
 
 _LINK: Final = re.compile(r"<([^>]*)>((?:\s*;\s*[^\s=;,]+(?:\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))?)*)")
@@ -53,24 +52,6 @@ class Paginator(ABC):
             response: This page.
             records: The number of its records.
         """
-
-
-def page_after(
-    paginator: Paginator, request: Request, response: Response, records: int
-) -> Request | None:
-    """Return the request for the next page, or None after the last page.
-
-    Raises:
-        FatalError: The next page is this page.
-    """
-    following = paginator.next(request, response, records)
-    if following == request:
-        raise FatalError(
-            "the API returns the same page as the next page",
-            found=mask_url(response.url),
-            hint="check the paginator of the connector",
-        )
-    return following
 
 
 @experimental
