@@ -138,6 +138,18 @@ def test_a_window_without_records_is_no_split(api: Api, records: Records) -> Non
     assert [each.stream for each in source._discover({"a": moment(1)}, OPEN)] == ["a"]
 
 
+def test_new_records_are_found_although_the_api_does_not_filter(api: Api, records: Records) -> None:
+    class Unfiltered(CursorSource):
+        def request(self, stream: str, since: datetime | None) -> Request:
+            return Request.of(stream)
+
+    records.add("a", 1, 2, 3, 4, 5)
+    records.now = moment(100)
+    source = Unfiltered(api.url, settle="0 s")
+    (split,) = source._discover({"a": moment(4)}, OPEN)
+    assert ids(source, split) == [3, 4]
+
+
 def test_pages_after_a_window_of_a_sorted_stream_are_not_requested(
     api: Api, records: Records
 ) -> None:

@@ -115,7 +115,8 @@ class HttpSource(
 
         Args:
             stream: The name of the stream.
-            since: The smallest cursor, inclusive, or None.
+            since: The smallest cursor, inclusive, or None. If the API cannot filter by it, each
+                window reads the stream from its start.
         """
 
     def authenticator(self) -> Authenticator | None:
@@ -150,7 +151,7 @@ class HttpSource(
         records = self.records(response)
         inside = [each for each in records if self._is_inside(each, split)]
         following = client.next_page(self.paginator, request, response, len(records))
-        if self.ascending and records and self._is_after(records[-1], split):
+        if self._is_past(records, split):
             following = None
         return Page(inside, following, len(response.body))
 
@@ -169,13 +170,18 @@ class HttpSource(
     def _is_inside(self, record: Any, split: PageSplit) -> bool:
         """Return whether a record is in the window. `row` decides about one without a cursor."""
         moment = self._moment(record)
-        return moment is None or not (
-            (split.since is not None and moment < split.since) or self._is_after(record, split)
+        if moment is None:
+            return True
+        return (split.since is None or split.since <= moment) and (
+            split.until is None or moment < split.until
         )
 
-    def _is_after(self, record: Any, split: PageSplit) -> bool:
-        moment = self._moment(record)
-        return moment is not None and split.until is not None and moment >= split.until
+    def _is_past(self, records: Sequence[Any], split: PageSplit) -> bool:
+        """Return whether the pages after these records are after the window."""
+        if not self.ascending or not records or split.until is None:
+            return False
+        moment = self._moment(records[-1])
+        return moment is not None and moment >= split.until
 
     def _moment(self, record: Any) -> datetime | None:
         if self.cursor is None:
@@ -213,7 +219,7 @@ class HttpSource(
         split = PageSplit.of(stream, since, until)
         if any(self._is_inside(each, split) for each in records):
             return split
-        if self.ascending:
+        if self._is_past(records, split):
             return None
         # Records of the window can be on a later page.
         more = client.next_page(self.paginator, request, response, len(records))
@@ -274,4 +280,6 @@ def _time_of(headers: HTTPMessage) -> datetime:
         there = parsedate_to_datetime(headers.get("Date", ""))
     except ValueError:
         return now
-    return now if there <= now < there + _CLOCK_SECONDS else there
+    if there.tzinfo is None or there <= now < there + _CLOCK_SECONDS:
+        return now
+    return there
