@@ -45,7 +45,7 @@ class Tickets:
         start = datetime.now(UTC) - timedelta(microseconds=len(tickets))
         for number, ticket in enumerate(tickets):
             at = start + timedelta(microseconds=number // 3)  # some share a timestamp
-            found.append({**ticket, "updated_at": at.isoformat(timespec="microseconds")})
+            found.append({**ticket, "stored_at": at.isoformat(timespec="microseconds")})
 
     def __call__(self, request: HttpRequest, forward: object) -> HttpAnswer:
         url = urlsplit(request.path)
@@ -63,8 +63,8 @@ class Tickets:
         if url.path == "/projects":
             return self._answer([{"name": each} for each in sorted(self.projects)])
         query, project = dict(parse_qsl(url.query)), url.path.split("/")[2]
-        start, since = int(query.get("page_token", 0)), query.get("updated_since", "")
-        found = [each for each in self.projects[project] if each["updated_at"] >= since]
+        start, since = int(query.get("page_token", 0)), query.get("stored_since", "")
+        found = [each for each in self.projects[project] if each["stored_at"] >= since]
         token = str(start + PAGE) if start + PAGE < len(found) else None
         return self._answer({"tickets": found[start : start + PAGE], "next_page_token": token})
 
