@@ -58,6 +58,7 @@ _EXTEND: Final = (
     "docs/write-a-connector/own-repository",
     "docs/listed-connectors",
     "docs/write-a-connector/abilities",
+    "docs/write-a-connector/http-api",
     "docs/write-a-connector/async-sink",
     "docs/write-a-connector/stateful-sink",
     "docs/write-a-connector/topologies",

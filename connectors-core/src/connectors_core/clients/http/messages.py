@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for pages, and their responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from http.client import HTTPMessage
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import orjson
+
+from connectors_core.annotations import experimental
+from connectors_core.errors import FatalError
+
+__all__ = ["Request", "Response", "value_at"]
+
+
+@experimental
+@dataclass(frozen=True)
+class Request:
+    """A GET request without credentials. It is a position, so plans and reports can store it.
+
+    Attributes:
+        path: The path. Without a first slash, it is relative to the URL of the client.
+        query: The encoded query.
+    """
+
+    path: str
+    query: str = ""
+
+    @classmethod
+    def of(cls, *segments: str, **params: object) -> Request:
+        """Return a request for a path relative to the URL of the client.
+
+        Args:
+            *segments: The parts of the path, which are quoted.
+            **params: The query. None leaves a parameter out.
+        """
+        path = "/".join(quote(segment, safe="") for segment in segments)
+        return cls(path).with_params(params)
+
+    def with_params(self, params: Mapping[str, object]) -> Request:
+        """Return the request with other values of some parameters. None removes a parameter."""
+        kept = [pair for pair in self._pairs() if pair[0] not in params]
+        added = [(name, str(value)) for name, value in params.items() if value is not None]
+        return replace(self, query=urlencode([*kept, *added]))
+
+    def param(self, name: str) -> str | None:
+        """Return the value of a parameter, or None."""
+        return next((value for key, value in self._pairs() if key == name), None)
+
+    @property
+    def target(self) -> str:
+        """The path with the query."""
+        path = quote(self.path, safe="/%:@!$&'()*+,;=~")
+        return f"{path}?{self.query}" if self.query else path
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return parse_qsl(self.query, keep_blank_values=True)
+
+
+@experimental
+@dataclass(frozen=True)
+class Response:
+    """A successful response.
+
+    Attributes:
+        url: The URL of the request, without credentials.
+        headers: The headers.
+        body: The body. Never shown, because it may contain personal data.
+    """
+
+    url: str
+    headers: HTTPMessage = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @cached_property
+    def json(self) -> Any:
+        """The content of the body.
+
+        Raises:
+            FatalError: The body is not JSON.
+        """
+        try:
+            return orjson.loads(self.body)
+        except ValueError:
+            raise FatalError(
+                "the response is not JSON",
+                found=f"{len(self.body)} bytes of {self.headers.get_content_type()}",
+                hint="check the URL of the API",
+            ) from None
+
+
+def value_at(content: Any, path: str) -> Any:
+    """Return the value at a path of keys and list indexes, such as `meta.next`, or None."""
+    for key in path.split(".") if path else ():
+        match content:
+            case dict():
+                content = content.get(key)
+            case list() if key.isdigit() and int(key) < len(content):
+                content = content[int(key)]
+            case _:
+                return None
+    return content

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of sources that read the pages of an HTTP API, after `RESTStream` of `singer_sdk`."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http.client import HTTPMessage
+from typing import Any, ClassVar, Final
+
+from connectors_core.annotations import experimental
+from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.clients.http import (
+    Authenticator,
+    HttpClient,
+    Paginator,
+    Request,
+    Response,
+    SinglePage,
+)
+from connectors_core.clients.http.messages import value_at
+from connectors_core.clients.retries import RetryLog
+from connectors_core.errors import ConfigurationError, FatalError
+from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.options import DURATION, Configured, Setting, not_empty, option, positive
+from connectors_core.secrets import mask_url
+from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
+from connectors_core.source.enumerator import SplitEnumerator, SplitEnumeratorContext
+from connectors_core.source.pages.enumerator import PageEnumerator, PageEnumeratorState
+from connectors_core.source.pages.reader import RETRIES, Page, PageReader, Pages
+from connectors_core.source.pages.split import PageSplit
+from connectors_core.source.reader import SourceReader, SourceReaderContext
+from connectors_core.source.source import Boundedness, Source
+from connectors_core.source.split import SplitTraits
+
+__all__ = ["HttpSource"]
+
+# The header `Date` has seconds. A smaller difference is not a wrong clock.
+_CLOCK_SECONDS: Final = timedelta(seconds=2)
+
+
+@experimental
+class HttpSource(
+    Configured,
+    Pages,
+    Source[PageSplit, PageEnumeratorState],
+    SupportsConnectionCheck,
+    LineageVertexProvider,
+    since="1.1.0",
+):
+    """Reads streams of records from the pages of an API.
+
+    A stream without a cursor is one split, which is read once. With a cursor, the source divides a
+    stream into windows of the cursor. A window is half open, so a record at a boundary is in one
+    window, even if the API returns it in both.
+
+    Attributes:
+        paginator: Finds the next page.
+        records_path: The path of the records in a response; empty if the response is the list.
+        cursor: The path of the cursor in a record, an ISO 8601 timestamp that the server sets.
+        ascending: Whether the API sorts a stream by its cursor. The source then skips the pages
+            after the window.
+        immutable: Whether records never change, move, or disappear. Only then is the source
+            exactly-once.
+    """
+
+    paginator: ClassVar[Paginator] = SinglePage()
+    records_path: ClassVar[str] = ""
+    cursor: ClassVar[str | None] = None
+    ascending: ClassVar[bool] = False
+    immutable: ClassVar[bool] = False
+
+    url: Setting[str] = option(
+        "url", str, kw_only=False, validator=not_empty, doc="URL of the API."
+    )
+    timeout: Setting[timedelta, timedelta | str] = option(
+        "http.timeout",
+        DURATION,
+        default=timedelta(seconds=30),
+        validator=positive,
+        doc="Timeout for the connection, and for each part of a response.",
+    )
+    discovery_interval: Setting[timedelta | None, timedelta | str | None] = option(
+        "source.discovery-interval",
+        DURATION,
+        default=None,
+        validator=positive,
+        doc="Interval of the discovery of new records, which makes the source unbounded. By "
+        "default, the source ends with the records that exist when it starts.",
+    )
+    settle: Setting[timedelta, timedelta | str] = option(
+        "source.settle",
+        DURATION,
+        default=timedelta(seconds=10),
+        doc="Time after which a record with an earlier cursor can no longer appear.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.discovery_interval is not None and self.cursor is None:
+            raise ConfigurationError(
+                "a stream without a cursor has no new records to discover",
+                option="source.discovery-interval",
+                hint="remove source.discovery-interval",
+            )
+
+    # --- To implement ---
+
+    @abstractmethod
+    def request(self, stream: str, since: datetime | None) -> Request:
+        """Return the request for the records of a stream. Driver and executor.
+
+        Args:
+            stream: The name of the stream.
+            since: The smallest cursor, inclusive, or None. If the API cannot filter by it, each
+                window reads the stream from its start.
+        """
+
+    def authenticator(self) -> Authenticator | None:
+        """Return the authenticator, or None. Driver and executor."""
+        return None
+
+    def streams(self, client: HttpClient) -> Sequence[str]:
+        """Return the names of the streams, by default one. Driver, on a worker thread."""
+        return ("records",)
+
+    def records(self, response: Response) -> Sequence[Any]:
+        """Return the records of a response. Executor, and driver for the discovery.
+
+        Raises:
+            FatalError: There are none at `records_path`.
+        """
+        found = value_at(response.json, self.records_path)
+        if not isinstance(found, list):
+            raise FatalError(
+                "the response has no list of records",
+                expected=f"a list at {self.records_path!r}",
+                found=type(found).__name__,
+            )
+        return found
+
+    # --- The API, for the reader ---
+
+    def page(self, client: HttpClient, split: PageSplit) -> Page:
+        """Read the next page of a split. See `Pages`."""
+        request = split.page or self._first(split)
+        response = client.get(request)
+        records = self.records(response)
+        inside = [each for each in records if self._is_inside(each, split)]
+        following = client.next_page(self.paginator, request, response, len(records))
+        if self._is_past(records, split):
+            following = None
+        return Page(inside, following, len(response.body))
+
+    def client(self, timeout: float | None = None) -> HttpClient:
+        """Return a client for one thread. Driver and executor.
+
+        Args:
+            timeout: Seconds; by default the setting.
+        """
+        seconds = self.timeout.total_seconds() if timeout is None else timeout
+        return HttpClient(self.url, authenticator=self.authenticator(), timeout=seconds)
+
+    def _first(self, split: PageSplit) -> Request:
+        return self.paginator.first(self.request(split.stream, split.since))
+
+    def _is_inside(self, record: Any, split: PageSplit) -> bool:
+        """Return whether a record is in the window. `row` decides about one without a cursor."""
+        moment = self._moment(record)
+        if moment is None:
+            return True
+        return (split.since is None or split.since <= moment) and (
+            split.until is None or moment < split.until
+        )
+
+    def _is_past(self, records: Sequence[Any], split: PageSplit) -> bool:
+        """Return whether the pages after these records are after the window."""
+        if not self.ascending or not records or split.until is None:
+            return False
+        moment = self._moment(records[-1])
+        return moment is not None and moment >= split.until
+
+    def _moment(self, record: Any) -> datetime | None:
+        if self.cursor is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(value_at(record, self.cursor))
+        except (TypeError, ValueError):
+            return None
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    # --- Discovery ---
+
+    def _discover(
+        self, ends: Mapping[str, datetime | None], closed: threading.Event
+    ) -> Sequence[PageSplit]:
+        with closing(self.client()) as client:
+            retrying = RETRIES.retrying(RetryLog("the discovery"), ended=closed)
+            streams = retrying(self.streams, client)
+            windows = (retrying(self._window, client, each, ends) for each in streams)
+            return [split for split in windows if split is not None]
+
+    def _window(
+        self, client: HttpClient, stream: str, ends: Mapping[str, datetime | None]
+    ) -> PageSplit | None:
+        """Return the next window of a stream, or None if it has no records."""
+        if self.cursor is None:
+            return None if stream in ends else PageSplit.of(stream, None, None)
+        since = ends.get(stream)
+        request = self._first(PageSplit.of(stream, since, None))
+        response = client.get(request)
+        records = self.records(response)
+        until = _time_of(response.headers) - self.settle
+        if since is not None and until <= since:
+            return None
+        split = PageSplit.of(stream, since, until)
+        if any(self._is_inside(each, split) for each in records):
+            return split
+        if self._is_past(records, split):
+            return None
+        # Records of the window can be on a later page.
+        more = client.next_page(self.paginator, request, response, len(records))
+        return None if more is None else split
+
+    # --- The source ---
+
+    def check_connection(self, timeout: float) -> None:
+        """See `SupportsConnectionCheck`."""
+        with closing(self.client(timeout / 2)) as client:
+            client.check()
+
+    def lineage_datasets(self) -> tuple[LineageDataset, ...]:
+        """Return the API. Driver, without I/O."""
+        return (LineageDataset(namespace=mask_url(self.url), name="records"),)
+
+    def boundedness(self) -> Boundedness:
+        """Return `BOUNDED`, unless records are discovered at intervals."""
+        if self.discovery_interval is None:
+            return Boundedness.BOUNDED
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def split_traits(self) -> SplitTraits:
+        """Splits end and are read one after another."""
+        return SplitTraits(end=True, ordered=True, replayable=self.immutable)
+
+    def create_enumerator(
+        self, context: SplitEnumeratorContext[PageSplit]
+    ) -> SplitEnumerator[PageSplit, PageEnumeratorState]:
+        """Discover windows from the start."""
+        return self.restore_enumerator(context, PageEnumeratorState())
+
+    def restore_enumerator(
+        self, context: SplitEnumeratorContext[PageSplit], state: PageEnumeratorState
+    ) -> SplitEnumerator[PageSplit, PageEnumeratorState]:
+        """Resume the discovery."""
+        return PageEnumerator(
+            context, discover=self._discover, interval=self.discovery_interval, state=state
+        )
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader[PageSplit]:
+        """Create a reader of pages."""
+        return PageReader(context, self, self.client)
+
+    def split_serializer(self) -> VersionedSerializer[PageSplit]:
+        """Return JSON."""
+        return JsonDataclassSerializer(PageSplit, version=1)
+
+    def enumerator_state_serializer(self) -> VersionedSerializer[PageEnumeratorState]:
+        """Return JSON."""
+        return JsonDataclassSerializer(PageEnumeratorState, version=1)
+
+
+def _time_of(headers: HTTPMessage) -> datetime:
+    """Return the server's time, because the server sets the cursors."""
+    now = datetime.now(UTC)
+    try:
+        there = parsedate_to_datetime(headers.get("Date", ""))
+    except ValueError:
+        return now
+    if there.tzinfo is None or there <= now < there + _CLOCK_SECONDS:
+        return now
+    return there
