@@ -101,7 +101,7 @@ class _Ends:
 
 @dataclass(frozen=True)
 class _Frozen:
-    """What a run up to the available records reads.
+    """The available records that a run reads.
 
     Attributes:
         found: The partitions.

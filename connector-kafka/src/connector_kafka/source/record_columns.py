@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sources of topics have in common: their columns, and how splits are read."""
+"""The columns of the sources of topics, and the way in which they read splits."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class AffectedCell:
 
 @dataclass(frozen=True)
 class Impact:
-    """What the commits since a base affect.
+    """The cells that the commits since a base affect.
 
     Attributes:
         base: The common ancestor of the base and HEAD.
@@ -100,7 +100,7 @@ def impact(repository: Repository, base: str) -> Impact:
 
 @dataclass(frozen=True)
 class _Used:
-    """What a connector imports from the core.
+    """The modules and names that a connector imports from the core.
 
     Attributes:
         code: The imports of its code.

@@ -25,7 +25,7 @@ _ALWAYS: Final[frozenset[str]] = frozenset()
 
 @dataclass(frozen=True)
 class _Workflow:
-    """What a workflow must have.
+    """The requirements of a workflow.
 
     Attributes:
         triggers: The events that start it, each with its filter.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands `release-tools release ...` share: their output, and the verified release."""
+"""The output and the verified release of the commands `release-tools release ...`."""
 
 from __future__ import annotations
 

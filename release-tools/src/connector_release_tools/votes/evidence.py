@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shows that a person did what a record says, and when; whatever the record is about.
+"""The evidence that a person did what a record says, and its time, for records of any kind.
 
 A file and a commit contain only claims: anyone can write a handle, a name, and a date. The forge
 knows who opened a pull request and who approved it, and the target branch knows when a change

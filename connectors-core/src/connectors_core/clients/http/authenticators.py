@@ -40,7 +40,7 @@ PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, Secret]], M
 @experimental
 @dataclass(frozen=True)
 class Credentials:
-    """What a client adds to each request.
+    """The headers and parameters that a client adds to each request.
 
     Attributes:
         headers: Headers by name.
@@ -109,7 +109,7 @@ class BasicAuth(Authenticator):
 
 @experimental
 class KeyLocation(StrEnum):
-    """Where an API expects its key."""
+    """The place at which an API expects its key."""
 
     HEADER = "header"
     QUERY = "query"

@@ -22,7 +22,7 @@ Result = tuple[DecidedCommittable, ...]
 
 
 class Holding(Protocol):
-    """What a sink holds over epochs, and how it decides on it. Only one thread at a time."""
+    """The committables that a sink holds over epochs. Only one thread uses it at a time."""
 
     @property
     def sink(self) -> TwoPhaseCommittingSink[Any]:

@@ -51,7 +51,7 @@ class Page:
 
 
 class Pages(ABC):
-    """What a reader knows about an API."""
+    """An API as its readers see it."""
 
     @abstractmethod
     def schema(self) -> pa.Schema:
