@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 from uv import find_uv_bin
 
+from connector_release_tools import dates
 from connector_release_tools.cli import app
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.environments import Environment, constraints, wheelhouse
@@ -280,7 +282,10 @@ def patched(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> I
     major, patch = str(rehearsal.version.major), str(rehearsal.patch)
     with serving(index.folder) as url:
         copied = replace(rehearsal, root=root, index=index, url=url)
-        run(root, "matrix", "rotate", "--major", CONNECTOR)
+        much_later = dates.today() + timedelta(days=365)  # the oldest major gets no more fixes
+        with pytest.MonkeyPatch.context() as clock:
+            clock.setattr(dates, "today", lambda: much_later)
+            run(root, "matrix", "rotate", "--major", CONNECTOR)
         git(root, "commit", "--quiet", "--all", "--message", "the next major")
         run(root, "release", "branch", CONNECTOR, "--major", major)
         git(root, "switch", "--quiet", f"{CONNECTOR}-{major}.x")
