@@ -9,6 +9,7 @@ from datetime import timedelta
 from two_sinks import SECONDS
 
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
+from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.engine.protocol import DecidedCommittable, Versioned
 from connectors_core.engine.state import StateStore
@@ -20,6 +21,19 @@ from connectors_core.testing.pace import Deadline
 
 ROWS = 120
 RETRIES = CommitRetries(attempts=2, initial_seconds=0.0, max_seconds=0.0)
+
+
+def held_counts(monkeypatch):
+    """Return a list to which each decision appends the number of committables held after it."""
+    counts = []
+    decided = HeldSets.decided
+
+    def counting(self, decision):
+        decided(self, decision)
+        counts.append(len(self["out"]))
+
+    monkeypatch.setattr(HeldSets, "decided", counting)
+    return counts
 
 
 class Setup:

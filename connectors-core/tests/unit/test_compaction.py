@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from decisions import a_decision
-from held_files import ROWS, Setup, a_file
+from held_files import ROWS, Setup, a_file, held_counts
 from hypothesis import given
 from hypothesis import strategies as st
 from number_jobs import numbers_job
@@ -99,14 +99,7 @@ def test_an_idle_stream_commits_what_waits_too_long(setup):
 
 
 def test_epochs_wait_while_too_much_is_held(setup, monkeypatch):
-    seen = []
-    decided = HeldSets.decided
-
-    def counting(self, decision):
-        decided(self, decision)
-        seen.append(len(self["out"]))
-
-    monkeypatch.setattr(HeldSets, "decided", counting)
+    seen = held_counts(monkeypatch)
     setup.run(setup.sink(files=1000, max_held=5))
     setup.assert_complete()
     assert 5 < max(seen) <= 5 + 2  # an epoch adds at most a file of each reader

@@ -9,14 +9,14 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from held_files import a_file
+from held_files import a_file, held_counts
 from hypothesis import given
 from hypothesis import strategies as st
 from number_jobs import numbers_job
 from two_sinks import SECONDS
 
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
-from connectors_core.engine.coordinator.held_sets import HeldSet, HeldSets
+from connectors_core.engine.coordinator.held_sets import HeldSet
 from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.engine.coordinator.topologies import check_topologies
 from connectors_core.engine.execution.routes import RouteSinks
@@ -176,14 +176,7 @@ class Remainders(ColumnRouter):
 
 
 def test_routes_together_hold_no_more_than_the_largest_limit(setup, monkeypatch):
-    seen = []
-    decided = HeldSets.decided
-
-    def counting(self, decision):
-        decided(self, decision)
-        seen.append(len(self["out"]))
-
-    monkeypatch.setattr(HeldSets, "decided", counting)
+    seen = held_counts(monkeypatch)
     kinds = {
         "compacts": partial(CompactingDirectorySink, files=1000, max_held=5),
         "whole": partial(CompactingDirectorySink, files=1000, max_held=2),

@@ -33,8 +33,8 @@ def check_change(
     Args:
         repository: The clone.
         target: The target branch.
-        pull_request: What the forge says about the change, whose head is checked. Without it, HEAD
-            is checked with what git says.
+        pull_request: The change as the forge describes it: its head is checked. Without it, HEAD is
+            checked as git describes it.
         now: The current time.
 
     Returns:

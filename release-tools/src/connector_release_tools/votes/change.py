@@ -25,7 +25,7 @@ class Change:
         base: The newest commit of the target branch.
         shared: The newest commit that both have.
         head: The last commit of the change.
-        pull_request: What the forge says about the change; None if only git says something.
+        pull_request: The change as the forge describes it; None without a forge.
     """
 
     repository: Repository
@@ -41,8 +41,8 @@ class Change:
         Args:
             repository: The clone.
             target: The target branch.
-            pull_request: What the forge says about the change, whose head counts. Without it, HEAD
-                is the change.
+            pull_request: The change as the forge describes it: its head counts. Without it, HEAD is
+                the change.
 
         Raises:
             HistoryError: A commit is missing from the clone.

@@ -123,7 +123,7 @@ class ApiKey(Authenticator):
     Attributes:
         key: The key.
         name: The name of the header or parameter.
-        location: Where the API expects the key. Prefer a header: servers log queries.
+        location: The place of the key. Prefer a header, because servers log queries.
     """
 
     key: Secret

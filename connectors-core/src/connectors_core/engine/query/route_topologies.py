@@ -84,7 +84,7 @@ class RouteTopologies:
         steps: Mapping[str, SinkDecision],
         compacted: Iterable[HeldRef],
     ) -> SinkDecision:
-        """Return a decision on all routes. What it holds and requests is numbered throughout."""
+        """Return a decision on all routes, with one numbering of held committables and requests."""
         committables: list[DecidedCommittable] = []
         held: list[DecidedCommittable] = []
         requests: list[tuple[HeldRef, ...]] = []

@@ -117,8 +117,8 @@ def refused(
     Args:
         route: The route.
         name: The class of its sink.
-        trait: What a sink of a route cannot have.
-        what: What the sink does with it.
+        trait: The ability that a sink of a route must not have.
+        what: The predicate of the message, such as `rewrites lost rows`.
         hint: The remedy.
     """
     return UnsupportedError(
