@@ -152,9 +152,16 @@ class SourceTrial(Trial):
         return self.job(Boundedness.BOUNDED, limits=few)
 
     def run_again(self, job: DriverJob) -> None:
-        """Run a pipeline to its end, in as few plans as possible."""
-        with replace(job, settings={}).build(self.environment) as pipeline:
-            self.run_to_end(pipeline)
+        """Run a pipeline to its end, in as few plans as possible.
+
+        An attempt of a failed driver can stage data after this run has swept its epoch. The start
+        of the next run sweeps it.
+        """
+        for _ in range(2):
+            with replace(job, settings={}).build(self.environment) as pipeline:
+                self.run_to_end(pipeline)
+            if not self.sink.staged():
+                return
 
     def peak_memory(self, name: str, rows: int, limits: ReadLimits) -> int:
         """Return the peak memory in bytes of a driver that reads this number of long rows."""
