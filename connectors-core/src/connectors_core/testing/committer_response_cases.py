@@ -48,7 +48,10 @@ class CommitterResponseCases(PipelineSuite, part=True):
     @case(
         Capability.OUTAGES,
         since="1.4",
-        after="test_a_lost_response_of_a_commit_loses_and_doubles_nothing",
+        after=(
+            "test_another_life_commits_the_rest",
+            "test_a_sweep_removes_what_nobody_decided_on",
+        ),
     )
     def test_a_lost_response_of_a_writer_loses_and_doubles_nothing(
         self, trial: SinkUnitTrial
