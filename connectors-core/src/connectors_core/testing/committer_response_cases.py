@@ -15,7 +15,7 @@ from connectors_core.testing.sink_unit import SinkUnitTrial, commit
 from connectors_core.testing.trial import PipelineSuite
 
 # The number of responses that a case loses at most, each in its own epoch.
-_MOST: Final = 12
+_MOST: Final = 20
 
 
 class CommitterResponseCases(PipelineSuite, part=True):
