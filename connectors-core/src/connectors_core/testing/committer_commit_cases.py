@@ -205,7 +205,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
         trial.assert_nothing_left()
 
 
-def commit_some(committer: Committer[Any], committables: Sequence[Any]) -> list[Any]:
+def commit_during_fault(committer: Committer[Any], committables: Sequence[Any]) -> list[Any]:
     """Commit during a fault, and return the committables to commit again.
 
     Raises:

@@ -21,7 +21,7 @@ from connectors_core.testing.committer_commit_cases import (
     LATE_ROWS,
     CommitterCommitCases,
     assert_done,
-    commit_some,
+    commit_during_fault,
 )
 from connectors_core.testing.committer_response_cases import CommitterResponseCases
 from connectors_core.testing.context import SinkExternalContext
@@ -233,7 +233,7 @@ class CommitterTestSuite(CommitterCommitCases, CommitterResponseCases):
         staged = trial.stage(1, writers=2)
         with contextlib.closing(trial.committer()) as committer:
             with self.outage(outage):
-                again = commit_some(committer, staged)
+                again = commit_during_fault(committer, staged)
             assert_done(commit(committer, again))
             committer.sweep(1)
         trial.assert_visible(1)
