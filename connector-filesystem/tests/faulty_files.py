@@ -24,6 +24,8 @@ class Storage(TestSystem):
     name = "files"
     variable = "CONNECTORS_FILES_ADDRESS"
     now: ClassVar[Outage | None] = None
+    lost: ClassVar[threading.Event] = threading.Event()
+    left: ClassVar[int] = 0
 
     def embedded(self) -> AbstractContextManager[str]:
         return self._registered()
@@ -42,6 +44,14 @@ class Storage(TestSystem):
             yield
         finally:
             Storage.now = None
+
+    @contextmanager
+    def lost_response(self, address: str, nth: int) -> Iterator[threading.Event]:
+        Storage.left, Storage.lost = nth, threading.Event()
+        try:
+            yield Storage.lost
+        finally:
+            Storage.left = 0
 
 
 def reach_storage() -> None:
@@ -62,6 +72,18 @@ def reach_storage() -> None:
         raise OSError(errno.EBUSY, "slow down")
 
 
+def get_response() -> None:
+    """Check at the end of every access, which took effect, that the storage responds.
+
+    Raises:
+        OSError: The response is lost.
+    """
+    Storage.left -= 1
+    if Storage.left == 0:
+        Storage.lost.set()
+        raise ConnectionResetError("the storage has gone")
+
+
 class FaultyFiles(LocalFileSystem):  # type: ignore[misc]
     """Local files that the connector treats as remote."""
 
@@ -79,13 +101,21 @@ class FaultyFiles(LocalFileSystem):  # type: ignore[misc]
 
     def _open(self, *arguments: Any, **settings: Any) -> Any:
         reach_storage()
-        return _FaultyFile(super()._open(*arguments, **settings))
+        file = super()._open(*arguments, **settings)
+        try:
+            get_response()
+        except OSError:
+            file.close()
+            raise
+        return _FaultyFile(file)
 
 
 def _reaching(name: str) -> Any:
     def reaching(self: FaultyFiles, *arguments: Any, **settings: Any) -> Any:
         reach_storage()
-        return getattr(LocalFileSystem, name)(self, *arguments, **settings)
+        result = getattr(LocalFileSystem, name)(self, *arguments, **settings)
+        get_response()
+        return result
 
     return reaching
 
@@ -104,11 +134,13 @@ class _FaultyFile:
     def read(self, *size: int) -> bytes:
         reach_storage()
         data: bytes = self._file.read(*size)
+        get_response()
         return data
 
     def write(self, data: Any) -> int:
         reach_storage()
         written: int = self._file.write(data)
+        get_response()
         return written
 
     def __getattr__(self, name: str) -> Any:

@@ -170,6 +170,9 @@ class WithBroker:
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
         return passing(self.network.outage(outage))
 
+    def lost_response(self, nth: int) -> AbstractContextManager[threading.Event]:
+        return self.network.lost_response(nth)
+
     def external_context(self, folder: Path) -> KafkaTopic:
         return KafkaTopic(self.broker, self.network, self.guarantee)
 

@@ -8,9 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kafka_sink_suites import EXACTLY_ONCE, SUITES, AtLeastOnceSuite, KafkaSinkSuite, WithBroker
+from kafka_sink_suites import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE,
+    SUITES,
+    AtLeastOnceSuite,
+    KafkaSinkSuite,
+    WithBroker,
+)
 
 from connector_kafka.sink import KafkaCommittable
+from connectors_core.sink import DeliveryGuarantee
 from connectors_core.testing import CommitterTestSuite, SerializerTestSuite
 
 
@@ -32,6 +40,13 @@ class TestAtLeastOnce(AtLeastOnceSuite):
 class TestCommitter(WithBroker, CommitterTestSuite):
     written_for = SUITES
     capabilities = EXACTLY_ONCE
+
+
+@pytest.mark.line("3.5")  # without Spark
+class TestAtLeastOnceCommitter(WithBroker, CommitterTestSuite):
+    written_for = SUITES
+    capabilities = AT_LEAST_ONCE
+    guarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
 
 class TestCommittable(WithBroker, SerializerTestSuite):

@@ -12,6 +12,7 @@ from broken_enumerators import ENUMERATORS
 from broken_options import OPTIONS
 from broken_outages import OUTAGE_COMMITTERS, OUTAGE_ENUMERATORS, OUTAGE_READERS
 from broken_readers import READERS
+from broken_responses import LOST_IN_COMMITS, LOST_IN_WRITERS
 from broken_serializers import SERIALIZERS, ForgotItsPast, HasNoFile
 from toy_connector import ABILITIES, LogFolder, LogReader, LogSource
 from toy_disk import Disk
@@ -45,6 +46,8 @@ _TABLES = (
     OUTAGE_READERS,
     OUTAGE_ENUMERATORS,
     OUTAGE_COMMITTERS,
+    LOST_IN_COMMITS,
+    LOST_IN_WRITERS,
 )
 BROKEN = {broken: seen for table in _TABLES for broken, seen in table.items()}
 SEEN_BY = {
@@ -104,7 +107,13 @@ def committer_suite(broken):
         def create_committer(self, context):
             return broken(self.path, context.sink_uid)
 
-    sink = broken if issubclass(broken, TokenSink) else Sink
+    class SinkOfWriter(TokenSink):
+        def create_writer(self, context):
+            return broken(self.path, context)
+
+    sink = SinkOfWriter if broken in LOST_IN_WRITERS else Sink
+    if issubclass(broken, TokenSink):
+        sink = broken
 
     def external_context(self, path):
         return Directory(path, sink)
@@ -112,7 +121,7 @@ def committer_suite(broken):
     can = {Capability.EXACTLY_ONCE}
     # pragma: allowlist nextline secret
     cannot = {**STAGES_FREELY, **NO_OUTAGES, Capability.SECRETS: "it is judged in an outage"}
-    if broken in OUTAGE_COMMITTERS:
+    if broken in OUTAGE_COMMITTERS | LOST_IN_COMMITS | LOST_IN_WRITERS:
         can |= cannot.keys() - STAGES_FREELY.keys()
         cannot = STAGES_FREELY
     return CommitterTestSuite, {
@@ -160,7 +169,7 @@ def suite_of(broken):
         return source_suite(SplitEnumeratorTestSuite, broken)
     if broken in SERIALIZERS:
         return serializer_suite(broken)
-    if broken in COMMITTERS | OUTAGE_COMMITTERS:
+    if broken in COMMITTERS | OUTAGE_COMMITTERS | LOST_IN_COMMITS | LOST_IN_WRITERS:
         return committer_suite(broken)
     if broken in LEASED:
         return leased_suite(broken)

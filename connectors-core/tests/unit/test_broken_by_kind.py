@@ -7,6 +7,7 @@ import broken_enumerators
 import broken_log
 import broken_outages
 import broken_readers
+import broken_responses
 import broken_units
 import pytest
 import test_suites_see_broken_sinks as broken_sinks
@@ -27,6 +28,12 @@ BY_KIND = {
     },
     "unavailable while it is committed": {
         *broken_outages.OUTAGE_COMMITTERS,
+    },
+    "a response that a commit does not get": {
+        *broken_responses.LOST_IN_COMMITS,
+    },
+    "a response that a writer does not get": {
+        *broken_responses.LOST_IN_WRITERS,
     },
     "a bad record that is not the last of its split": {
         broken_readers.SkipsTheLineBehindABadOne,

@@ -7,6 +7,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,15 +21,22 @@ class Echo(socketserver.BaseRequestHandler):
             self.request.sendall(data)
 
 
-@pytest.fixture
-def network() -> Iterator[FaultyNetwork]:
-    """A network between the test and an echo server."""
-    with socketserver.ThreadingTCPServer((HOST, 0), Echo) as server, FaultyNetwork() as network:
+@contextmanager
+def before(handler: type[socketserver.BaseRequestHandler]) -> Iterator[FaultyNetwork]:
+    """A network between the test and a server."""
+    with socketserver.ThreadingTCPServer((HOST, 0), handler) as server, FaultyNetwork() as network:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         network.forward_to(server.server_address[1])
         yield network
         network.cut()
         server.shutdown()
+
+
+@pytest.fixture
+def network() -> Iterator[FaultyNetwork]:
+    """A network between the test and an echo server."""
+    with before(Echo) as network:
+        yield network
 
 
 def connect(network: FaultyNetwork) -> socket.socket:
@@ -86,6 +94,60 @@ def test_a_cut_can_occur_in_the_middle_of_a_response(network: FaultyNetwork) -> 
             connection.recv(1)
     with connect(network) as connection:
         assert echo(connection, b"hello") == b"hello"
+
+
+def assert_lost(connection: socket.socket, request: bytes = b"lost") -> None:
+    connection.sendall(request)
+    with pytest.raises(ConnectionResetError):
+        connection.recv(1)
+
+
+def test_only_the_nth_response_is_lost_and_only_its_connection_ends(
+    network: FaultyNetwork,
+) -> None:
+    with connect(network) as one, connect(network) as two:
+        assert echo(one, b"before") == b"before"
+        with network.lost_response(3) as lost:
+            assert echo(one, b"first") == b"first"
+            assert echo(two, b"second") == b"second"
+            assert not lost.is_set()
+            assert_lost(one)
+            assert lost.is_set()
+            assert echo(two, b"fourth") == b"fourth"
+            with connect(network) as three:
+                assert echo(three, b"fifth") == b"fifth"
+    assert network.cuts == 0
+
+
+def test_a_long_response_is_lost_as_a_whole_and_its_request_is_handled() -> None:
+    long = bytes(1 << 20)
+    handled = []
+
+    class LongResponses(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while request := self.request.recv(100):
+                handled.append(request)
+                self.request.sendall(long)
+
+    with before(LongResponses) as network, network.lost_response(2) as lost:
+        with connect(network) as connection:
+            connection.sendall(b"first")
+            with connection.makefile("rb") as response:
+                assert response.read(len(long)) == long
+            assert not lost.is_set()
+            assert_lost(connection, b"second")
+        assert handled == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("ends", ["context", "restore"])
+def test_no_response_is_lost_after_the_end_of_the_fault(network: FaultyNetwork, ends: str) -> None:
+    with connect(network) as connection:
+        with network.lost_response() as lost:
+            if ends == "restore":
+                network.restore()
+                assert echo(connection, b"hello") == b"hello"
+        assert echo(connection, b"hello") == b"hello"
+    assert not lost.is_set()
 
 
 def test_a_refusing_network_accepts_no_connection_until_it_is_restored(

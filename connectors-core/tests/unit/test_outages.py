@@ -63,6 +63,8 @@ def test_a_system_without_outages_raises_an_error():
 
     with pytest.raises(NotImplementedError, match="Rock has no outages"):
         Rock().outage("", Outage.STOPPED)
+    with pytest.raises(NotImplementedError, match="Rock cannot lose a response"):
+        Rock().lost_response("", 1)
 
 
 def test_only_a_retryable_error_justifies_another_attempt():

@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from broken_responses import CopiesBeforeItRemoves
 from toy_connector import ABILITIES, LogFolder, LogSource
 from toy_disk import Disk
 from toy_service import ServiceContext
@@ -15,6 +16,7 @@ from toy_sink import (
     Directory,
     LeasedTokenSink,
     NumberingTokenSink,
+    TokenSink,
     WholeEpochSink,
 )
 
@@ -71,6 +73,27 @@ class TestDirectoryCommitter(CommitterTestSuite):
 
     def external_context(self, folder):
         return Directory(folder)
+
+
+class TestCopyingCommitter(CommitterTestSuite):
+    """A committer at-least-once. A lost response may double rows, but not lose any."""
+
+    system = Disk()
+    capabilities = Capabilities(
+        can=frozenset({Capability.OUTAGES}),
+        cannot={
+            **STAGES_FREELY,
+            Capability.EXACTLY_ONCE: "an interrupted commit copies a file again",
+            Capability.SECRETS: "another one shows it",  # pragma: allowlist secret
+        },
+    )
+
+    def external_context(self, folder):
+        class Sink(TokenSink):
+            def create_committer(self, context):
+                return CopiesBeforeItRemoves(self.path, context.sink_uid)
+
+        return Directory(folder, Sink)
 
 
 class TestLeasedCommitter(CommitterTestSuite):

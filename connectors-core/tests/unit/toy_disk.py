@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk of the toys, which can be unavailable. A correct toy checks it before each access."""
+"""The disk of the toys, which can be unavailable. A correct toy checks it before each access.
+
+After an access that changes the disk, it checks that the disk has responded.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ class Disk(TestSystem):
     name = "disk"
     variable = "TOY_DISK"
     now = None
+    left = 0
 
     @contextmanager
     def embedded(self):
@@ -34,6 +38,14 @@ class Disk(TestSystem):
             yield
         finally:
             Disk.now = None
+
+    @contextmanager
+    def lost_response(self, address, nth):
+        Disk.left, Disk.lost = nth, threading.Event()
+        try:
+            yield Disk.lost
+        finally:
+            Disk.left = 0
 
 
 def access():
@@ -59,5 +71,29 @@ def available():
     """
     try:
         access()
+    except OSError as error:
+        raise RetryableError("the disk does not answer", found=error) from error
+
+
+def response():
+    """End an access to the disk, which took effect, as a client library does.
+
+    Raises:
+        OSError: The response is lost.
+    """
+    Disk.left -= 1
+    if Disk.left == 0:
+        Disk.lost.set()
+        raise ConnectionResetError("the disk has gone")
+
+
+def responded():
+    """End an access to the disk, which took effect, as a connector does.
+
+    Raises:
+        RetryableError: The response is lost.
+    """
+    try:
+        response()
     except OSError as error:
         raise RetryableError("the disk does not answer", found=error) from error

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from toy_disk import available
+from toy_disk import available, responded
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import RetryableError
@@ -57,10 +57,12 @@ class DiskWriter(DirectoryWriter):
     def write(self, batch):
         available()
         super().write(batch)
+        responded()
 
     def flush(self):
         available()
         super().flush()
+        responded()
 
 
 class DiskCommitter(_Committer):
@@ -68,10 +70,10 @@ class DiskCommitter(_Committer):
         for request in requests:
             try:
                 available()
+                super().commit([request])
+                responded()
             except RetryableError as error:
                 self.unavailable(request, error)
-            else:
-                super().commit([request])
 
     def unavailable(self, request, error):
         request.retry_later()

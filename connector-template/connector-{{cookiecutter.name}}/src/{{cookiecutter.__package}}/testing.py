@@ -95,6 +95,13 @@ class LogSystem(TestSystem):
         """Make the network faulty."""
         network, _ = _networks[address]
         return network.outage(outage)
+{% if cookiecutter.__commits %}
+
+    def lost_response(self, address: str, nth: int) -> AbstractContextManager[threading.Event]:
+        """Make the network lose a response."""
+        network, _ = _networks[address]
+        return network.lost_response(nth)
+{% endif %}
 
 
 _networks: dict[str, tuple[FaultyNetwork, str]] = {}

@@ -98,7 +98,8 @@ class Capability(StrEnum):
     OUTAGES = "outages"
     """The tests can make the external system unavailable for a while.
 
-    They use `TestSystem.outage`, or `LookupExternalContext.away` for a lookup table.
+    They use `TestSystem.outage`, for a committer also `TestSystem.lost_response`, and for a lookup
+    table `LookupExternalContext.away`.
     """
     DATA_TYPES = "data types"
     """The connector supports columns of other types than those of the suites' rows."""

@@ -10,10 +10,11 @@ from typing import Any, Final
 import pytest
 
 from connectors_core.errors import ConnectorError
-from connectors_core.sink import CommitOutcome, CommitRequest, SupportsRewriting
+from connectors_core.sink import CommitOutcome, CommitRequest, Committer, SupportsRewriting
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.data import make_rows
+from connectors_core.testing.outages import assert_worth_another_attempt
 from connectors_core.testing.sink_unit import SinkUnitTrial, commit
 from connectors_core.testing.trial import PipelineSuite
 
@@ -202,6 +203,24 @@ class CommitterCommitCases(PipelineSuite, part=True):
         committer.sweep(1)
         trial.assert_visible(1)
         trial.assert_nothing_left()
+
+
+def commit_during_fault(committer: Committer[Any], committables: Sequence[Any]) -> list[Any]:
+    """Commit during a fault, and return the committables to commit again.
+
+    Raises:
+        AssertionError: The commit fails for good.
+    """
+    try:
+        requests = commit(committer, committables)
+    except Exception as error:
+        assert_worth_another_attempt(error)
+        return list(committables)
+    for request in requests:
+        assert request.outcome in (*DONE, CommitOutcome.RETRY), (
+            f"a temporary fault has the outcome {request.outcome.value}: {request.error!r}"
+        )
+    return [request.committable for request in requests if request.outcome is CommitOutcome.RETRY]
 
 
 def assert_done(requests: Sequence[CommitRequest[Any]]) -> None:

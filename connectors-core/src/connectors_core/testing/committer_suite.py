@@ -21,7 +21,9 @@ from connectors_core.testing.committer_commit_cases import (
     LATE_ROWS,
     CommitterCommitCases,
     assert_done,
+    commit_during_fault,
 )
+from connectors_core.testing.committer_response_cases import CommitterResponseCases
 from connectors_core.testing.context import SinkExternalContext
 from connectors_core.testing.data import make_rows
 from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
@@ -29,7 +31,7 @@ from connectors_core.testing.sink_unit import SinkUnitTrial, commit
 from connectors_core.testing.traces import assert_unseen, error_texts, nothing_left
 
 
-class CommitterTestSuite(CommitterCommitCases):
+class CommitterTestSuite(CommitterCommitCases, CommitterResponseCases):
     """Cases for the committer of a sink, without a pipeline. Derive as from `SinkTestSuite`."""
 
     @abstractmethod
@@ -42,11 +44,11 @@ class CommitterTestSuite(CommitterCommitCases):
         folder = tmp_path / "external"
         folder.mkdir()
         print(f"seed: {self.seed}")
-        with (
-            contextlib.closing(self.external_context(folder)) as context,
-            contextlib.closing(SinkUnitTrial(context, self.seed)) as trial,
-        ):
-            yield trial
+        exactly_once = Capability.EXACTLY_ONCE in self.capabilities.can
+        with contextlib.closing(self.external_context(folder)) as context:
+            trial = SinkUnitTrial(context, self.seed, exactly_once=exactly_once)
+            with contextlib.closing(trial):
+                yield trial
 
     # --- Recovery ---------------------------------------------------------------------------------
 
@@ -229,19 +231,9 @@ class CommitterTestSuite(CommitterCommitCases):
     ) -> None:
         """Only visible rows count as committed, and no committable fails."""
         staged = trial.stage(1, writers=2)
-        again = staged
         with contextlib.closing(trial.committer()) as committer:
             with self.outage(outage):
-                try:
-                    requests = commit(committer, staged)
-                except Exception as error:
-                    assert_worth_another_attempt(error)
-                else:
-                    for request in requests:
-                        assert request.outcome in (*DONE, CommitOutcome.RETRY), (
-                            f"an outage has the outcome {request.outcome.value}: {request.error!r}"
-                        )
-                    again = [r.committable for r in requests if r.outcome is CommitOutcome.RETRY]
+                again = commit_during_fault(committer, staged)
             assert_done(commit(committer, again))
             committer.sweep(1)
         trial.assert_visible(1)

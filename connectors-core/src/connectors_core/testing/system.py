@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, ExitStack
 from typing import ClassVar
@@ -48,6 +49,24 @@ class TestSystem(ABC):
             NotImplementedError: The suites lack the capability `OUTAGES`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no outages")
+
+    def lost_response(self, address: str, nth: int) -> AbstractContextManager[threading.Event]:
+        """Lose one response to a client: its connection ends, although the request took effect.
+
+        The system handles all other requests normally, also a repeated one. A `FaultyNetwork`
+        before the system does this for any system with TCP.
+
+        Args:
+            address: The address of the system, as a test run got it.
+            nth: The number of the response within the context, from 1.
+
+        Returns:
+            A context with an event that is set when the response is lost.
+
+        Raises:
+            NotImplementedError: The suites lack the capability `OUTAGES`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot lose a response")
 
 
 class RunningSystems:

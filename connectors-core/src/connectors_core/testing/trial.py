@@ -135,9 +135,16 @@ class SystemSuite(ConnectorSuite):
 
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
         """Start an outage of the system that ends by itself. See `passing`."""
+        return passing(self._system_with_outages().outage(self.address, outage))
+
+    def lost_response(self, nth: int) -> AbstractContextManager[threading.Event]:
+        """Lose one response of the system. See `TestSystem.lost_response`."""
+        return self._system_with_outages().lost_response(self.address, nth)
+
+    def _system_with_outages(self) -> TestSystem:
         if self.system is None:
             raise NotImplementedError(f"{type(self).__name__} has no system with outages")
-        return passing(self.system.outage(self.address, outage))
+        return self.system
 
     def assert_named_in_time(self, part: object) -> None:
         """Check that a source or sink detects an unavailable system before the start of a pipeline.

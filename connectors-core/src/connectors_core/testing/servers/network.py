@@ -28,6 +28,8 @@ _LATE: Final = 0.05
 class FaultyNetwork:
     """A proxy before a server on loopback, which slows, cuts, or rejects its connections.
 
+    It can also lose a single response.
+
     ```python
     with FaultyNetwork() as network:
         network.forward_to(port_of_the_server)
@@ -46,6 +48,7 @@ class FaultyNetwork:
         self._bytes_per_second = float("inf")
         self._latency = 0.0
         self._left = float("inf")
+        self._loss: _Loss | None = None
         self._cuts = 0
         self._hangs_up = False
 
@@ -114,9 +117,29 @@ class FaultyNetwork:
         finally:
             self.restore()
 
+    @contextmanager
+    def lost_response(self, nth: int = 1) -> Iterator[threading.Event]:
+        """Lose one response within this context. See `TestSystem.lost_response`.
+
+        The network resets the connection of the response before its first byte. All other
+        connections continue.
+
+        A response starts with the first data from the server after data from the client, and its
+        length does not matter. The responses of all connections count together, in the order in
+        which they start. If a client sends a request during a response, the rest of that response
+        counts as one too.
+        """
+        loss = _Loss(nth)
+        self._loss = loss
+        try:
+            yield loss.happened
+        finally:
+            self._loss = None
+
     def restore(self) -> None:
         """End all faults."""
         self._left = float("inf")
+        self._loss = None
         self._hangs_up = False
         self.slow()
         self._run(self._listen())
@@ -160,10 +183,7 @@ class FaultyNetwork:
     async def _cut(self) -> None:
         self._cuts += 1
         for connection in self._connections:
-            peer: socket.socket = connection.get_extra_info("socket")
-            if peer.fileno() >= 0:  # it may be closed by now
-                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            connection.transport.abort()
+            _reset(connection)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._hangs_up:
@@ -177,9 +197,10 @@ class FaultyNetwork:
             writer.close()
             return
         self._connections.add(questions)
+        asked = asyncio.Event()
         pumps = [
-            asyncio.create_task(self._pump(reader, questions)),
-            asyncio.create_task(self._pump(answers, writer, answering=True)),
+            asyncio.create_task(self._pump(reader, questions, asked)),
+            asyncio.create_task(self._pump(answers, writer, asked, answering=True)),
         ]
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         for pump in pumps:
@@ -193,13 +214,21 @@ class FaultyNetwork:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        asked: asyncio.Event,
         *,
         answering: bool = False,
     ) -> None:
         while data := await reader.read(_CHUNK):
             if delay := self._latency + len(data) / self._bytes_per_second:
                 await asyncio.sleep(delay)
-            if answering:
+            if not answering:
+                asked.set()
+            else:
+                starts = asked.is_set()
+                asked.clear()
+                if starts and self._loss is not None and self._loss.is_due():
+                    _reset(writer)
+                    return
                 data = data[: int(min(self._left, _CHUNK))]
                 self._left -= len(data)
             writer.write(data)
@@ -207,3 +236,25 @@ class FaultyNetwork:
             if self._left <= 0:
                 self._left = float("inf")
                 await self._cut()
+
+
+class _Loss:
+    """The loss of one response, the nth from now."""
+
+    def __init__(self, nth: int) -> None:
+        self.happened = threading.Event()
+        self._left = nth
+
+    def is_due(self) -> bool:
+        """Count a response, and return whether it is the one to lose."""
+        self._left -= 1
+        if self._left == 0:
+            self.happened.set()
+        return self._left == 0
+
+
+def _reset(connection: asyncio.StreamWriter) -> None:
+    peer: socket.socket = connection.get_extra_info("socket")
+    if peer.fileno() >= 0:  # it may be closed by now
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    connection.transport.abort()
