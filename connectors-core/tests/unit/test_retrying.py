@@ -190,9 +190,8 @@ def test_no_attempt_follows_if_the_wait_ends_early() -> None:
 
 
 def test_the_log_masks_passwords(caplog: pytest.LogCaptureFixture) -> None:
-    RetryLog("asking").failed(
-        OSError("https://ann:hunter2@host/ is away")
-    )  # pragma: allowlist secret
+    failure = OSError("https://ann:hunter2@host/ is away")  # pragma: allowlist secret
+    RetryLog("asking").failed(failure)
     assert "https://******@host/ is away" in caplog.text
     assert "hunter2" not in caplog.text
 
