@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -29,6 +30,7 @@ WHEELHOUSE = CACHE / "connectors/wheelhouse"
 LINE = ".".join(version("pyspark").split(".")[:2])
 CELL = f"spark{LINE.replace('.', '')}"
 PAGE = ROOT / "docs/write-a-connector/from-idea-to-release.md"
+SECTION = re.compile(r"^### (.*)\n((?:(?!### ).*\n)*)", re.MULTILINE)
 PASSED = re.compile(r"=+ (\d+) passed[^\n]* in ")
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # One case of each kind. `make test-full` runs all cases.
@@ -179,9 +181,7 @@ def test_all_its_tests_pass_outside_the_tree(
     assert_works_outside_the_tree(workshop, project, least=least)
 
 
-def section(title: str, language: str = "sh") -> str:
-    """Return the blocks of a section of the page."""
-    text = PAGE.read_text(encoding="utf-8").partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+def code(text: str, language: str = "sh") -> str:
     return "".join(each.code for each in parse(text).blocks if each.language == language)
 
 
@@ -190,6 +190,7 @@ def section(title: str, language: str = "sh") -> str:
 def test_the_page_leads_to_a_release_with_nothing_but_an_index(
     workshop: Workshop, tmp_path: Path
 ) -> None:
+    sections = dict(SECTION.findall(PAGE.read_text("utf-8").partition("\n## In its own")[2]))
     index, project, clone = tmp_path / "index", tmp_path / "connector-pulsar", tmp_path / "clone"
     workshop.index(index)
     config = tmp_path / "cookiecutter.yaml"
@@ -211,7 +212,7 @@ def test_the_page_leads_to_a_release_with_nothing_but_an_index(
     }
 
     def follow(title: str, folder: Path, cases: str = "") -> str:
-        commands = f"set -e\npip() {{ :; }}\n{section(title)}"  # the tools are installed
+        commands = f"set -e\npip() {{ :; }}\n{code(sections.pop(title))}"  # its tools are installed
         return run("bash", "-c", commands, cwd=folder, env={**env, "PYTEST_ADDOPTS": cases})
 
     follow("Generate the project", tmp_path)
@@ -227,14 +228,16 @@ def test_the_page_leads_to_a_release_with_nothing_but_an_index(
         assert len(PASSED.findall(output)) == 2
         assert run("git", "status", "--porcelain", cwd=project) == ""
         follow("Install its wheel", project)
+        shutil.rmtree(tmp_path / "app")  # it has all of Spark
 
     run("git", "clone", "--quiet", ROOT, clone, cwd=tmp_path)
     listed = clone / "docs/listed-connectors.md"
     head, line, rest = listed.read_text(encoding="utf-8").partition(
         "| --- | --- | --- | --- | --- |\n"
     )
-    listed.write_text(head + line + section("List the connector", "markdown") + rest)
+    listed.write_text(head + line + code(sections["List the connector"], "markdown") + rest)
     follow("List the connector", clone)
+    assert not sections
 
 
 @slow

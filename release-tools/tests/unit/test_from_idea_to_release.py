@@ -31,7 +31,7 @@ from connector_release_tools.versions import SparkLine
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/write-a-connector/from-idea-to-release.md"
-EVERYONE, DAY = "# everyone\n", re.compile(r"# (\w+), day (\d+)\n")
+DAY = re.compile(r"# (\w+), day (\d+)\n")
 HERE = "\n# the commands of the block\n"
 APP = "build/app/"
 # The caches of the user: a test has a new home, in which Spark would be built again.
@@ -53,18 +53,17 @@ class Walk(FlipTree):
         """Take the steps of a text, each as a pull request that is merged."""
         first = self.now
         blocks = [each.code for each in parse(text).blocks if each.language == "sh"]
-        (frame,) = [each for each in blocks if each.startswith(EVERYONE)]
-        before, after = frame.removeprefix(EVERYONE).split(HERE)
-        for minutes, block in enumerate(blocks):
-            if block != frame:
-                step = DAY.match(block)
-                assert step, block
-                self.now = first + datetime.timedelta(days=int(step[2]), minutes=minutes)
-                with self.acting(step[1], self.now):
-                    self.do(f"{before}\n{block[step.end() :]}{after}")
-                    git(self.root, "switch", "--quiet", "main")
-                    git(self.root, "merge", "--quiet", "--no-ff", "step")
-                    git(self.root, "branch", "--quiet", "--delete", "step")
+        frame, *steps = blocks
+        before, after = frame.removeprefix("# everyone\n").split(HERE)
+        for minutes, block in enumerate(steps):
+            step = DAY.match(block)
+            assert step, block
+            self.now = first + datetime.timedelta(days=int(step[2]), minutes=minutes)
+            with self.acting(step[1], self.now):
+                self.do(f"{before}\n{block[step.end() :]}{after}")
+                git(self.root, "switch", "--quiet", "main")
+                git(self.root, "merge", "--quiet", "--no-ff", "step")
+                git(self.root, "branch", "--quiet", "--delete", "step")
 
     def do(self, commands: str) -> None:
         numbered = commands.replace("0042", f"{self.number:04}").replace(" 42", f" {self.number}")
@@ -80,10 +79,14 @@ class Walk(FlipTree):
 
     def program(self, command: str) -> None:
         """Run another program with the Python of the tests."""
-        env = {name: text for name, text in os.environ.items() if "PYTEST" not in name}
-        sources = f"{self.root}/connector-pulsar/src{os.pathsep}{env.pop('PYTHONPATH', '')}"
-        if not command.startswith(APP):
-            env |= {"PATH": f"{Path(sys.executable).parent}:{env['PATH']}", "PYTHONPATH": sources}
+        path = [f"{self.root}/connector-pulsar/src", os.environ.get("PYTHONPATH", "")]
+        env = {
+            **{name: text for name, text in os.environ.items() if "PYTEST" not in name},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(path),
+        }
+        if command.startswith(APP):  # it has only what pip has installed
+            del env["PYTHONPATH"]
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.root,
@@ -137,15 +140,14 @@ def release_manager(walk, monkeypatch) -> None:
             yield
 
 
-def section(end: str) -> str:
-    """Return the section from its title to another heading."""
-    return (
-        PAGE.read_text(encoding="utf-8").partition("## In this repository\n")[2].partition(end)[0]
-    )
+def text_until(heading: str) -> str:
+    """Return the text about this repository, until a heading of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    return text[text.index("## In this repository\n") : text.index(f"{heading}\n")]
 
 
 def test_a_proposal_becomes_a_connector_that_passes_its_checks(walk):
-    walk.follow(section("### Test it\n"))
+    walk.follow(text_until("### Test its cells"))
     assert "connector-pulsar" in Maintainers.of(Repository(walk.root)).folders
 
 
@@ -154,8 +156,9 @@ def test_a_proposal_becomes_a_connector_that_passes_its_checks(walk):
 @pytest.mark.usefixtures("release_manager")
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
 def test_the_connector_is_tested_released_and_installed(walk):
-    walk.follow(section("## In its own repository\n"))
-    app = walk.root / "build/app"
+    walk.follow(text_until("## In its own repository"))
+    app = walk.root / APP
     versions = Environment(app).versions()
+    shutil.rmtree(app)  # it has all of Spark
     assert versions["connector-pulsar"] == "0.1.0.4.3"
     assert versions["pyspark"].startswith("4.3.")
