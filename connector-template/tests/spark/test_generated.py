@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,6 +21,7 @@ from uv import find_uv_bin
 from connector_release_tools.distributions import Distribution
 from connector_release_tools.index.directory import DirectoryIndex
 from connector_release_tools.index.server import serving
+from connector_release_tools.site.markdown import parse
 
 ROOT = Path(__file__).parents[3]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
@@ -27,6 +29,9 @@ WHEELHOUSE = CACHE / "connectors/wheelhouse"
 # The Spark line of this environment.
 LINE = ".".join(version("pyspark").split(".")[:2])
 CELL = f"spark{LINE.replace('.', '')}"
+PAGE = ROOT / "docs/write-a-connector/from-idea-to-release.md"
+SECTION = re.compile(r"^### (.*)\n((?:(?!### ).*\n)*)", re.MULTILINE)
+PASSED = re.compile(r"=+ (\d+) passed[^\n]* in ")
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # One case of each kind. `make test-full` runs all cases.
 SOME_CASES = "single_split or arrive_as_they_were or after_decision or insert_wrote or readme"
@@ -72,15 +77,14 @@ class Workshop:
             "UV_PYTHON_DOWNLOADS": "never",
         }
 
-    def index(self) -> Path:
-        """Return the folder of an index with the core and with Spark, as newcomers install them.
+    def index(self, folder: Path) -> None:
+        """Write an index with the core and with Spark, as newcomers install them.
 
         Spark is published only as a source distribution, so the index saves its build.
         """
-        index = DirectoryIndex(self.folder / "index")
+        index = DirectoryIndex(folder)
         for wheel in (*self.wheels.glob("connectors_core-*"), *WHEELHOUSE.glob("*.whl")):
             index.add(Distribution.of(wheel))
-        return index.folder
 
     def constraints(self) -> Path:
         path = self.folder / "constraints.txt"
@@ -122,7 +126,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 def passed(output: str) -> int:
     """Return the number of passed tests in the last line of pytest's output."""
-    (number,) = re.findall(r"=+ (\d+) passed[^\n]* in ", output)
+    (number,) = PASSED.findall(output)
     return int(number)
 
 
@@ -177,38 +181,63 @@ def test_all_its_tests_pass_outside_the_tree(
     assert_works_outside_the_tree(workshop, project, least=least)
 
 
+def code(text: str, language: str = "sh") -> str:
+    return "".join(each.code for each in parse(text).blocks if each.language == language)
+
+
 @slow
 @pytest.mark.line("4.3")  # its tox has all lines
-def test_tox_needs_only_an_index(workshop: Workshop, generate) -> None:
-    project = generate("fresh", True, True)
-    run("git", "init", "-q", cwd=project)
-    with serving(workshop.index()) as url:
-        env = {
-            name: value
-            for name, value in workshop.environment.items()
-            if name not in {"UV_FIND_LINKS", "UV_CONSTRAINT"}
-        }
-        tox = (
-            sys.executable,
-            "-m",
-            "tox",
-            "run",
-            "--",
-            "tests",
-            "-m",
-            "not slow",
-            "-k",
-            SOME_CASES,
-        )
-        output = run(*tox, cwd=project, env={**env, "UV_INDEX": url})
-    for cell in ("lint", "types", "spark35", "spark43"):
-        assert re.search(rf"^ +{cell}: OK", output, re.MULTILINE)
-    assert len(re.findall(r"=+ \d+ passed[^\n]* in ", output)) == 2
-    # The cell of another line is another run.
-    assert output.count("not run: the cell of Spark ") == 2
-    run("git", "add", "--all", cwd=project)
-    listed = run("git", "ls-files", cwd=project).splitlines()
-    assert not [name for name in listed if name.startswith((".tox", "build/", "dist/"))]
+def test_the_page_leads_to_a_release_with_nothing_but_an_index(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    sections = dict(SECTION.findall(PAGE.read_text("utf-8").partition("\n## In its own")[2]))
+    index, project, clone = tmp_path / "index", tmp_path / "connector-pulsar", tmp_path / "clone"
+    workshop.index(index)
+    config = tmp_path / "cookiecutter.yaml"
+    config.write_text(f"replay_dir: {tmp_path}\ncookiecutters_dir: {tmp_path}")
+    of_git = {
+        "user.name": "A Newcomer",
+        "user.email": "newcomer@example.org",
+        f"url.{ROOT}.insteadOf": "https://github.com/spark-connectors/connectors",
+    }
+    needless = {"UV_FIND_LINKS", "UV_CONSTRAINT"}
+    env = {
+        **{name: text for name, text in workshop.environment.items() if name not in needless},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COOKIECUTTER_CONFIG": str(config),
+        "GIT_CONFIG_COUNT": str(len(of_git)),
+        **{f"GIT_CONFIG_KEY_{number}": name for number, name in enumerate(of_git)},
+        **{f"GIT_CONFIG_VALUE_{number}": text for number, text in enumerate(of_git.values())},
+        "TOX_OVERRIDE": "testenv.pass_env+=PYTEST_ADDOPTS",
+    }
+
+    def follow(title: str, folder: Path, cases: str = "") -> str:
+        commands = f"set -e\npip() {{ :; }}\n{code(sections.pop(title))}"  # its tools are installed
+        return run("bash", "-c", commands, cwd=folder, env={**env, "PYTEST_ADDOPTS": cases})
+
+    follow("Generate the project", tmp_path)
+    with serving(index) as url:
+        env |= {"INDEX": url, "UV_INDEX": url}
+        output = follow("Run its tests", project, f"-k '{SOME_CASES}'")
+        for cell in ("lint", "types", "spark35", "spark43"):
+            assert re.search(rf"^ +{cell}: OK", output, re.MULTILINE)
+        assert len(PASSED.findall(output)) == 2
+        # The cell of another line is another run.
+        assert output.count("not run: the cell of Spark ") == 2
+        output = follow("Build and publish its wheels", project, "-k readme")
+        assert len(PASSED.findall(output)) == 2
+        assert run("git", "status", "--porcelain", cwd=project) == ""
+        follow("Install its wheel", project)
+        shutil.rmtree(tmp_path / "app")  # it has all of Spark
+
+    run("git", "clone", "--quiet", ROOT, clone, cwd=tmp_path)
+    listed = clone / "docs/listed-connectors.md"
+    head, line, rest = listed.read_text(encoding="utf-8").partition(
+        "| --- | --- | --- | --- | --- |\n"
+    )
+    listed.write_text(head + line + code(sections["List the connector"], "markdown") + rest)
+    follow("List the connector", clone)
+    assert not sections
 
 
 @slow

@@ -10,7 +10,7 @@ __all__ = ["now", "today"]
 
 def today() -> datetime.date:
     """Return the current date in UTC."""
-    return datetime.datetime.now(datetime.UTC).date()
+    return now().date()
 
 
 def now() -> datetime.datetime:

@@ -191,10 +191,14 @@ class FlipTree(GitTree):
         """Create a draft with all sections, and return its number."""
         self.flip("new", title, "--author", author, *options)
         number = max(int(path.name[:4]) for path in (self.root / "flips").glob("*.md"))
+        self.fill(number)
+        return number
+
+    def fill(self, number: int) -> None:
+        """Write a text into every section of a draft."""
         texts = itertools.chain(["It is needed.", "It is done."], itertools.repeat("So it is."))
         text = COMMENT.sub(lambda _: next(texts), self.path(number).read_text(encoding="utf-8"))
         self.path(number).write_text(text, encoding="utf-8")
-        return number
 
     def discuss(self, number: int) -> None:
         self.flip("open-discussion", str(number), "--by", "eve")

@@ -380,6 +380,25 @@ def test_a_dry_run_runs_nothing(cell_tree: MatrixTree):
     assert not (cell_tree.root / "build").exists()
 
 
+def test_a_connector_that_is_not_registered_is_tested_as_its_folder_declares_it(
+    cell_tree: MatrixTree,
+):
+    cell_tree.commit(
+        {"compatibility-matrix.yaml": cell_tree.text(MATRIX).replace(ONE, "connector-x")}
+    )
+    before = cell_tree.text(MATRIX)
+    done = run(cell_tree, f"{ONE}/", "--dry-run")
+    assert done.output.splitlines() == [
+        f"{ONE}: not registered, so tested as its pyproject.toml declares it",
+        f"{ONE} 2.0.0-3.5: would run",
+        f"{ONE} 2.0.0-4.3: would run",
+    ]
+    done = run(cell_tree, ONE, "--spark", "4.3")
+    assert done.exit_code == 0, done.output
+    assert stored(cell_tree)[f"{ONE} 2.0.0-4.3"].counts == {"passed": 1}
+    assert cell_tree.text(MATRIX) == before
+
+
 PAGE = "# Tested\n\n<!-- tested -->\n<!-- end -->\n"
 
 

@@ -47,11 +47,16 @@ def clock(monkeypatch):
 @pytest.fixture
 def tree(release_tree, clock, monkeypatch):
     """A repository with a verified release, and a candidate with a key."""
-    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "alice@example.org")
+    acting(monkeypatch, "alice")
     release_tree.commit({**RULES, ".gitignore": "/build/\n/staging/\n/index/\n"})
     release_tree.verified()
     candidate(release_tree, 1)
     return release_tree
+
+
+def acting(patch: pytest.MonkeyPatch, person: str) -> None:
+    for role in ("AUTHOR", "COMMITTER"):
+        patch.setenv(f"GIT_{role}_EMAIL", f"{person}@example.org")
 
 
 def candidate(tree: ReleaseTree, number: int) -> None:
@@ -63,13 +68,13 @@ def candidate(tree: ReleaseTree, number: int) -> None:
 
 def opened(tree: ReleaseTree, number: int = 1) -> None:
     tree.run("vote", "open", f"{NAME}-rc{number}", "--by", "alice")
-    tree.commit()
+    tree.commit(sign=True)
 
 
 def vote(tree: ReleaseTree, **votes: str) -> None:
     for voter, choice in votes.items():
         tree.run("vote", "cast", RC, choice, "--by", voter)
-        tree.commit()
+        tree.commit(sign=True)
 
 
 def promote(tree: ReleaseTree, *arguments: str, exit_code: int = 0) -> str:
@@ -221,11 +226,18 @@ def branch(tree, clock):
 
 
 def test_a_vote_is_shown_by_the_address_of_its_commit(branch, monkeypatch):
-    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "bob@example.org")
+    acting(monkeypatch, "bob")
     vote(branch, bob="+1")
     assert "follow the rules" in check(branch, exit_code=0)
     vote(branch, carol="+1")
     assert "+1 of carol: recorded for carol, but" in check(branch, exit_code=1)
+
+
+def test_a_commit_with_a_vote_is_signed_off_by_its_author(branch):
+    branch.run("vote", "cast", RC, "-1", "--by", "alice")
+    branch.commit()
+    said = check(branch, exit_code=1)
+    assert "`Signed-off-by: ... <alice@example.org>`; use `git commit -s`" in said
 
 
 def test_a_vote_is_shown_by_the_pull_request(branch, tmp_path):

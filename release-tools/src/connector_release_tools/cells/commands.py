@@ -19,7 +19,9 @@ from connector_release_tools.errors import CellError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.file import MatrixFile
 from connector_release_tools.matrix.model import CORE
+from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.matrix.tested import PAGE, written
+from connector_release_tools.template.connector import PREFIX
 
 __all__ = ["run_cells"]
 
@@ -28,7 +30,11 @@ _FOLDER: Final = RESULTS.parent
 
 def run_cells(
     connector: Annotated[
-        str | None, typer.Argument(metavar="[CONNECTOR]", help="Default: all connectors.")
+        str | None,
+        typer.Argument(
+            metavar="[CONNECTOR]",
+            help="A folder, also of a connector that is not registered. Default: all connectors.",
+        ),
     ] = None,
     *,
     major: Annotated[int | None, typer.Option(help="Only this connector major.")] = None,
@@ -71,7 +77,12 @@ def run_cells(
     Exit code: 0 all cells passed, 1 a cell failed.
     """
     repository = Repository.around(root)
-    matrix = MatrixFile.of(repository).matrix()
+    console = terminal.console()
+    file = MatrixFile.of(repository)
+    if connector is not None:
+        connector = connector.removesuffix("/")
+        _register(console, repository, file, connector)
+    matrix = file.matrix()
     if record and (working_tree or not everything or connector or major is not None or spark):
         raise CellError(
             "--record needs the results of all cells, without uncommitted changes",
@@ -82,12 +93,11 @@ def run_cells(
         cells = corners(cells)
     subjects = [subject(repository, matrix, cell, working_tree=working_tree) for cell in cells]
     tests = Selection.ALL if all_tests else Selection.MARKED
-    console = terminal.console()
     if not working_tree:
         _warn(console, repository, subjects)
 
-    file = repository.root / RESULTS
-    results = Results.read(file)
+    stored = repository.root / RESULTS
+    results = Results.read(stored)
     shown = {}
     known = {str(cell.release) for cell in matrix.cells()}
     for each in subjects:
@@ -101,7 +111,7 @@ def run_cells(
         else:
             shown[name] = _run(console, repository, each, tests)
             results = results.having(name, shown[name], known)
-            results.write(file)
+            results.write(stored)
     if dry_run:
         return
     console.print(_table(shown))
@@ -114,6 +124,15 @@ def run_cells(
         )
         console.print(f"wrote {PAGE}")
     raise typer.Exit(int(not passed))
+
+
+def _register(console: Console, repository: Repository, file: MatrixFile, name: str) -> None:
+    """Add a connector that is not registered to the matrix in memory, as its folder declares it."""
+    declared = repository.root / name / PYPROJECT
+    if name in file.matrix().connectors or not (name.startswith(PREFIX) and declared.is_file()):
+        return
+    file.register(name, Project.parse(declared.read_text(encoding="utf-8"), f"{name}/{PYPROJECT}"))
+    console.print(f"{name}: not registered, so tested as its {PYPROJECT} declares it")
 
 
 def _run(console: Console, repository: Repository, each: Subject, tests: Selection) -> Result:

@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 import datetime
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
 from connector_release_tools.flips.document import Flip
 from connector_release_tools.flips.finding import Finding
 from connector_release_tools.flips.lifecycle import Judge
 from connector_release_tools.flips.model import RuleBook, Status
-from connector_release_tools.git import Commit
 
-__all__ = ["check", "compare", "rewritten_rules", "unsigned"]
-
-_ADDRESS: Final = re.compile(r"<([^<>]+)>")
+__all__ = ["check", "compare", "rewritten_rules"]
 
 
 def check(proposals: Sequence[Flip], judge: Judge) -> list[Finding]:
@@ -109,16 +104,3 @@ def rewritten_rules(before: RuleBook, after: RuleBook, today: datetime.date) -> 
                 f"new rules begin on {rules.since}: they can begin on "
                 f"{today + datetime.timedelta(days=1)} or later, after they are merged"
             )
-
-
-def unsigned(commits: Iterable[Commit]) -> list[Finding]:
-    """Return the commits on proposals without the author's Signed-off-by."""
-    found = []
-    for commit in commits:
-        if commit.author not in {each.lower() for each in _ADDRESS.findall(commit.signed)}:
-            what = (
-                f"{commit.subject!r} has no line `Signed-off-by: ... <{commit.author}>`; "
-                "use `git commit -s`"
-            )
-            found.append(Finding(f"commit {commit.oid[:10]}", what))
-    return found

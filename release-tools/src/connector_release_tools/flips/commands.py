@@ -35,7 +35,7 @@ from connector_release_tools.template.connector import TemplateState
 from connector_release_tools.template.files import Change, write
 from connector_release_tools.template.link import Answers
 from connector_release_tools.template.renderer import Renderer
-from connector_release_tools.terminal import Root
+from connector_release_tools.terminal import PULL_REQUEST, Root
 from connector_release_tools.terminal import console as _console
 from connector_release_tools.votes.model import Choice, Vote
 from connector_release_tools.yaml_text import validated
@@ -162,14 +162,7 @@ def check(
             "with its maintainers and rules.",
         ),
     ] = None,
-    pull_request: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="With --base, check the head of this pull request, the response of the GitHub "
-            "API as JSON. Its author and approvals show who took a step.",
-        ),
-    ] = None,
+    pull_request: Annotated[Path | None, PULL_REQUEST] = None,
     root: Root = Path(),
 ) -> None:
     """Check all proposals against the rules, as for a pull request.

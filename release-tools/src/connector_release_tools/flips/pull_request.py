@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connector_release_tools.flips.checks import check, compare, rewritten_rules, unsigned
+from connector_release_tools.flips.checks import check, compare, rewritten_rules
 from connector_release_tools.flips.finding import Finding
 from connector_release_tools.flips.folder import FLIPS, RULES, Flips, at_commit
 from connector_release_tools.flips.lifecycle import Judge
@@ -18,7 +18,7 @@ from connector_release_tools.maintainer_changes import rewritten
 from connector_release_tools.maintainers import MAINTAINERS
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.votes.change import Change
-from connector_release_tools.votes.evidence import Evidence
+from connector_release_tools.votes.evidence import Evidence, unsigned
 
 __all__ = ["check_change"]
 
@@ -55,7 +55,7 @@ def check_change(
         proposals, problems = after.proposals()
         found = [Finding(_CHANGE, problem) for problem in problems]
         found += check(proposals, judge)
-        found += unsigned(work)
+        found += [Finding(_CHANGE, what) for what in unsigned(work)]
         if change.is_current:
             found += _Comparison(change, before, after, judge, evidence).findings()
         elif any(map(_is_ours, change.files())):

@@ -12,48 +12,15 @@ import tomlkit
 from packaging.utils import canonicalize_name
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from connector_release_tools.errors import ConnectorFolderError, MaintainersError
+from connector_release_tools.errors import MaintainersError
 from connector_release_tools.maintainers import MAINTAINERS
-from connector_release_tools.matrix.file import Quoted
-from connector_release_tools.matrix.model import Matrix
+from connector_release_tools.matrix.model import CORE
 from connector_release_tools.matrix.project import Project
-from connector_release_tools.versions import Version
 from connector_release_tools.yaml_text import dump, load
 
-__all__ = ["in_maintainers", "in_matrix", "in_project", "new_requirements"]
+__all__ = ["in_maintainers", "in_project", "new_requirements"]
 
-_CORE: Final = "connectors-core"
 _NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
-
-
-def in_matrix(document: Any, matrix: Matrix, name: str, project: Project) -> None:
-    """Add a connector to the document of the matrix, if it is missing.
-
-    Args:
-        document: The contents of the matrix file.
-        matrix: The validated matrix.
-        name: The connector.
-        project: The declarations of the connector.
-
-    Raises:
-        ConnectorFolderError: The connector does not depend on the core.
-    """
-    if name in matrix.connectors:
-        return
-    if (core := project.dependencies.get(_CORE)) is None:
-        raise ConnectorFolderError(
-            f"{name} does not depend on {_CORE}, which every connector needs"
-        )
-    spark_lines = CommentedSeq(Quoted(each) for each in matrix.spark if each in project.spark)
-    spark_lines.fa.set_flow_style()
-    major = {
-        "version": Quoted(project.version),
-        "status": "features",
-        "spark": spark_lines,
-        "core": Quoted(",".join(sorted(map(str, core), reverse=True))),
-    }
-    majors = CommentedMap({Quoted(str(Version.parse(project.version).major)): CommentedMap(major)})
-    document["connectors"][name] = CommentedMap({"majors": majors})
 
 
 def in_project(text: str, known: Iterable[str], package: str) -> str:
@@ -96,7 +63,7 @@ def new_requirements(texts: Iterable[str], project: Project) -> list[str]:
     """
     listed = {canonicalize_name(each) for text in texts for each in _NAME.findall(text)}
     needed = {each: canonicalize_name(_NAME.findall(each)[0]) for each in project.requirements}
-    return [each for each, name in needed.items() if name not in {*listed, _CORE}]
+    return [each for each, name in needed.items() if name not in {*listed, CORE}]
 
 
 def in_maintainers(text: str, folder: str, sponsor: str, day: datetime.date) -> str:

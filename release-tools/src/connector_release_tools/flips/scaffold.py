@@ -16,7 +16,6 @@ from connector_release_tools.flips.folder import FLIPS, Flips
 from connector_release_tools.flips.model import ConnectorPlan, Status
 from connector_release_tools.flips.registration import (
     in_maintainers,
-    in_matrix,
     in_project,
     new_requirements,
 )
@@ -127,7 +126,7 @@ def scaffold(
         document.header["sponsor"] = patron
     file = MatrixFile.of(repository)
     known = file.matrix()
-    in_matrix(file.document, known, connector.name, project)
+    file.register(connector.name, project)
     matrix = file.matrix()
     people = in_maintainers(
         _text(root / MAINTAINERS), connector.name, patron, at.astimezone(datetime.UTC).date()

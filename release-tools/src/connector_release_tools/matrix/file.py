@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString as Quoted
 
-from connector_release_tools.errors import MatrixError
+from connector_release_tools.errors import ConnectorFolderError, MatrixError
 from connector_release_tools.git import Repository
 from connector_release_tools.matrix.model import CORE, Matrix
+from connector_release_tools.matrix.project import Project
+from connector_release_tools.versions import Version
 from connector_release_tools.yaml_text import dump, load, validated
 
 __all__ = ["MATRIX", "MatrixFile", "Quoted"]
@@ -72,6 +75,36 @@ class MatrixFile:
         """Return the entry of a major of a connector or the core in the document."""
         package = self.document["core"] if name == CORE else self.document["connectors"][name]
         return package["majors"][str(major)]
+
+    def register(self, name: str, project: Project) -> None:
+        """Add a connector to the document, if it is missing.
+
+        Args:
+            name: The connector.
+            project: The declarations of the connector.
+
+        Raises:
+            ConnectorFolderError: The connector does not depend on the core.
+            MatrixError: The matrix is invalid.
+        """
+        matrix = self.matrix()
+        if name in matrix.connectors:
+            return
+        if (core := project.dependencies.get(CORE)) is None:
+            raise ConnectorFolderError(
+                f"{name} does not depend on {CORE}, which every connector needs"
+            )
+        spark_lines = CommentedSeq(Quoted(each) for each in matrix.spark if each in project.spark)
+        spark_lines.fa.set_flow_style()
+        major = {
+            "version": Quoted(project.version),
+            "status": "features",
+            "spark": spark_lines,
+            "core": Quoted(",".join(sorted(map(str, core), reverse=True))),
+        }
+        number = Quoted(str(Version.parse(project.version).major))
+        majors = CommentedMap({number: CommentedMap(major)})
+        self.document["connectors"][name] = CommentedMap({"majors": majors})
 
     def text(self) -> str:
         """Return the text of the file."""

@@ -19,7 +19,7 @@ from connector_release_tools.releases.candidate_votes import (
 from connector_release_tools.releases.findings import Finding
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.votes.change import Change
-from connector_release_tools.votes.evidence import Evidence
+from connector_release_tools.votes.evidence import Evidence, unsigned
 from connector_release_tools.votes.model import Choice, Vote
 from connector_release_tools.votes.tally import Outcome, outdated
 
@@ -52,12 +52,13 @@ def check_change(
     if not change.is_current:
         what = f"the change lacks the newest commit of {target}"
         return [Finding(what, "merge or rebase, then check it again")]
+    work = change.work(CANDIDATES)
     with at_commit(repository, change.base) as flips:
-        evidence = change.evidence(change.work(CANDIDATES), flips.maintainers, now)
+        evidence = change.evidence(work, flips.maintainers, now)
         before = tuple(votes_at(repository, change.base))
         after = tuple(votes_at(repository, change.head))
         compared = _Comparison(repository, change.base, flips, evidence, before, after, now)
-        return [*compared.findings(), *_scope(files)]
+        return [*compared.findings(), *map(Finding, unsigned(work)), *_scope(files)]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from connector_release_tools.releases.output import Root, say, show, verified_re
 from connector_release_tools.releases.staged_candidate import StagedCandidate
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.template.files import Change, write
+from connector_release_tools.terminal import PULL_REQUEST
 from connector_release_tools.votes.model import Choice, Vote
 from connector_release_tools.yaml_text import validated
 
@@ -111,14 +112,7 @@ def check(
     base: Annotated[
         str, typer.Option(metavar="REV", help="The newest revision of the target branch.")
     ],
-    pull_request: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.json",
-            help="Check the head of this pull request, the response of the GitHub API as JSON. "
-            "Its author and approvals show who voted.",
-        ),
-    ] = None,
+    pull_request: Annotated[Path | None, PULL_REQUEST] = None,
     root: Root = Path(),
 ) -> None:
     """Check the votes of a change: who cast them, when, and that earlier ones are unchanged.

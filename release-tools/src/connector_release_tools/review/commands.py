@@ -16,7 +16,7 @@ from connector_release_tools.review.approval import objections
 from connector_release_tools.review.github_files import changes
 from connector_release_tools.review.pull_request import PullRequest
 from connector_release_tools.template.files import write
-from connector_release_tools.terminal import Root
+from connector_release_tools.terminal import PULL_REQUEST, Root
 from connector_release_tools.terminal import console as _console
 
 __all__ = ["review"]
@@ -29,9 +29,7 @@ review = typer.Typer(
 @review.command()
 def check(
     *,
-    pull_request: Annotated[
-        Path, typer.Option(metavar="FILE.json", help="The response of the GitHub API as JSON.")
-    ],
+    pull_request: Annotated[Path, PULL_REQUEST],
     base: Annotated[
         str | None,
         typer.Option(

@@ -55,6 +55,7 @@ _MIGRATION: Final = (
 )
 _EXTEND: Final = (
     "docs/write-a-connector",
+    "docs/write-a-connector/from-idea-to-release",
     "docs/write-a-connector/own-repository",
     "docs/listed-connectors",
     "docs/write-a-connector/abilities",

@@ -157,7 +157,9 @@ def create(
         made = connectors_of_tree.create(repository, renderer, state, answers)
     console = _console()
     console.print(
-        f"created {made.name}; commit it, then run make env and its tests/unit", style="green"
+        f"created {made.name}; commit it, then run make env and its tests/unit, and "
+        f"release-tools test {made.name} for its cells",
+        style="green",
     )
     console.print(how_to_register(made.name.removeprefix(PREFIX), answers))
 

@@ -9,15 +9,19 @@ arrived. Without the forge, the e-mail address of a commit is all there is.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from connector_release_tools.git import Commit, Repository
 from connector_release_tools.maintainers import MAINTAINERS, Maintainers, is_team
 from connector_release_tools.review.approval import last_reviews
 from connector_release_tools.review.pull_request import PullRequest, State
 
-__all__ = ["Evidence", "of_commits", "of_pull_request"]
+__all__ = ["Evidence", "of_commits", "of_pull_request", "unsigned"]
+
+_ADDRESS: Final = re.compile(r"<([^<>]+)>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,16 @@ def of_commits(
         earliest=_newest(repository, base, now, now),
         latest=now,
     )
+
+
+def unsigned(commits: Iterable[Commit]) -> Iterator[str]:
+    """Return a sentence for each commit without the author's Signed-off-by."""
+    for commit in commits:
+        if commit.author not in {each.lower() for each in _ADDRESS.findall(commit.signed)}:
+            yield (
+                f"commit {commit.oid[:10]} {commit.subject!r} has no line `Signed-off-by: ... "
+                f"<{commit.author}>`; use `git commit -s`"
+            )
 
 
 def _newest(
