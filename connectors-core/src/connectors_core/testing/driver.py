@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver in a separate process, which a test can kill.
 
-The test starts the process and sends the pickled job to its standard input.
+The process is forked from a server that has imported the core, so that it starts at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import functools
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +32,16 @@ from connectors_core.testing.faults import DRIVER_VARIABLE, Fault, faults_env
 from connectors_core.testing.pace import Deadline, stretched
 
 RUN_SECONDS: Final = 240.0
+# The modules that every driver needs. A fork also imports the main module of the tests, pytest.
+_IMPORTED: Final = (
+    "connectors_core.testing.driver",
+    "connectors_core.testing.local_pipeline",
+    "connectors_core.testing.spark_session",
+    "pandas",
+    "pyarrow.compute",
+    "pyspark.cloudpickle",
+    "pytest",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +107,15 @@ def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
         The exit code, or the negative number of the signal that killed the process.
     """
     with running_driver(job, log, *faults) as process:
-        process.wait(stretched(RUN_SECONDS))
-    return process.returncode
+        process.join(stretched(RUN_SECONDS))
+        code = process.exitcode
+    if code is None:
+        raise TimeoutError(f"the driver did not end within {stretched(RUN_SECONDS):.0f} s")
+    return code
 
 
 @contextlib.contextmanager
-def running_driver(
-    job: Callable[[], None], log: Path, *faults: Fault
-) -> Iterator[subprocess.Popen[bytes]]:
+def running_driver(job: Callable[[], None], log: Path, *faults: Fault) -> Iterator[BaseProcess]:
     """Run a job in a separate driver, and kill the driver at the end of the context.
 
     Args:
@@ -109,47 +126,102 @@ def running_driver(
     from pyspark import cloudpickle
 
     pickling: Any = cloudpickle
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "connectors_core.testing.driver"],
-            env={
-                **os.environ,
-                "PYSPARK_PYTHON": sys.executable,
-                "PYTHONFAULTHANDLER": "1",  # so that `abort` shows the stacks
-                "PYTHONPATH": os.pathsep.join(sys.path),  # for modules of the tests themselves
-                **faults_env(*faults),
-            },
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            assert process.stdin is not None
-            with process.stdin as stdin:
-                stdin.write(pickling.dumps(job))
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    start = _Start(
+        job=pickling.dumps(job),
+        log=str(log),
+        folder=os.getcwd(),
+        modules=tuple(sys.path),
+        variables={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(sys.path),  # for modules of the tests themselves
+            **faults_env(*faults),
+        },
+    )
+    process = _forks().Process(target=start)
+    process.start()
+    try:
+        yield process
+    finally:
+        if process.is_alive():
+            _kill(process, signal.SIGKILL)
+            process.join()
 
 
-def is_frozen(process: subprocess.Popen[bytes]) -> bool:
+@functools.cache
+def _forks() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(_IMPORTED))
+    return context
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """The start of a driver in a forked process.
+
+    Attributes:
+        job: The pickled job.
+        log: The file for its output.
+        folder: Its working directory.
+        modules: Its path of modules.
+        variables: Its environment.
+    """
+
+    job: bytes
+    log: str
+    folder: str
+    modules: tuple[str, ...]
+    variables: Mapping[str, str]
+
+    def __call__(self) -> None:
+        """Run the job in this process, and end the process."""
+        from pyspark import cloudpickle
+
+        os.setsid()
+        os.environ.clear()
+        os.environ.update(self.variables, **{DRIVER_VARIABLE: str(os.getpid())})
+        os.chdir(self.folder)
+        sys.path[:] = self.modules
+        _write_to(self.log)
+        warnings.simplefilter("ignore")
+        faulthandler.enable(2)  # so that `abort` shows the stacks
+        pickling: Any = cloudpickle
+        job: Callable[[], None] = pickling.loads(self.job)
+        job()
+        sys.stdout.flush()
+        os._exit(0)  # exit immediately, because the orderly end of a session is not tested
+
+
+def _write_to(log: str) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+
+
+def is_frozen(process: BaseProcess | subprocess.Popen[bytes]) -> bool:
     """Return whether a signal has stopped a driver."""
     stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
     return stat.rpartition(")")[2].split()[0] == "T"
 
 
-def resume(process: subprocess.Popen[bytes]) -> None:
+def resume(process: BaseProcess | subprocess.Popen[bytes]) -> None:
     """Let a frozen driver continue."""
+    assert process.pid is not None
     os.killpg(process.pid, signal.SIGCONT)
 
 
-def abort(process: subprocess.Popen[bytes]) -> None:
+def abort(process: BaseProcess) -> None:
     """End a hanging driver. Its log then shows the stack of each thread."""
-    process.send_signal(signal.SIGABRT)
-    process.wait()
+    _kill(process, signal.SIGABRT)
+    process.join()
+
+
+def _kill(process: BaseProcess, signal_number: int) -> None:
+    assert process.pid is not None
+    for kill in (os.kill, os.killpg):  # at first, the process has no group of its own
+        with contextlib.suppress(ProcessLookupError):
+            kill(process.pid, signal_number)
 
 
 def survivors(log: Path) -> list[int]:
@@ -177,19 +249,3 @@ def _peak_memory() -> int:
     # Do not use `ru_maxrss`, which starts with the memory of the parent process.
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
-
-
-def main() -> None:
-    """Run the job from standard input."""
-    from pyspark import cloudpickle
-
-    os.environ[DRIVER_VARIABLE] = str(os.getpid())
-    pickling: Any = cloudpickle
-    job: Callable[[], None] = pickling.load(sys.stdin.buffer)
-    job()
-    sys.stdout.flush()
-    os._exit(0)  # exit immediately, because the orderly end of a session is not tested
-
-
-if __name__ == "__main__":
-    main()

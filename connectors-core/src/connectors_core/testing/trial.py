@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -445,7 +445,7 @@ class Trial:
         with running_driver(self._elsewhere(job), self._log, *more, frozen) as former:
             deadline = Deadline(self._seconds)
             while not (frozen.fired and is_frozen(former)):
-                assert former.poll() is None, f"{point} was not reached, {self._log_text()}"
+                assert former.is_alive(), f"{point} was not reached, {self._log_text()}"
                 assert not deadline.passed, f"{point} not reached within {deadline}"
                 time.sleep(_POLL)
             with (
@@ -469,11 +469,10 @@ class Trial:
                     return error
         return None
 
-    def _wait_for_end(self, driver: subprocess.Popen[bytes]) -> None:
+    def _wait_for_end(self, driver: BaseProcess) -> None:
         seconds = stretched(self._seconds)
-        try:
-            driver.wait(seconds)
-        except subprocess.TimeoutExpired:
+        driver.join(seconds)
+        if driver.is_alive():
             abort(driver)
             pytest.fail(f"the driver does not end within {seconds:.1f} s, {self._log_text()}")
 
