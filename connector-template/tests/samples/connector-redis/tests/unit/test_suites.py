@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the core's suites in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import stream_suites
+
+from connectors_core.source import Boundedness, ReadLimits
+from connectors_core.testing import Capability, case
+
+
+class TestRedisSource(stream_suites.StreamSourceSuite):
+    """The core's cases, and one more, which runs if the connector has its capabilities."""
+
+    @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
+    @pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(splits=2)])
+    def test_it_resumes_after_the_available_rows(self, trial: Any, limits: ReadLimits) -> None:
+        def pipeline() -> Any:
+            return trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, limits=limits)
+
+        trial.write_split(4)
+        for _ in range(2):
+            with pipeline() as endless:
+                endless.start()
+                trial.wait_for_all(endless)
+            trial.grow_splits()
+            with pipeline() as ending:
+                assert ending.run(available_now=True, drain=False, timeout=120)
+            trial.assert_complete()
+            trial.grow_splits()
+
+
+class TestRedisSink(stream_suites.StreamSinkSuite):
+    pass
