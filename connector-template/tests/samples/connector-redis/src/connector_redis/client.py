@@ -125,7 +125,7 @@ class Client:
         field = self._connection.field.encode()
         ids, messages = zip(*((key, entry.get(field)) for key, entry in found), strict=True)
         entries = pa.record_batch([ids, messages], schema=ENTRIES)
-        return PositionedBatch(entries, Position.behind(ids[-1], start.entries + len(ids)))
+        return PositionedBatch(entries, Position.after(ids[-1], start.entries + len(ids)))
 
     # --- Writing ---
 
@@ -231,11 +231,11 @@ def endpoint(connection: Connection) -> tuple[str, int]:
 
 
 def _newest(info: dict[str, Any]) -> Position:
-    """Return the position behind the last entry that a stream ever had."""
-    return Position.behind(info["last-generated-id"], info["entries-added"])
+    """Return the position after the last entry that a stream ever had."""
+    return Position.after(info["last-generated-id"], info["entries-added"])
 
 
 def _extent(info: dict[str, Any]) -> Extent:
     added, last = info["entries-added"], info["last-entry"]
     start = Position(entries=added - info["length"])
-    return Extent(start, start if last is None else Position.behind(last[0], added))
+    return Extent(start, start if last is None else Position.after(last[0], added))

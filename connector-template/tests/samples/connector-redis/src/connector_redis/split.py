@@ -12,7 +12,7 @@ __all__ = ["Extent", "PartEnds", "PartSplit", "PartSplitState", "Position"]
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A position in a stream: behind an entry, whose ID has two numbers.
+    """A position in a stream, after an entry, whose ID has two numbers.
 
     Attributes:
         time: The first number, or 0 for the position before all entries.
@@ -26,8 +26,8 @@ class Position:
     entries: int = field(default=0, compare=False)
 
     @classmethod
-    def behind(cls, entry_id: bytes, entries: int) -> Position:
-        """Return the position behind an entry."""
+    def after(cls, entry_id: bytes, entries: int) -> Position:
+        """Return the position after an entry."""
         time, sequence = entry_id.split(b"-")
         return cls(int(time), int(sequence), entries)
 
