@@ -19,7 +19,7 @@ from redis.exceptions import TimeoutError as Late
 from redis.retry import Retry
 
 from connector_redis.options import Connection
-from connector_redis.split import START, Extent, Position, order
+from connector_redis.split import Extent, PartSplit, Position
 from connectors_core.errors import (
     ConfigurationError,
     DataLossError,
@@ -27,6 +27,7 @@ from connectors_core.errors import (
     InvalidOptionError,
     RetryableError,
 )
+from connectors_core.source import PositionedBatch
 
 __all__ = ["ENTRIES", "Client", "check_connection"]
 
@@ -34,7 +35,6 @@ ENTRIES = pa.schema([pa.field("id", pa.string()), pa.field("message", pa.binary(
 """The columns of the entries that `Client.read` returns."""
 
 _TIMEOUT_SECONDS: Final = 30.0
-_KEPT_EPOCHS: Final = 100
 _BUSY: Final = ("BUSY", "LOADING", "MASTERDOWN", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN")
 _LOGIN: Final = ("NOAUTH", "NOPERM", "WRONGPASS")
 
@@ -42,19 +42,18 @@ _LOGIN: Final = ("NOAUTH", "NOPERM", "WRONGPASS")
 # the staged list are one atomic step. The length protects from rows that were staged twice.
 _COMMIT: Final = """
 local staged, stream, index, committed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local name, rows, field, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-if redis.call('ZSCORE', committed, name) then return 'earlier' end
-local found = redis.call('LLEN', staged)
-if found ~= rows then return tostring(found) end
+local name, rows, field = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+if redis.call('ZSCORE', committed, name) then return 0 end
+if redis.call('LLEN', staged) ~= rows then return -1 end
 for start = 0, rows - 1, 1000 do
   for _, message in ipairs(redis.call('LRANGE', staged, start, start + 999)) do
     redis.call('XADD', stream, '*', field, message)
   end
 end
-redis.call('ZADD', committed, epoch, name)
+redis.call('ZADD', committed, 0, name)
 redis.call('DEL', staged)
 redis.call('SREM', index, name)
-return 'now'
+return 1
 """
 
 
@@ -91,36 +90,42 @@ class Client:
         with self._errors():
             pattern = self._connection.stream
             keys = self._redis.scan_iter(match=pattern, count=1000, _type="stream")
-            return {key.decode(): _extent(self._redis.xinfo_stream(key)) for key in sorted(keys)}
+            return {key.decode(): _extent(self._redis.xinfo_stream(key)) for key in keys}
 
-    def read(self, key: str, start: Position, end: Position | None, limit: int) -> pa.RecordBatch:
+    def read(self, split: PartSplit, limit: int) -> PositionedBatch[Position] | None:
         """Return the next entries of a stream, at most `limit`, with the columns `ENTRIES`.
 
+        Returns:
+            The entries, or None if there are none yet.
+
         Raises:
-            DataLossError: ENTRIES after the start are gone.
+            DataLossError: Entries from the position on are gone.
         """
+        key, start = split.part, split.position
         with self._errors(), self._redis.pipeline(transaction=True) as together:
             together.xinfo_stream(key)
-            last = "+" if end is None else end.id
-            together.xrange(key, f"({start.id}", last, count=limit)
+            together.xrange(key, f"({start}", str(split.end or "+"), count=limit)
             info, found = together.execute(raise_on_error=False)
-        if isinstance(info, Exception) or order(_text(info["last-generated-id"])) < order(start.id):
+        if isinstance(info, Exception) or _newest(info) < start:
             raise DataLossError(
                 f"the stream {key!r} was deleted",
-                expected=f"entries after {start.id}",
+                expected=f"entries after {start}",
                 hint="restart without a checkpoint to read the stream that has replaced it",
             ) from (info if isinstance(info, Exception) else None)
         removed = info["entries-added"] - info["length"]
-        if removed > start.entry:
+        if removed > start.entries:
             raise DataLossError(
                 f"entries of the stream {key!r} were removed before they were read",
-                expected=f"entries from number {start.entry}",
-                found=f"{removed} removed entries",
+                expected=f"at most {start.entries} removed entries",
+                found=removed,
                 hint="trim the stream later",
             )
+        if not found:
+            return None
         field = self._connection.field.encode()
-        ids = [entry.decode() for entry, _ in found]
-        return pa.record_batch([ids, [each.get(field) for _, each in found]], schema=ENTRIES)
+        ids, messages = zip(*((key, entry.get(field)) for key, entry in found), strict=True)
+        entries = pa.record_batch([ids, messages], schema=ENTRIES)
+        return PositionedBatch(entries, Position.after(ids[-1], start.entries + len(ids)))
 
     # --- Writing ---
 
@@ -131,7 +136,7 @@ class Client:
             together.rpush(self._key("staged", transaction), *messages)
             together.execute()
 
-    def commit(self, transaction: str, rows: int, epoch: int) -> bool | None:
+    def commit(self, transaction: str, rows: int) -> bool | None:
         """Make all rows of a transaction visible at once.
 
         Returns:
@@ -145,9 +150,9 @@ class Client:
         ]
         with self._errors():
             answer = self._redis.eval(
-                _COMMIT, len(keys), *keys, transaction, rows, self._connection.field, epoch
+                _COMMIT, len(keys), *keys, transaction, rows, self._connection.field
             )
-        return {b"now": True, b"earlier": False}.get(answer)
+        return {1: True, 0: False}.get(answer)
 
     def abort(self, transaction: str) -> None:
         """Remove a transaction that is not committed, if it exists."""
@@ -162,13 +167,10 @@ class Client:
             names = [name.decode() for name in self._redis.smembers(self._key("staged"))]
         return sorted(name for name in names if name.startswith(prefix))
 
-    def forget_commits(self, prefix: str, epoch: int) -> None:
-        """Forget the commits of a sink that are far before an epoch."""
-        key = self._key("committed")
+    def forget_commits(self, first: str, end: str) -> None:
+        """Forget the commits of the transactions from a name up to another, in their order."""
         with self._errors():
-            old = self._redis.zrangebyscore(key, "-inf", epoch - _KEPT_EPOCHS)
-            if gone := [name for name in old if name.decode().startswith(prefix)]:
-                self._redis.zrem(key, *gone)
+            self._redis.zremrangebylex(self._key("committed"), f"[{first}", f"({end}")
 
     def ping(self) -> None:
         """Check that the server responds and accepts the login."""
@@ -228,11 +230,12 @@ def endpoint(connection: Connection) -> tuple[str, int]:
     return host, int(port)
 
 
+def _newest(info: dict[str, Any]) -> Position:
+    """Return the position after the last entry that a stream ever had."""
+    return Position.after(info["last-generated-id"], info["entries-added"])
+
+
 def _extent(info: dict[str, Any]) -> Extent:
     added, last = info["entries-added"], info["last-entry"]
-    start = Position(START, added - info["length"])
-    return Extent(start, start if last is None else Position(_text(last[0]), added))
-
-
-def _text(found: bytes | str) -> str:
-    return found.decode() if isinstance(found, bytes) else found
+    start = Position(entries=added - info["length"])
+    return Extent(start, start if last is None else Position.after(last[0], added))

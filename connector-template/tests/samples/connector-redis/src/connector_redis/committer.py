@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from connector_redis.client import Client
 from connector_redis.options import Connection
@@ -12,6 +13,9 @@ from connectors_core.errors import DataLossError, RetryableError
 from connectors_core.sink import CommitRequest, Committer, CommitterInitContext
 
 __all__ = ["TransactionCommitter"]
+
+# A restart repeats the commits of the last epochs, and must recognize them.
+_KEPT_EPOCHS: Final = 100
 
 
 class TransactionCommitter(Committer[Committable]):
@@ -32,7 +36,7 @@ class TransactionCommitter(Committer[Committable]):
             each = request.committable
             transaction = each.transaction
             try:
-                done = self._client.commit(transaction, each.rows, each.epoch)
+                done = self._client.commit(transaction, each.rows)
             except RetryableError:
                 request.retry_later()
                 continue
@@ -52,7 +56,8 @@ class TransactionCommitter(Committer[Committable]):
         ids = (self._context.pipeline_id, self._context.sink_uid)
         for name in self._client.open_transactions(transactions_of(*ids, checkpoint_id)):
             self._client.abort(name)
-        self._client.forget_commits(transactions_of(*ids), checkpoint_id)
+        old = max(0, checkpoint_id - _KEPT_EPOCHS)
+        self._client.forget_commits(transactions_of(*ids), transactions_of(*ids, old))
 
     def close(self) -> None:
         """Close the client."""

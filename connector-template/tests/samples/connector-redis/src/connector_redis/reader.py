@@ -13,11 +13,10 @@ import pyarrow as pa
 from connector_redis.client import Client
 from connector_redis.options import Connection
 from connector_redis.split import (
+    PartEnds,
+    PartSplit,
+    PartSplitState,
     Position,
-    StreamEnds,
-    StreamSplit,
-    StreamSplitState,
-    order,
 )
 from connectors_core.errors import DataLossError
 from connectors_core.formats import JsonFormat
@@ -35,7 +34,7 @@ from connectors_core.source import (
     SplitsAddition,
 )
 
-__all__ = ["StreamReader"]
+__all__ = ["PartReader"]
 
 # How long a fetch waits before it retries when there are no rows yet.
 _POLL_SECONDS: Final = 0.05
@@ -43,8 +42,10 @@ _POLL_SECONDS: Final = 0.05
 _Fetched = RecordsBySplits[PositionedBatch[Position]]
 
 
-class StreamSplitReader(SplitReader[PositionedBatch[Position], StreamSplit]):
-    """Reads streams in turn. Fetcher's thread.
+class PartSplitReader(SplitReader[PositionedBatch[Position], PartSplit]):
+    """Reads splits in turn. Fetcher's thread.
+
+    A fetch returns rows and the position after them, and the emitter interprets the rows.
 
     Args:
         connection: The connection to the server.
@@ -54,39 +55,42 @@ class StreamSplitReader(SplitReader[PositionedBatch[Position], StreamSplit]):
     def __init__(self, connection: Connection, batch_rows: int) -> None:
         self._client = Client(connection)
         self._batch_rows = batch_rows
-        self._splits: dict[str, StreamSplit] = {}  # in the order of reading
+        self._splits: dict[str, PartSplit] = {}  # in the order of reading
         self._paused: set[str] = set()
         self._woken = threading.Event()
 
     def fetch(self) -> _Fetched:
-        """Read the next entries of the first stream that has any."""
+        """Read the next rows of the first split that has any."""
         for split_id in [each for each in self._splits if each not in self._paused]:
             split = self._splits.pop(split_id)
-            if split.is_read:
-                return RecordsBySplits(finished_splits=frozenset([split_id]))
-            entries = self._client.read(split.key, split.position, split.end, self._batch_rows)
-            if entries.num_rows:
-                last = entries.column("id")[-1].as_py()
-                position = Position(last, split.position.entry + entries.num_rows)
-                split = replace(split, position=position)
-            elif split.end is not None:
-                raise DataLossError(
-                    f"entries of the split {split_id!r} are gone",
-                    expected=f"entries up to {split.end.id}",
-                    found=f"none after {split.position.id}",
-                )
+            rows = self._read(split)
+            if rows is not None:
+                split = replace(split, position=rows.position)
             if not split.is_read:
                 self._splits[split_id] = split
-            if entries.num_rows:
+            elif rows is None:
+                return RecordsBySplits(finished_splits=frozenset([split_id]))
+            if rows is not None:
                 finished = frozenset([split_id] if split.is_read else [])
-                element = PositionedBatch(entries, split.position)
-                return RecordsBySplits([(split_id, element)], finished)
+                return RecordsBySplits([(split_id, rows)], finished)
         self._woken.wait(_POLL_SECONDS)
         self._woken.clear()
         return RecordsBySplits()
 
-    def handle_splits_changes(self, change: SplitsAddition[StreamSplit]) -> None:
-        """Add streams."""
+    def _read(self, split: PartSplit) -> PositionedBatch[Position] | None:
+        if split.is_read:
+            return None
+        rows = self._client.read(split, self._batch_rows)
+        if rows is None and split.end is not None:
+            raise DataLossError(
+                f"rows of the split {split.split_id!r} are gone",
+                expected=f"rows up to {split.end}",
+                found=f"none from {split.position}",
+            )
+        return rows
+
+    def handle_splits_changes(self, change: SplitsAddition[PartSplit]) -> None:
+        """Add splits."""
         self._splits.update({split.split_id: split for split in change.splits})
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
@@ -102,8 +106,8 @@ class StreamSplitReader(SplitReader[PositionedBatch[Position], StreamSplit]):
         self._client.close()
 
 
-class RowEmitter(RecordEmitter[PositionedBatch[Position], StreamSplitState]):
-    """Decodes rows, and reports bad ones. Task's thread.
+class RowEmitter(RecordEmitter[PositionedBatch[Position], PartSplitState]):
+    """Decodes the messages of entries, and reports bad ones. Task's thread.
 
     Args:
         context: The context of the reader.
@@ -118,7 +122,7 @@ class RowEmitter(RecordEmitter[PositionedBatch[Position], StreamSplitState]):
         self,
         element: PositionedBatch[Position],
         output: SourceOutput,
-        split_state: StreamSplitState,
+        split_state: PartSplitState,
     ) -> None:
         """See `RecordEmitter`."""
         decoded = JsonFormat().decode(element.batch.column("message"), self._schema)
@@ -136,8 +140,12 @@ class RowEmitter(RecordEmitter[PositionedBatch[Position], StreamSplitState]):
         split_state.move_to(element.position)
 
 
-class StreamReader(SourceReaderBase[PositionedBatch[Position], StreamSplit, StreamSplitState]):
-    """Reads all streams of a task with one thread and one client.
+class PartReader(SourceReaderBase[PositionedBatch[Position], PartSplit, PartSplitState]):
+    """Reads all splits of a task with one thread and one client.
+
+    For a client that reads one split after another, use `SingleThreadSequentialFetcherManager`, and
+    set `ordered` in the source's `split_traits`. For a thread per split, use
+    `ThreadPerSplitFetcherManager`.
 
     Args:
         context: The context of the reader.
@@ -154,35 +162,35 @@ class StreamReader(SourceReaderBase[PositionedBatch[Position], StreamSplit, Stre
         schema: pa.Schema,
         batch_rows: int,
     ) -> None:
-        manager: SingleThreadMultiplexFetcherManager[PositionedBatch[Position], StreamSplit] = (
+        manager: SingleThreadMultiplexFetcherManager[PositionedBatch[Position], PartSplit] = (
             SingleThreadMultiplexFetcherManager(
-                lambda: StreamSplitReader(connection, batch_rows), name="stream-reader"
+                lambda: PartSplitReader(connection, batch_rows), name="part-reader"
             )
         )
         super().__init__(context, manager, RowEmitter(context, schema))
         self._ends: dict[str, Position] = {}
 
-    def initialized_state(self, split: StreamSplit) -> StreamSplitState:
+    def initialized_state(self, split: PartSplit) -> PartSplitState:
         """Return the mutable position in a split."""
-        return StreamSplitState(split)
+        return PartSplitState(split)
 
     def handle_source_events(self, event: SourceEvent) -> None:
         """Set the ends of splits that had no end."""
-        assert isinstance(event, StreamEnds)
+        assert isinstance(event, PartEnds)
         self._ends.update(event.ends)
 
-    def add_splits(self, splits: Sequence[StreamSplit]) -> None:
+    def add_splits(self, splits: Sequence[PartSplit]) -> None:
         """Add splits, with their ends if they are known."""
         super().add_splits([self._with_end(split) for split in splits])
 
-    def on_split_finished(self, finished: Mapping[str, StreamSplitState]) -> None:
-        """Send the enumerator the final positions of the streams."""
+    def on_split_finished(self, finished: Mapping[str, PartSplitState]) -> None:
+        """Send the enumerator the final positions in the parts."""
         splits = [state.to_split() for state in finished.values()]
-        ends = {split.key: split.position for split in splits}
-        self.context.send_source_event_to_coordinator(StreamEnds(ends))
+        ends = {split.part: split.position for split in splits}
+        self.context.send_source_event_to_coordinator(PartEnds(ends))
 
-    def _with_end(self, split: StreamSplit) -> StreamSplit:
-        end = self._ends.get(split.key)
+    def _with_end(self, split: PartSplit) -> PartSplit:
+        end = self._ends.get(split.part)
         if split.end is not None or end is None:
             return split
-        return replace(split, end=max(end, split.position, key=lambda each: order(each.id)))
+        return replace(split, end=max(end, split.position))

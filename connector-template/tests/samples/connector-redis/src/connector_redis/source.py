@@ -9,10 +9,10 @@ from datetime import timedelta
 import pyarrow as pa
 
 from connector_redis.client import Client, check_connection
-from connector_redis.enumerator import EnumeratorState, StreamEnumerator
+from connector_redis.enumerator import EnumeratorState, PartEnumerator
 from connector_redis.options import SINCE, Connection
-from connector_redis.reader import StreamReader
-from connector_redis.split import Extent, StreamEnds, StreamSplit
+from connector_redis.reader import PartReader
+from connector_redis.split import Extent, PartEnds, PartSplit
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.formats import JsonFormat
 from connectors_core.options import DURATION, Setting, option, option_like, positive
@@ -32,7 +32,7 @@ __all__ = ["RedisSource"]
 
 class RedisSource(
     Connection,
-    Source[StreamSplit, EnumeratorState],
+    Source[PartSplit, EnumeratorState],
     SupportsConnectionCheck,
     scope="Redis source",
 ):
@@ -44,7 +44,7 @@ class RedisSource(
         ConfigurationError: A setting is not valid.
     """
 
-    event_types = (StreamEnds,)
+    event_types = (PartEnds,)
 
     columns: Setting[pa.Schema, SchemaLike] = option(
         "columns",
@@ -80,30 +80,30 @@ class RedisSource(
         """Return the columns."""
         return self.columns
 
-    def create_enumerator(self, context: SplitEnumeratorContext[StreamSplit]) -> StreamEnumerator:
+    def create_enumerator(self, context: SplitEnumeratorContext[PartSplit]) -> PartEnumerator:
         """Discover streams from the start."""
         return self.restore_enumerator(context, EnumeratorState())
 
     def restore_enumerator(
-        self, context: SplitEnumeratorContext[StreamSplit], state: EnumeratorState
-    ) -> StreamEnumerator:
+        self, context: SplitEnumeratorContext[PartSplit], state: EnumeratorState
+    ) -> PartEnumerator:
         """Resume the discovery."""
-        return StreamEnumerator(
+        return PartEnumerator(
             context,
             discover=self._discover,
             interval=self.discovery_interval,
             state=state,
         )
 
-    def create_reader(self, context: SourceReaderContext) -> StreamReader:
+    def create_reader(self, context: SourceReaderContext) -> PartReader:
         """Create a reader of streams."""
-        return StreamReader(
+        return PartReader(
             context, self.connection, schema=self.schema(), batch_rows=self.batch_rows
         )
 
-    def split_serializer(self) -> VersionedSerializer[StreamSplit]:
+    def split_serializer(self) -> VersionedSerializer[PartSplit]:
         """Return JSON. After a release, another layout needs a new version and a migration."""
-        return JsonDataclassSerializer(StreamSplit, version=1)
+        return JsonDataclassSerializer(PartSplit, version=1)
 
     def enumerator_state_serializer(self) -> VersionedSerializer[EnumeratorState]:
         """Return JSON, as for splits."""

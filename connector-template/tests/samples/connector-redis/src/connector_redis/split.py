@@ -1,99 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits: streams, each with the position of its next entry."""
+"""Splits: the streams that are read concurrently, each with its position."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
 
 from connectors_core.source import SourceEvent, SourceSplit, SplitState
 
-__all__ = ["START", "Extent", "Position", "StreamEnds", "StreamSplit", "StreamSplitState", "order"]
-
-START: Final = "0-0"
-"""The ID before the first entry of every stream."""
+__all__ = ["Extent", "PartEnds", "PartSplit", "PartSplitState", "Position"]
 
 
-def order(entry_id: str) -> tuple[int, int]:
-    """Return the order of an entry by its ID."""
-    time, _, sequence = entry_id.partition("-")
-    return int(time), int(sequence)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Position:
-    """A position between two entries of a stream.
+    """A position in a stream, after an entry, whose ID has two numbers.
 
     Attributes:
-        id: The ID of the entry before it.
-        entry: The number of entries before it since the stream exists. It reveals removed entries.
+        time: The first number, or 0 for the position before all entries.
+        sequence: The second number.
+        entries: The number of entries before it since the stream exists. It shows which entries are
+            gone.
     """
 
-    id: str
-    entry: int
+    time: int = 0
+    sequence: int = 0
+    entries: int = field(default=0, compare=False)
+
+    @classmethod
+    def after(cls, entry_id: bytes, entries: int) -> Position:
+        """Return the position after an entry."""
+        time, sequence = entry_id.split(b"-")
+        return cls(int(time), int(sequence), entries)
+
+    def __str__(self) -> str:
+        """Return the ID of the entry."""
+        return f"{self.time}-{self.sequence}"
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The positions before the first and after the last entry of a stream."""
+    """The rows that a part has.
+
+    Attributes:
+        start: The position of the first row.
+        end: The position after the last row.
+    """
 
     start: Position
     end: Position
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSplit(SourceSplit):
-    """The entries of a stream from a position.
+class PartSplit(SourceSplit):
+    """The rows of a part, which is a stream, from a position.
 
     Attributes:
-        split_id: The key of the stream and the ID before the first entry.
-        key: The key of the stream.
-        position: The position of the next entry.
-        end: The position after the last entry, or None if the split has no end.
+        split_id: The part and the first position. The enumerator skips IDs that it has assigned, so
+            a part must always have the same name.
+        part: The name of the part.
+        position: The position of the next row to read.
+        end: The position after the last row, or None for a split without an end (yet).
     """
 
     split_id: str
-    key: str
+    part: str
     position: Position
     end: Position | None = None
 
     @classmethod
-    def of(cls, key: str, start: Position, end: Position | None) -> StreamSplit:
-        """Return the split of a stream that starts at a position."""
-        return cls(split_id=f"{key}/{start.id}", key=key, position=start, end=end)
+    def of(cls, part: str, start: Position, end: Position | None) -> PartSplit:
+        """Return the split of a part that starts at a position."""
+        return cls(split_id=f"{part}/{start}", part=part, position=start, end=end)
 
     @property
     def is_read(self) -> bool:
-        """Whether all entries were read."""
-        return self.end is not None and order(self.position.id) >= order(self.end.id)
+        """Whether all rows were read."""
+        return self.end is not None and self.position >= self.end
 
     def weight(self) -> int:
-        """Return the number of remaining entries, or 1 if it is unknown."""
-        return 1 if self.end is None else max(1, self.end.entry - self.position.entry)
+        """Return the number of remaining rows, or 1 if it is unknown."""
+        return 1 if self.end is None else max(1, self.end.entries - self.position.entries)
 
 
-class StreamSplitState(SplitState[StreamSplit]):
+class PartSplitState(SplitState[PartSplit]):
     """The mutable position of a split in a reader.
 
     Args:
         split: The start position.
     """
 
-    def __init__(self, split: StreamSplit) -> None:
+    def __init__(self, split: PartSplit) -> None:
         self._split = split
 
     def move_to(self, position: Position) -> None:
         """Advance to this position, before which all rows were emitted."""
         self._split = replace(self._split, position=position)
 
-    def to_split(self) -> StreamSplit:
+    def to_split(self) -> PartSplit:
         """Return the split to resume from."""
         return self._split
 
 
 @dataclass(frozen=True)
-class StreamEnds(SourceEvent):
-    """The ends of splits that were assigned without an end, by key.
+class PartEnds(SourceEvent):
+    """The ends of splits that were assigned without an end, by part.
 
     The enumerator sends this event to the readers. A reader sends it when it reaches an end.
     """

