@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from generated_project import (
     TEMPLATE,
+    generated,
     in_style,
     pass_tests,
     pass_tests_in_a_minute,
@@ -216,6 +217,11 @@ def test_invalid_answers_are_rejected(tmp_path: Path, answer: str, said: str) ->
     assert done.stdout.startswith(said)
     assert len(done.stdout.splitlines()) == 1  # no traceback
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_description_may_end_with_a_period(tmp_path: Path) -> None:
+    project = generated({"name": "queue", "description": "Reads queues."}, tmp_path)
+    assert "\nReads queues.\n" in (project / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_names_of_the_tables_of_the_core_are_reserved() -> None:
