@@ -164,10 +164,12 @@ test-full: ## run test, including the slow tests, which build every recorded rel
 ## Things to run
 
 .PHONY: wheels demo bench soak matrix
-wheels: .tools/.ready ## build the wheels for users into dist/, for each Spark line
+WHEELS = connectors-core $(CONNECTORS)
+wheels: .tools/.ready ## build the wheels for users into dist/, for each Spark line, or only some: make wheels ONLY=connectors-core
+	$(if $(filter-out $(WHEELS),$(ONLY)),$(error ONLY: expected some of $(WHEELS), found $(ONLY)))
 	@rm -rf dist
-	@$(UV) build -q --wheel --out-dir dist connectors-core
-	@for spark in $(foreach line,$(LINES),$(call DOTTED,$(line))); do for connector in $(CONNECTORS); do \
+	@$(if $(filter connectors-core,$(or $(ONLY),$(WHEELS))),$(UV) build -q --wheel --out-dir dist connectors-core)
+	@for spark in $(foreach line,$(LINES),$(call DOTTED,$(line))); do for connector in $(filter $(or $(ONLY),%),$(CONNECTORS)); do \
 	  CONNECTOR_SPARK=$$spark $(UV) build -q --wheel --out-dir dist $$connector || exit; \
 	done; done
 	@ls dist/*.whl

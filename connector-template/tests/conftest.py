@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates connectors from the template, each once in a test run."""
+"""Generates connectors and samples from the template, each once in a test run."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cookiecutter.main import cookiecutter
 
-TEMPLATE = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent))
+
+from generated_project import generated
+from sample_project import Sample
+
+# Their tests run in the projects that they belong to.
+collect_ignore = ["samples"]
 
 Generate = Callable[..., Path]
 
@@ -42,17 +48,26 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
             "compaction": compaction,
             "topologies": topologies,
         }
-        folder = tmp_path_factory.mktemp("connectors")
-        config = folder / "empty-user-config.yaml"
-        config.write_text("{}")
-        return Path(
-            cookiecutter(
-                str(TEMPLATE),
-                no_input=True,
-                extra_context=answers,
-                output_dir=str(folder),
-                config_file=str(config),
-            )
-        )
+        return generated(answers, tmp_path_factory.mktemp("connectors"))
 
     return made
+
+
+@pytest.fixture(scope="session")
+def make_sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Return a function that makes the connector of a sample and returns its folder."""
+
+    @functools.cache
+    def made(folder: Path) -> Path:
+        sample = Sample.in_folder(folder)
+        project = generated(sample.answers, tmp_path_factory.mktemp("samples"))
+        sample.lay_over(project)
+        return project
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a cache that all checks of types share."""
+    return tmp_path_factory.mktemp("mypy")

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import resource
 import runpy
 import subprocess
 import sys
@@ -13,8 +10,18 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from generated_project import (
+    TEMPLATE,
+    generated,
+    in_style,
+    pass_tests,
+    pass_tests_in_a_minute,
+    run,
+    sources,
+    succeed,
+    typed,
+)
 
-TEMPLATE = Path(__file__).parents[2]
 ROOT = TEMPLATE.parent
 
 
@@ -75,59 +82,6 @@ def project(request: pytest.FixtureRequest, generate) -> Path:
     return generate("pulsar", *COMBINATIONS[request.param])
 
 
-@pytest.fixture(scope="session")
-def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mypy")
-
-
-def _entry_points_of(folder: Path) -> Path:
-    return folder.parent / "installed"
-
-
-def install_entry_points(folder: Path) -> None:
-    """Let Python find the entry points of a generated connector, as if it were installed."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    metadata = _entry_points_of(folder) / f"{folder.name.replace('-', '_')}-0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {folder.name}\nVersion: 0\n")
-    lines = []
-    for group, found in project.get("entry-points", {}).items():
-        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in found.items())]
-    (metadata / "entry_points.txt").write_text("\n".join(lines))
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a generated connector that is not installed."""
-    path = [
-        str(folder / "src"),
-        str(_entry_points_of(folder)),
-        *filter(None, [os.environ.get("PYTHONPATH")]),
-    ]
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def succeed(folder: Path, *arguments: str) -> None:
-    done = run(folder, *arguments)
-    assert done.returncode == 0, f"{arguments}: {done.stdout[-6000:]}{done.stderr[-2000:]}"
-
-
-def sources(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-
-
-def in_style(folder: Path) -> None:
-    succeed(folder, "-m", "ruff", "check", "--no-cache")
-    succeed(folder, "-m", "ruff", "format", "--check", "--no-cache")
-
-
 def test_no_template_syntax_remains(project: Path) -> None:
     for path in sources(project):
         text = path.read_text(encoding="utf-8")
@@ -181,25 +135,7 @@ def test_style_with_any_name(generate, name: str, kind: str) -> None:
 
 
 def test_types(project: Path, types_cache: Path) -> None:
-    succeed(project, "-m", "mypy", f"--cache-dir={types_cache}", "src")
-
-
-def pass_tests(folder: Path, *options: str) -> dict[str, object]:
-    """Run the tests that need no JVM, and return their report."""
-    if not _entry_points_of(folder).exists():
-        install_entry_points(folder)
-    # The tests wait more than they work, so they run in parallel.
-    several = ("-q", "-n", "4", "-m", "not slow", "-p", "no:cacheprovider")
-    report = ("--connector-report", "build/report")
-    succeed(folder, "-m", "pytest", *several, *report, *options, "tests/unit")
-    found: dict[str, object] = json.loads((folder / "build/report.json").read_bytes())
-    return found
-
-
-def seconds_of_children() -> float:
-    """Return the time that ended children of this process used a core."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    typed(project, types_cache)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +147,7 @@ def seconds_of_children() -> float:
     ],
 )
 def test_the_suites_pass_within_a_minute_of_two_cores(generate, kind: str) -> None:
-    before = seconds_of_children()
-    report = pass_tests(generate("pulsar", *COMBINATIONS[kind]))
-    assert seconds_of_children() - before < 2 * 60
+    report = pass_tests_in_a_minute(generate("pulsar", *COMBINATIONS[kind]))
     assert report["not_run"] == {"cells": ["3.5", "4.3"], "cases": []}
 
 
@@ -283,6 +217,11 @@ def test_invalid_answers_are_rejected(tmp_path: Path, answer: str, said: str) ->
     assert done.stdout.startswith(said)
     assert len(done.stdout.splitlines()) == 1  # no traceback
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_description_may_end_with_a_period(tmp_path: Path) -> None:
+    project = generated({"name": "queue", "description": "Reads queues."}, tmp_path)
+    assert "\nReads queues.\n" in (project / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_names_of_the_tables_of_the_core_are_reserved() -> None:

@@ -291,6 +291,19 @@ class BeginsAPausedSplitAgain(LogReader):
         ]
 
 
+class ReadsOneAfterAnother(LogReader):
+    @property
+    def active(self):
+        return [] if self.paused else super().active
+
+
+class SaysThatNoSplitWaits(LogSource):
+    reader = ReadsOneAfterAnother
+
+    def split_traits(self):
+        return replace(super().split_traits(), ordered=False)
+
+
 class LosesRowsOfAProjection(LogReader):
     """Reads no line in which the only column of a projection has a null."""
 
@@ -360,6 +373,7 @@ READERS = {
     PlacesABadRecordSinceItsStart: "test_a_bad_record_has_one_place_wherever_a_read_begins",
     PausesNothing: "test_a_paused_split_gives_nothing_until_it_is_resumed",
     ResumesNothing: "test_a_paused_split_gives_nothing_until_it_is_resumed",
+    SaysThatNoSplitWaits: "test_a_paused_split_gives_nothing_until_it_is_resumed",
     DropsWhatIsPaused: "test_a_paused_split_gives_nothing_until_it_is_resumed",
     BeginsAPausedSplitAgain: "test_a_paused_split_gives_nothing_until_it_is_resumed",
     CannotBePickled: "test_a_pickled_source_is_the_same",

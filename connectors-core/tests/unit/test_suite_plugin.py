@@ -417,3 +417,44 @@ def test_a_missing_package_is_reported_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(MissingDependencyError, match=r"connectors-core\[testing\]"):
         nested_batches()
+
+
+@pytest.fixture
+def run_project(run, pytester):
+    """Return a function that runs the tests of a connector with two Spark lines."""
+    pytester.path.joinpath("tox.ini").unlink()
+    pytester.makepyprojecttoml('[tool.connector]\nspark = ["3.5", "9.9"]\n[tool.pytest]\n')
+    return run
+
+
+def not_run(pytester):
+    report = json.loads((pytester.path / "out" / "report.json").read_text())["not_run"]
+    return report["cells"], report["cases"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_the_report_names_the_cells_and_cases_that_did_not_run(run_project, pytester, arguments):
+    result = run_project(*arguments, "-p", "xdist", "-k", "not plain")
+    cells, cases = not_run(pytester)
+    assert cells == ["3.5", "9.9"]
+    assert cases == ["test_mine.py::TestMine::test_plain"]  # another result explains `unbounded`
+    result.stdout.fnmatch_lines(
+        ["not run: the cell of Spark 9.9; run it with `tox run -e spark99`"]
+    )
+    text = (pytester.path / "out" / "report.md").read_text()
+    assert "| Spark 3.5 | a cell: `tox run -e spark35` |" in text
+    assert "| test_mine.py::TestMine::test_plain | deselected |" in text
+
+
+def test_the_cell_of_this_spark_runs_with_its_spark_tests(run_project, pytester, monkeypatch):
+    monkeypatch.setattr("connectors_core.testing.not_run.version", lambda name: "9.9.1")
+    pytester.path.joinpath("tests/spark").mkdir(parents=True)
+    pytester.path.joinpath("tests/spark/test_it.py").write_text("def test_it(): pass")
+    run_project()
+    assert not_run(pytester) == (["3.5"], [])
+
+
+def test_a_complete_run_outside_a_connector_leaves_nothing_out(run, pytester):
+    run()
+    assert not_run(pytester) == ([], [])
+    assert "Not run" not in (pytester.path / "out" / "report.md").read_text()

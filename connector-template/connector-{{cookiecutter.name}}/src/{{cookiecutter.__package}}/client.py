@@ -25,6 +25,9 @@ from urllib.parse import urlencode
 import pyarrow as pa
 
 from {{ cookiecutter.__package }}.options import Connection
+{% if cookiecutter.source %}
+from {{ cookiecutter.__package }}.split import Extent, PartSplit, Position
+{% endif %}
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
@@ -32,6 +35,9 @@ from connectors_core.errors import (
     InvalidOptionError,
     RetryableError,
 )
+{% if cookiecutter.source %}
+from connectors_core.source import PositionedBatch
+{% endif %}
 
 {% if cookiecutter.__requests %}
 __all__ = [
@@ -77,24 +83,28 @@ class Client:
         names: list[str] = json.loads(self.call("topics"))
         return names
 {% endif %}
-{% if cookiecutter.source or cookiecutter.catalog %}
+{% if cookiecutter.source %}
 
     # --- Reading ---
 
-    def ends(self) -> dict[int, int]:
-        """Return the topic's partitions, and the offset after the last row of each."""
+    def extents(self) -> dict[str, Extent]:
+        """Return the partitions of the topic, and the positions between which each has rows."""
         answer: dict[str, int] = json.loads(self.call("ends"))
-        return {int(partition): end for partition, end in answer.items()}
-{% endif %}
-{% if cookiecutter.source %}
+        return {partition: Extent(0, end) for partition, end in answer.items()}
 
-    def read(self, partition: int, offset: int, limit: int) -> pa.RecordBatch | None:
-        """Return the next rows of a partition, at most `limit`, or None if there are none yet.
+    def read(self, split: PartSplit, limit: int) -> PositionedBatch[Position] | None:
+        """Return the next rows of a split, at most `limit`, or None if there are none yet.
 
-        A log never changes, so the same offset always returns the same rows in the same order.
+        A log never changes, so the same position always has the same rows in the same order.
         """
-        answer = self.call("read", partition=partition, offset=offset, limit=limit)
-        return decode_rows(answer) if answer else None
+        offset = split.position
+        if split.end is not None:
+            limit = min(limit, split.end - offset)
+        answer = self.call("read", partition=split.part, offset=offset, limit=limit)
+        if not answer:
+            return None
+        rows = decode_rows(answer)
+        return PositionedBatch(rows, offset + rows.num_rows)
 {% endif %}
 {% if cookiecutter.__commits %}
 

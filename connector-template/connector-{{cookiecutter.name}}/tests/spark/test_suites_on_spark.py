@@ -3,38 +3,38 @@
 
 from __future__ import annotations
 
-import log_suites
+import {{ cookiecutter.__package }}_suites as suites
 {% if cookiecutter.source %}
 
 
-class Test{{ cookiecutter.__class }}SourceOnSpark(log_suites.LogSourceSuite):
+class Test{{ cookiecutter.__class }}SourceOnSpark(suites.SourceSuite):
     on_spark = True
 
 
-class Test{{ cookiecutter.__class }}SourceAsFormat(log_suites.LogSourceFormatSuite):
+class Test{{ cookiecutter.__class }}SourceAsFormat(suites.SourceFormatSuite):
     pass
 {% endif %}
 {% if cookiecutter.sink %}
 
 
-class Test{{ cookiecutter.__class }}SinkOnSpark(log_suites.LogSinkSuite):
+class Test{{ cookiecutter.__class }}SinkOnSpark(suites.SinkSuite):
     on_spark = True
 {% if not cookiecutter.__topologies %}
 
 
-class Test{{ cookiecutter.__class }}SinkAsFormat(log_suites.LogSinkFormatSuite):
+class Test{{ cookiecutter.__class }}SinkAsFormat(suites.SinkFormatSuite):
     pass
 {% endif %}
 {% endif %}
 {% if cookiecutter.lookup %}
 
 
-class Test{{ cookiecutter.__class }}TableOnSpark(log_suites.LogTableSuite):
+class Test{{ cookiecutter.__class }}TableOnSpark(suites.TableSuite):
     on_spark = True
 {% endif %}
 {% if cookiecutter.table %}
 
 
-class Test{{ cookiecutter.__class }}SqlOnSpark(log_suites.LogSqlSuite):
+class Test{{ cookiecutter.__class }}SqlOnSpark(suites.SqlSuite):
     on_spark = True
 {% endif %}

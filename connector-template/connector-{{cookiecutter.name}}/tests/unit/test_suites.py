@@ -6,16 +6,16 @@ from __future__ import annotations
 {% if cookiecutter.source %}
 from typing import Any
 
-{% endif %}
-import log_suites
-{% if cookiecutter.source %}
 import pytest
 
+{% endif %}
+import {{ cookiecutter.__package }}_suites as suites
+{% if cookiecutter.source %}
 from connectors_core.source import Boundedness, ReadLimits
 from connectors_core.testing import Capability, case
 
 
-class Test{{ cookiecutter.__class }}Source(log_suites.LogSourceSuite):
+class Test{{ cookiecutter.__class }}Source(suites.SourceSuite):
     """The core's cases, and one more, which runs if the connector has its capabilities."""
 
     @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS)
@@ -38,24 +38,24 @@ class Test{{ cookiecutter.__class }}Source(log_suites.LogSourceSuite):
 {% if cookiecutter.sink %}
 
 
-class Test{{ cookiecutter.__class }}Sink(log_suites.LogSinkSuite):
+class Test{{ cookiecutter.__class }}Sink(suites.SinkSuite):
     pass
 {% endif %}
 {% if cookiecutter.lookup %}
 
 
-class Test{{ cookiecutter.__class }}Table(log_suites.LogTableSuite):
+class Test{{ cookiecutter.__class }}Table(suites.TableSuite):
     pass
 {% endif %}
 {% if cookiecutter.table %}
 
 
-class Test{{ cookiecutter.__class }}Sql(log_suites.LogSqlSuite):
+class Test{{ cookiecutter.__class }}Sql(suites.SqlSuite):
     pass
 {% endif %}
 {% if cookiecutter.catalog %}
 
 
-class Test{{ cookiecutter.__class }}Catalog(log_suites.LogCatalogSuite):
+class Test{{ cookiecutter.__class }}Catalog(suites.CatalogSuite):
     pass
 {% endif %}

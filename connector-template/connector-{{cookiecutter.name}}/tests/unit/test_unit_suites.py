@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import log_suites
 import pytest
 
 import {{ cookiecutter.__package }} as connector
+import {{ cookiecutter.__package }}_suites as suites
 {% if cookiecutter.source %}
 from {{ cookiecutter.__package }}.enumerator import EnumeratorState
-from {{ cookiecutter.__package }}.split import PartitionSplit
+from {{ cookiecutter.__package }}.split import PartSplit
 {% endif %}
 {% if cookiecutter.__commits %}
 from {{ cookiecutter.__package }}.writer import Committable
@@ -49,7 +49,7 @@ STATE = Path(__file__).parent / "state"
 class OfOptions:
     """What the suites of options share."""
 
-    written_for = log_suites.SUITES
+    written_for = suites.SUITES
     capabilities = Capabilities(can=frozenset({Capability.SECRETS}))
 
     def valid_options(self, folder: Path) -> dict[str, Any]:
@@ -57,20 +57,20 @@ class OfOptions:
 {% if cookiecutter.source %}
 
 
-class TestReader(log_suites.OfSource, SourceReaderTestSuite):
+class TestReader(suites.OfSource, SourceReaderTestSuite):
     pass
 
 
-class TestEnumerator(log_suites.OfSource, SplitEnumeratorTestSuite):
+class TestEnumerator(suites.OfSource, SplitEnumeratorTestSuite):
     pass
 
 
-class TestSourceSerializers(log_suites.OfSource, SerializerTestSuite):
+class TestSourceSerializers(suites.OfSource, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:
-        split = PartitionSplit(split_id="flights/3/100", partition=3, offset=120, end=200)
-        state = EnumeratorState(assigned={0: 60, 1: None}, waiting=(split,), complete=True)
+        split = PartSplit(split_id="3/100", part="3", position=120, end=200)
+        state = EnumeratorState(assigned={"0": 60, "1": None}, waiting=(split,), complete=True)
         return {"split": [split], "enumerator-state": [state]}
 
 
@@ -81,14 +81,14 @@ class TestSourceOptions(OfOptions, OptionsTestSuite):
 
 
 {% if cookiecutter.__requests %}
-class TestWriter(log_suites.OfSink, AsyncSinkWriterTestSuite):
+class TestWriter(suites.OfSink, AsyncSinkWriterTestSuite):
     pass
 {% else %}
-class TestCommitter(log_suites.OfSink, CommitterTestSuite):
+class TestCommitter(suites.OfSink, CommitterTestSuite):
     pass
 
 
-class TestSinkSerializer(log_suites.OfSink, SerializerTestSuite):
+class TestSinkSerializer(suites.OfSink, SerializerTestSuite):
     state_folder = STATE
 
     def examples(self) -> Mapping[str, list[object]]:

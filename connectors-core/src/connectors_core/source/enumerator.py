@@ -314,8 +314,8 @@ class SupportsPlannedStops(ABC, Generic[SplitT]):
 class SupportsCommittedPositions(ABC, Generic[SplitT]):
     """Ability of an enumerator that reports committed positions to the external system.
 
-    Only for monitoring in that system (Kafka's group offsets): a restart uses the pipeline's own
-    positions. A batch run reports none.
+    The system can show them (Kafka's group offsets), or remove the rows before them: a restart uses
+    the pipeline's own positions, which are never earlier. A batch run reports none.
     """
 
     @abstractmethod

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
@@ -27,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Load the plugin if the project requests it."""
-    if early_config.getini(_OPTION) or _is_connector(early_config):
+    if early_config.getini(_OPTION) or declared_connector(early_config) is not None:
         early_config.pluginmanager.import_plugin(_SUITES)
 
 
@@ -45,9 +46,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             )
 
 
-def _is_connector(config: pytest.Config) -> bool:
+def declared_connector(config: pytest.Config) -> Mapping[str, Any] | None:
+    """Return the table ``[tool.connector]`` of a run's ``pyproject.toml``, if it has one."""
     path = config.inipath
     if path is None or path.name != "pyproject.toml":
-        return False
+        return None
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    return "connector" in tables.get("tool", {})
+    found: Mapping[str, Any] | None = tables.get("tool", {}).get("connector")
+    return found

@@ -77,9 +77,14 @@ class SourceReaderTestSuite(ReaderReadingCases):
             reading.reader.notify_no_more_splits()
             others = all_rows.total() - all_rows[paused] + first.num_rows
             ordered = source.split_traits().ordered  # a paused split may block the others
+            waiting = Deadline(trial.deadline / 2)
             for polls, status in enumerate(reading.steps()):
                 assert status is not InputStatus.END_OF_INPUT, (
                     "the reader ends although a split is paused"
+                )
+                assert ordered or not waiting.passed, (
+                    "the other splits wait for a paused one: if a reader reads one after another, "
+                    "as with a SingleThreadSequentialFetcherManager, split_traits() needs `ordered`"
                 )
                 if polls > _POLLS_OF_A_PAUSE and (ordered or reading.count >= others):
                     break

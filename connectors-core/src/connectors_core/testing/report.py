@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of the suites: passed, failed, not judged, not applicable, and new cases."""
+"""The report of the suites: the outcomes of the cases, and what did not run."""
 
 from __future__ import annotations
 
@@ -41,6 +41,27 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
+class NotRun:
+    """What a run left out.
+
+    A cell is a Spark line on which the tests in `tests/spark` run.
+
+    Attributes:
+        cells: The Spark lines of the other cells, each with the command that runs its cell.
+        cases: The IDs of the deselected tests.
+    """
+
+    cells: Mapping[str, str] = field(default_factory=dict)
+    cases: tuple[str, ...] = ()
+
+    def without(self, results: Sequence[CaseResult]) -> NotRun:
+        """Return it without the cases whose results say why they did not run."""
+        explained = {f"{each.suite}::{each.case}" for each in results}
+        cases = (each for each in self.cases if each.partition("::")[2] not in explained)
+        return NotRun(self.cells, tuple(cases))
+
+
+@dataclass(frozen=True)
 class ConnectorReport:
     """All cases of a run.
 
@@ -48,11 +69,13 @@ class ConnectorReport:
         suite_version: The version of the suites.
         results: The results of the cases.
         systems: The external systems by name, with the used instance of each.
+        not_run: What the run left out.
     """
 
     suite_version: str
     results: tuple[CaseResult, ...]
     systems: Mapping[str, str] = field(default_factory=dict)
+    not_run: NotRun = NotRun()
 
     @property
     def passed(self) -> bool:
@@ -68,6 +91,7 @@ class ConnectorReport:
             "systems": dict(self.systems),
             "counts": counts,
             "results": [asdict(result) for result in sorted(self.results)],
+            "not_run": {"cells": list(self.not_run.cells), "cases": list(self.not_run.cases)},
         }
         return json.dumps(document, indent=2) + "\n"
 
@@ -88,6 +112,10 @@ class ConnectorReport:
                 for result in sorted(self.results)
                 if result.suite == suite
             ]
+        rest = [f"| Spark {line} | a cell: `{run}` |" for line, run in self.not_run.cells.items()]
+        rest += [f"| {_cell(case)} | deselected |" for case in self.not_run.cases]
+        if rest:
+            lines += ["", "## Not run", "", "| Cell or case | |", "| --- | --- |", *rest]
         return "\n".join(lines) + "\n"
 
     def write(self, path: Path) -> Sequence[Path]:

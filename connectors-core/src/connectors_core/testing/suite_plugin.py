@@ -22,6 +22,7 @@ from connectors_core.testing.cases import (
     ConnectorSuite,
     case_of,
 )
+from connectors_core.testing.not_run import Selection
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
@@ -74,7 +75,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", f"{COVERED_ON_SPARK}: left out on Spark, where other parameters cover it"
     )
     config.addinivalue_line("markers", "timeout(seconds): the time limit with pytest-timeout")
-    config.pluginmanager.register(_Results(config), _RESULTS)
+    selection = Selection(config)
+    config.pluginmanager.register(selection)
+    config.pluginmanager.register(_Results(config, selection), _RESULTS)
 
 
 @pytest.fixture(scope="session")
@@ -118,8 +121,9 @@ class _Judged:
 class _Results:
     """The results of the suites. With pytest-xdist, they include those of all workers."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, selection: Selection) -> None:
         self._config = config
+        self._selection = selection
         self._not_run: set[CaseResult] = set()
         self._selected: dict[str, tuple[str, str, bool]] = {}  # suite, case, and whether it is new
         self._seconds: dict[str, float] = {}  # of cases that have not ended
@@ -263,10 +267,10 @@ class _Results:
                     judged.result, outcome=Outcome.NOT_JUDGED, reason=f"not judged: {cause} failed"
                 )
                 self._judged[key] = replace(judged, result=result)
-        results = (judged.result for judged in self._judged.values())
-        return ConnectorReport(
-            SUITE_VERSION, (*results, *self._unfinished(), *self._not_run), self.systems
-        )
+        judged_results = (judged.result for judged in self._judged.values())
+        results = (*judged_results, *self._unfinished(), *self._not_run)
+        not_run = self._selection.not_run().without(results)
+        return ConnectorReport(SUITE_VERSION, results, self.systems, not_run)
 
     def _unfinished(self) -> Iterator[CaseResult]:
         """Return the cases that ended with their process, or that an interrupted run left out."""

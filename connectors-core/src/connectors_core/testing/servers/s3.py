@@ -5,17 +5,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import socket
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from connectors_core.secrets import Secret
 from connectors_core.testing.servers.artifacts import PinnedArtifacts, find_java
-from connectors_core.testing.servers.guard import GuardedProcess
 from connectors_core.testing.servers.ports import HOST, free_ports
 from connectors_core.testing.servers.server import ServerProcess
 
@@ -60,7 +56,6 @@ class S3Server(ServerProcess):
     def __init__(self, *, buckets: Sequence[str] = ()) -> None:
         self._buckets = tuple(buckets)
         self._secret = Secret(secrets.token_hex(16))
-        self._folder: Path | None = None
         self._port = 0
 
     @property
@@ -96,31 +91,23 @@ class S3Server(ServerProcess):
             ServerError: The server was not ready in time. The error shows its output.
             ConfigurationError: No recent enough Java was found.
         """
-        if self.running:
-            return
-        deadline = time.monotonic() + seconds
         jars = PinnedArtifacts.read(_PINNED, folder_variable=_FOLDER_VARIABLE).paths()
         self._configure()
-        printed = len(self.log)
         command = [find_java(), *_JVM_OPTIONS]
-        command += [f"-Dlogback.configurationFile={self._home / 'logback.xml'}"]
+        command += [f"-Dlogback.configurationFile={self.home / 'logback.xml'}"]
         command += ["-cp", os.pathsep.join(map(str, jars)), "org.gaul.s3proxy.Main"]
-        command += ["--properties", str(self._home / "s3proxy.conf")]
-        self._process = GuardedProcess.start(command, self._log_path)
-        self._wait_until(self._is_ready, deadline, printed)
+        command += ["--properties", str(self.home / "s3proxy.conf")]
+        self.launch(command, self._is_ready, seconds=seconds)
 
     def close(self) -> None:
         """End the server and delete its objects."""
-        self.kill()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-            self._port = 0
+        super().close()
+        self._port = 0
 
     def _configure(self) -> None:
         if not self._port:
             (self._port,) = free_ports(1)
-        home = self._home
+        home = self.home
         for bucket in self._buckets:
             (home / "objects" / bucket).mkdir(parents=True, exist_ok=True)
         (home / "objects").mkdir(exist_ok=True)
@@ -135,12 +122,6 @@ class S3Server(ServerProcess):
         }
         lines = "".join(f"{name}={value}\n" for name, value in properties.items())
         (home / "s3proxy.conf").write_text(lines, encoding="utf-8")
-
-    @property
-    def _home(self) -> Path:
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="s3-"))
-        return self._folder
 
     def _is_ready(self) -> bool:
         with socket.socket() as probe:

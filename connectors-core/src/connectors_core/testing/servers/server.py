@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
@@ -24,6 +26,8 @@ _SHOWN: Final = 4000
 class ServerProcess(ABC):
     """A server that a test starts, as a context manager. Its process ends with this process.
 
+    `start` of a subclass prepares the server and calls `launch`.
+
     Attributes:
         called: The display name.
         error: The class of its errors.
@@ -33,6 +37,7 @@ class ServerProcess(ABC):
     error: ClassVar[type[ServerError]] = ServerError
 
     _process: GuardedProcess | None = None
+    _folder: Path | None = None
 
     @property
     def running(self) -> bool:
@@ -40,22 +45,53 @@ class ServerProcess(ABC):
         return self._process is not None and self._process.running
 
     @property
-    def _home(self) -> Path:
-        """The folder of the server's data."""
-        raise NotImplementedError
+    def home(self) -> Path:
+        """The folder of the server's data and log. It is temporary, and `close` deletes it."""
+        return self._home
 
     @property
-    def _log_path(self) -> Path:
-        return self._home / "server.log"
+    def log_path(self) -> Path:
+        """The file of the server's output."""
+        return self.home / "server.log"
 
     @property
     def log(self) -> str:
         """The output of the server since its data was created."""
-        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     @abstractmethod
     def start(self) -> None:
         """Start the server if it is not running, with its former data and ports."""
+
+    def launch(
+        self,
+        command: Sequence[str],
+        is_ready: Callable[[], bool],
+        *,
+        seconds: float = 60.0,
+        environment: Mapping[str, str] | None = None,
+        user: int | None = None,
+    ) -> None:
+        """Run a command if the server is not running, and wait until it is ready.
+
+        Args:
+            command: The command. Its output is appended to the log.
+            is_ready: Returns whether the server responds.
+            seconds: The timeout until the server is ready.
+            environment: The environment variables, or None for those of this process.
+            user: The ID of the user and group, or None for those of this process.
+
+        Raises:
+            ServerError: The server is not ready in time, or has ended. The error shows its output.
+        """
+        if self.running:
+            return
+        deadline = time.monotonic() + seconds
+        printed = len(self.log)
+        self._process = GuardedProcess.start(
+            command, self.log_path, environment=environment, user=user
+        )
+        self._wait_until(is_ready, deadline, printed)
 
     def stop(self) -> None:
         """Stop the server in an orderly way and keep its data."""
@@ -78,9 +114,19 @@ class ServerProcess(ABC):
         """Let the server continue after `pause`."""
         self._live_process().send(signal.SIGCONT)
 
-    @abstractmethod
     def close(self) -> None:
         """Stop the server and delete its data."""
+        self.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def ended(self, code: int | None) -> None:
+        """Handle the end of the process, before its data can be deleted.
+
+        Args:
+            code: The exit code, as in a shell.
+        """
 
     def __enter__(self) -> Self:
         try:
@@ -114,9 +160,6 @@ class ServerProcess(ABC):
                 raise self.error(f"the {self.called} {ended}", found=self.log[printed:][-_SHOWN:])
             time.sleep(_POLL_SECONDS)
 
-    def _ended(self, code: int | None) -> None:
-        """Handle the end of the process, with this exit code."""
-
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return
@@ -134,3 +177,18 @@ class ServerProcess(ABC):
         if self._process is None or not self._process.running:
             raise self.error(f"the {self.called} is not running", hint="start it first")
         return self._process
+
+    # Subclasses of connectors that need core 1.0 use or replace these names, and `_wait_until`.
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-"))
+        return self._folder
+
+    @property
+    def _log_path(self) -> Path:
+        return self.log_path
+
+    def _ended(self, code: int | None) -> None:
+        self.ended(code)

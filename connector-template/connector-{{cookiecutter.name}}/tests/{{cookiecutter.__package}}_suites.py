@@ -261,11 +261,11 @@ class OfSource(OnLog):
         return SourceTopic(self.address)
 
 
-class LogSourceSuite(OfSource, SourceTestSuite):
+class SourceSuite(OfSource, SourceTestSuite):
     pass
 
 
-class LogSourceFormatSuite(OfSource, SourceFormatTestSuite):
+class SourceFormatSuite(OfSource, SourceFormatTestSuite):
     format = "{{ cookiecutter.__package }}"
 {% endif %}
 {% if cookiecutter.sink %}
@@ -326,12 +326,12 @@ class OfSink(OnLog):
         return SinkTopic(self.address)
 
 
-class LogSinkSuite(OfSink, SinkTestSuite):
+class SinkSuite(OfSink, SinkTestSuite):
     pass
 {% if not cookiecutter.__topologies %}
 
 
-class LogSinkFormatSuite(OfSink, SinkFormatTestSuite):
+class SinkFormatSuite(OfSink, SinkFormatTestSuite):
     format = "{{ cookiecutter.__package }}"
 {% endif %}
 {% endif %}
@@ -364,7 +364,7 @@ class TableTopic(OnTopic, LookupExternalContext):
         topic.append(0, rows)
 
 
-class LogTableSuite(OnLog, LookupTestSuite):
+class TableSuite(OnLog, LookupTestSuite):
     capabilities = TABLE
 
     def external_context(self, folder: Path) -> TableTopic:
@@ -385,7 +385,7 @@ class SqlTopic(OnTopic, TableExternalContext):
         return {"token": self._token}
 
 
-class LogSqlSuite(OnLog, TableTestSuite):
+class SqlSuite(OnLog, TableTestSuite):
     factory = {{ cookiecutter.__class }}TableFactory
     capabilities = Capabilities(
         can=frozenset(
@@ -448,7 +448,7 @@ class Topics(CatalogExternalContext):
             topic.drop()
 
 
-class LogCatalogSuite(OnLog, CatalogTestSuite):
+class CatalogSuite(OnLog, CatalogTestSuite):
     capabilities = Capabilities(
         can=frozenset({Capability.STATISTICS, Capability.PERSISTENT, Capability.SECRETS}),
         cannot={

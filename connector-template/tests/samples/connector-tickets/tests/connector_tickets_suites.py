@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core's suites for this connector: its test data and its capabilities."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from connector_tickets.source import TicketsSource
+from connector_tickets.testing import Account, TicketsSystem
+from connectors_core.source import Boundedness
+from connectors_core.testing import (
+    ROWS,
+    Capabilities,
+    Capability,
+    SourceExternalContext,
+    SourceFormatTestSuite,
+    SourceTestSuite,
+    SplitDataWriter,
+)
+
+# The version of the suites that these tests are written for. Cases of later versions are new.
+SUITES = "1.4"
+# The rows of the suites are tickets.
+NAMES = {"split": "project", "seq": "id", "at": "opened", "text": "title"}
+SOURCE = Capabilities(
+    can=frozenset(
+        {
+            Capability.BOUNDED,
+            Capability.UNBOUNDED,
+            Capability.DISCOVERY,
+            Capability.GROWING_SPLITS,
+            Capability.POISON_READS,
+            Capability.REPLAYABLE,
+            Capability.SCHEMA_CHANGE,
+            Capability.SECRETS,
+            Capability.OUTAGES,
+        }
+    ),
+    cannot={Capability.DATA_TYPES: "a ticket has four columns"},
+)
+
+
+class ProjectWriter(SplitDataWriter):
+    """Writes to one project."""
+
+    def __init__(self, account: Account, project: str) -> None:
+        self._account = account
+        self._project = project
+        account.add(project, [])
+
+    def write(self, rows: pa.Table) -> None:
+        tickets = [
+            {**row, "opened": row["opened"].isoformat()}
+            for row in rows.rename_columns(NAMES).to_pylist()
+        ]
+        if tickets:  # the suites number the projects
+            self._project = str(tickets[0]["project"])
+        self._account.add(self._project, tickets)
+
+    def write_poison(self) -> None:
+        self._account.add(self._project, [{"id": "not a number"}])
+
+
+class Tickets(SourceExternalContext):
+    """An account for one case."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._secret = uuid.uuid4().hex
+        self._account = Account(url, self._secret)
+        self._account.add("0", [])
+        self._projects = itertools.count()
+
+    def create_split(self) -> ProjectWriter:
+        return ProjectWriter(self._account, str(next(self._projects)))
+
+    def create_source(self, boundedness: Boundedness) -> TicketsSource:
+        return TicketsSource.from_options(self.format_options(boundedness))
+
+    def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
+        options = {
+            "url": self._url,
+            "client.id": "tester",
+            "client.secret": self._secret,
+            "source.settle": "0 s",
+        }
+        endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+        return options | ({"source.discovery-interval": "50 ms"} if endless else {})
+
+    def to_rows(self, read: pa.Table) -> pa.Table:
+        return read.rename_columns(ROWS.names).cast(ROWS)
+
+    def secrets(self) -> Sequence[str]:
+        return [self._secret]
+
+
+class OfSource:
+    """What the suites of the source and of its parts share."""
+
+    system = TicketsSystem()
+    written_for = SUITES
+    capabilities = SOURCE
+
+    def external_context(self, folder: Path) -> Tickets:
+        return Tickets(self.address)
+
+
+class SourceSuite(OfSource, SourceTestSuite):
+    pass
+
+
+class SourceFormatSuite(OfSource, SourceFormatTestSuite):
+    format = "connector_tickets"
