@@ -26,7 +26,7 @@ from connectors_core.testing import (
 # The version of the suites that these tests are written for. Cases of later versions are new.
 SUITES = "1.4"
 # The rows of the suites are tickets.
-NAMES = {"split": "project", "seq": "id", "at": "opened", "text": "title"}
+NAMES = {"split": "project", "seq": "id", "text": "title"}
 SOURCE = Capabilities(
     can=frozenset(
         {
@@ -55,7 +55,7 @@ class ProjectWriter(SplitDataWriter):
 
     def write(self, rows: pa.Table) -> None:
         tickets = [
-            {**row, "opened": row["opened"].isoformat()}
+            {"opened": row.pop("at").isoformat(), **row}
             for row in rows.rename_columns(NAMES).to_pylist()
         ]
         if tickets:  # the suites number the projects

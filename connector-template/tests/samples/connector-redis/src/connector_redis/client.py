@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of Redis, and the only module that communicates with it.
 
-`errors` turns every error into an error of the core, whose class tells the runtime what to do.
+It turns every error into an error of the core, whose class tells the runtime what to do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BUSY: Final = ("BUSY", "LOADING", "MASTERDOWN", "NOREPLICAS", "OOM", "READONLY"
 _LOGIN: Final = ("NOAUTH", "NOPERM", "WRONGPASS")
 
 # Makes a transaction visible, exactly once: the entries, the record of the commit, and the end of
-# the staged list are one atomic step. The length protects from rows that were staged twice.
+# the staged list are one atomic step. A list with another length has lost rows.
 _COMMIT: Final = """
 local staged, stream, index, committed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local name, rows, field = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -123,8 +123,8 @@ class Client:
         if not found:
             return None
         field = self._connection.field.encode()
-        ids, messages = zip(*((key, entry.get(field)) for key, entry in found), strict=True)
-        entries = pa.record_batch([ids, messages], schema=ENTRIES)
+        ids = [entry_id for entry_id, _ in found]
+        entries = pa.record_batch([ids, [each.get(field) for _, each in found]], schema=ENTRIES)
         return PositionedBatch(entries, Position.after(ids[-1], start.entries + len(ids)))
 
     # --- Writing ---

@@ -132,7 +132,7 @@ def test_only_old_commits_of_the_sink_are_forgotten(address: str, key: str) -> N
 
 def test_a_wrong_password_is_reported_for_its_option(address: str, key: str) -> None:
     with (
-        client(address, key, password="guessed") as reader,
+        client(address, key, password="guessed") as reader,  # pragma: allowlist secret
         pytest.raises(ConfigurationError) as failure,
     ):
         reader.ping()

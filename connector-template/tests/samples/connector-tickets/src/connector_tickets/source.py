@@ -50,7 +50,7 @@ class TicketsSource(HttpSource, scope="tickets source", since="0.1.0"):
             {
                 "project": pa.string(),
                 "id": pa.int64(),
-                "opened": pa.timestamp("us", tz="UTC"),
+                "at": pa.timestamp("us", tz="UTC"),
                 "title": pa.string(),
             }
         )
@@ -77,6 +77,6 @@ class TicketsSource(HttpSource, scope="tickets source", since="0.1.0"):
         return {
             "project": stream,
             "id": int(record["id"]),
-            "opened": datetime.fromisoformat(record["opened"]),
+            "at": datetime.fromisoformat(record["opened"]),
             "title": record["title"],
         }

@@ -11,7 +11,9 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
 from http.client import HTTPConnection
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -90,17 +92,22 @@ class _Api:
         self._lock = threading.Lock()
 
     def __call__(self, request: HttpRequest, forward: object) -> HttpAnswer:
-        url, body = urlsplit(request.path), request.body.decode()
-        query = dict(parse_qsl(url.query))
         with self._lock:
-            match url.path.strip("/").split("/"):
-                case ["admin"]:
-                    self._add(*json.loads(body))
-                    return _json({})
-                case ["token"]:
-                    return self._log_in(dict(parse_qsl(body)))
-                case path:
-                    return self._get(path, query, request.headers.get("Authorization", ""))
+            answer = self._answer(request)
+        clock = {"Date": formatdate(usegmt=True)}
+        return replace(answer, headers={**answer.headers, **clock})
+
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
+        url, body = urlsplit(request.path), request.body.decode()
+        match url.path.strip("/").split("/"):
+            case ["admin"]:
+                self._add(*json.loads(body))
+                return _json({})
+            case ["token"]:
+                return self._log_in(dict(parse_qsl(body)))
+            case path:
+                login = request.headers.get("Authorization", "")
+                return self._get(path, dict(parse_qsl(url.query)), login)
 
     def _add(self, secret: str, project: str, tickets: list[dict[str, Any]]) -> None:
         found = self._accounts.setdefault(secret, {}).setdefault(project, [])
