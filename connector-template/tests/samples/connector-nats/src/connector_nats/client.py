@@ -58,7 +58,7 @@ MESSAGES: Final = pa.schema(
 """The columns of fetched messages."""
 
 _TIMEOUT_SECONDS: Final = 30.0
-# The server removes a consumer that nobody has asked for messages for so long, such as that of a
+# The server removes a consumer that no client has used for so long, such as that of a
 # killed task. A slow pipeline asks rarely.
 _ABANDONED_SECONDS: Final = 600.0
 _STREAM_NOT_FOUND: Final = 10059

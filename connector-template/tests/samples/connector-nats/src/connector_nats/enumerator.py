@@ -145,7 +145,7 @@ class StreamEnumerator(
             retries = self._interval is not None and self._failures < _MAX_FAILURES
             if not (retries and isinstance(error, RetryableError)):
                 raise error
-            _logger.warning("the streams did not respond and are asked again", exc_info=error)
+            _logger.warning("the streams did not respond; retrying", exc_info=error)
             return
         self._failures = 0
         self._found = found or {}

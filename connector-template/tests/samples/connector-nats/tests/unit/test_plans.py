@@ -51,7 +51,7 @@ def test_a_run_up_to_the_available_messages_ends_each_split() -> None:
 
 
 class NoCoordinator:
-    """The context of an enumerator that nobody waits for."""
+    """The context of an enumerator without a pipeline."""
 
     registered_readers = frozenset({0})
 
