@@ -9,6 +9,7 @@ import os
 import shutil
 import ssl
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from connector_elasticsearch.testing.errors import ElasticsearchServerError
 from connector_elasticsearch.testing.plugins import SECURITY_INDEX, Plugin
 from connector_elasticsearch.testing.security import ServerSecurity
 from connectors_core.secrets import Secret
-from connectors_core.testing.servers import HOST, ServerProcess, free_ports
+from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST_FOR_JAVA_17: Final = "8.19.21"
 _UNPRIVILEGED: Final = 65534  # Elasticsearch does not run as root
@@ -96,6 +97,7 @@ class ElasticsearchServer(ServerProcess):
         self._given = dict(settings or {})
         self._heap = heap
         self._quick = quick
+        self._folder: Path | None = None
         self._ports: list[int] = []
 
     @property
@@ -126,19 +128,24 @@ class ElasticsearchServer(ServerProcess):
         """
         if self.running:
             return
+        deadline = time.monotonic() + seconds
         self._configure()
-        self.launch(
+        printed = len(self.log)
+        self._process = GuardedProcess.start(
             [str(self._distribution.home / "bin" / "elasticsearch")],
-            self._is_ready,
-            seconds=seconds,
+            self._log_path,
             environment=self._environment(),
             user=_user(),
         )
+        self._wait_until(self._is_ready, deadline, printed)
 
     def close(self) -> None:
         """Stop the server and remove its data."""
-        super().close()
-        self._ports = []
+        self.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+            self._ports = []
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """Send one request with all privileges.
@@ -205,8 +212,7 @@ class ElasticsearchServer(ServerProcess):
         return number
 
     @property
-    def home(self) -> Path:
-        """See `ServerProcess`."""
+    def _home(self) -> Path:
         if self._folder is None:
             # Root's own temporary folder can be inaccessible to other users.
             folder = None if _user() is None else _OPEN_TO_ALL
@@ -215,11 +221,11 @@ class ElasticsearchServer(ServerProcess):
 
     def _configure(self) -> None:
         self._ports = self._ports or free_ports(2)
-        config = self.home / "config"
+        config = self._home / "config"
         if not config.exists():
             shutil.copytree(self._distribution.home / "config", config)
             for name in ("data", "logs", "tmp"):
-                (self.home / name).mkdir()
+                (self._home / name).mkdir()
         files = {
             "elasticsearch.yml": "".join(
                 f"{name}: {json.dumps(value)}\n" for name, value in self._settings().items()
@@ -236,15 +242,15 @@ class ElasticsearchServer(ServerProcess):
             (config / name).touch(mode=0o600)  # it can contain a key
             (config / name).write_text(text)
         if (user := _user()) is not None:
-            for path in [self.home, *self.home.rglob("*")]:
+            for path in [self._home, *self._home.rglob("*")]:
                 os.chown(path, user, user)
 
     def _settings(self) -> dict[str, str]:
         http, transport = map(str, self._ports)
         found = _SETTINGS | {
             "http.port": http,
-            "path.data": str(self.home / "data"),
-            "path.logs": str(self.home / "logs"),
+            "path.data": str(self._home / "data"),
+            "path.logs": str(self._home / "logs"),
             "transport.port": transport,
         }
         if self._quick:
@@ -257,9 +263,9 @@ class ElasticsearchServer(ServerProcess):
         return {
             "CLI_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Xmx32m",
             "ES_JAVA_HOME": str(self._distribution.java_home),
-            "ES_PATH_CONF": str(self.home / "config"),
-            "ES_TMPDIR": str(self.home / "tmp"),
-            "HOME": str(self.home),
+            "ES_PATH_CONF": str(self._home / "config"),
+            "ES_TMPDIR": str(self._home / "tmp"),
+            "HOME": str(self._home),
             "LANG": "C.UTF-8",
             "PATH": os.defpath,
         }

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import signal
 import socket
 import struct
 import subprocess
+import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +22,7 @@ from connector_kafka.testing.proxy import KafkaProxy
 from connector_kafka.testing.security import BrokerSecurity
 from connector_kafka.testing.topics import Topics
 from connectors_core.secrets import Secret
-from connectors_core.testing.servers import HOST, ServerProcess, free_ports
+from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST: Final = "4.3.1"
 _ATTEMPTS: Final = 3
@@ -101,7 +104,8 @@ class KafkaBroker(ServerProcess):
         self._proxy = proxy
         self._given = dict(properties or {})
         self._heap = heap
-        self._kept = folder
+        self._keep = folder is not None
+        self._folder = folder
         self._ports: dict[str, int] = {}
 
     @property
@@ -126,7 +130,7 @@ class KafkaBroker(ServerProcess):
 
     def segments(self, topic: str, partition: int = 0) -> Iterator[bytes]:
         """Return the stored record batches of a partition, oldest first, as they were sent."""
-        folder = self.home / "data" / f"{topic}-{partition}"
+        folder = self._home / "data" / f"{topic}-{partition}"
         for path in sorted(folder.glob("*.log")):
             yield path.read_bytes()
 
@@ -147,7 +151,7 @@ class KafkaBroker(ServerProcess):
                 listeners = self._listeners()
                 self._ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
             try:
-                return self._start(seconds)
+                return self._start(time.monotonic() + seconds)
             except BrokerError as error:
                 # Between choosing a port and binding it, another process can take it.
                 taken = "Address already in use" in (error.found or "")
@@ -157,23 +161,24 @@ class KafkaBroker(ServerProcess):
     def close(self) -> None:
         """Stop the broker, and remove its data unless they are in a given folder."""
         self.stop()
-        super().close()
-        if self._kept is None:
+        if self._folder is not None and not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
             self._ports = {}
 
     @property
-    def home(self) -> Path:
-        """See `ServerProcess`."""
-        return self._kept or super().home
+    def _home(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="kafka-"))
+        return self._folder
 
     @property
     def _has_data(self) -> bool:
-        return (self.home / "data" / "meta.properties").exists()
+        return (self._home / "data" / "meta.properties").exists()
 
-    def ended(self, code: int | None) -> None:
-        """See `ServerProcess`. The archive of its classes makes the next broker start faster."""
+    def _ended(self, code: int | None) -> None:
         if code == _ENDED_IN_ORDER:
-            self._java.keep(self.home / "classes.jsa")
+            self._java.keep(self._home / "classes.jsa")
 
     def _address(self, listener: str) -> str:
         if not self._ports:
@@ -187,8 +192,8 @@ class KafkaBroker(ServerProcess):
             found["PROXIED"] = self._security.protocol
         return found | {"CONTROLLER": "PLAINTEXT"}
 
-    def _start(self, seconds: float) -> None:
-        home = self.home
+    def _start(self, deadline: float) -> None:
+        home = self._home
         home.mkdir(parents=True, exist_ok=True)
         properties = home / "server.properties"
         properties.touch(mode=0o600)  # it can contain a password and a key
@@ -197,10 +202,12 @@ class KafkaBroker(ServerProcess):
             self._format(properties)
         if self._proxy is not None:
             self._proxy.forward_to(self._ports["PROXIED"])
+        printed = len(self.log)
         command = self._java.command(
             "kafka.Kafka", str(properties), heap=self._heap, archive=home / "classes.jsa"
         )
-        self.launch(command, lambda: _answers(self._ports["INTERNAL"]), seconds=seconds)
+        self._process = GuardedProcess.start(command, self._log_path)
+        self._wait_until(lambda: _answers(self._ports["INTERNAL"]), deadline, printed)
 
     def _properties(self) -> dict[str, str]:
         listeners = self._listeners()
@@ -216,7 +223,7 @@ class KafkaBroker(ServerProcess):
         found["advertised.listeners"] = ",".join(told.values())
         found["listener.security.protocol.map"] = ",".join(map(":".join, listeners.items()))
         found["controller.quorum.voters"] = f"1@{self._address('CONTROLLER')}"
-        found["log.dirs"] = str(self.home / "data")
+        found["log.dirs"] = str(self._home / "data")
         return found
 
     def _format(self, properties: Path) -> None:
