@@ -7,6 +7,7 @@ It is Valkey, which speaks the protocol of Redis and comes with the package `val
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -68,6 +69,11 @@ class RedisSystem(TestSystem):
         """Make the network faulty."""
         network, _ = _networks[address]
         return network.outage(outage)
+
+    def lost_response(self, address: str, nth: int) -> AbstractContextManager[threading.Event]:
+        """Make the network lose a response."""
+        network, _ = _networks[address]
+        return network.lost_response(nth)
 
 
 _networks: dict[str, tuple[FaultyNetwork, str]] = {}
