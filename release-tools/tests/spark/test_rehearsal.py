@@ -168,10 +168,18 @@ def next_major(repository: Repository) -> Version:
     """Prepare the first release of a major on main, and return its version."""
     majors = MatrixFile.of(repository).matrix().connectors[CONNECTOR].majors
     if next(iter(majors.values())).commit is not None:
-        run(repository.root, "matrix", "rotate", "--major", CONNECTOR)
+        rotate(repository.root)
         git(repository.root, "commit", "--quiet", "--all", "--message", "the next major")
         majors = MatrixFile.of(repository).matrix().connectors[CONNECTOR].majors
     return Version.parse(next(iter(majors.values())).version)
+
+
+def rotate(root: Path) -> None:
+    """Add the next major, at a time when the oldest one gets no more fixes."""
+    much_later = dates.today() + timedelta(days=365)
+    with pytest.MonkeyPatch.context() as clock:
+        clock.setattr(dates, "today", lambda: much_later)
+        run(root, "matrix", "rotate", "--major", CONNECTOR)
 
 
 @pytest.fixture(scope="module", params=LINES)
@@ -282,10 +290,7 @@ def patched(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> I
     major, patch = str(rehearsal.version.major), str(rehearsal.patch)
     with serving(index.folder) as url:
         copied = replace(rehearsal, root=root, index=index, url=url)
-        much_later = dates.today() + timedelta(days=365)  # the oldest major gets no more fixes
-        with pytest.MonkeyPatch.context() as clock:
-            clock.setattr(dates, "today", lambda: much_later)
-            run(root, "matrix", "rotate", "--major", CONNECTOR)
+        rotate(root)
         git(root, "commit", "--quiet", "--all", "--message", "the next major")
         run(root, "release", "branch", CONNECTOR, "--major", major)
         git(root, "switch", "--quiet", f"{CONNECTOR}-{major}.x")

@@ -278,7 +278,7 @@ class Client:
         """Disconnect. A later call connects again."""
         nats, self._nats = self._nats, None
         if nats is not None:
-            submit(nats.close()).result()
+            submit(_end(nats)).result()
 
     def call(self, call: Callable[[Nats], Awaitable[_T]]) -> _T:
         """Run a call of the library on the event loop, and wait for its result.
@@ -336,11 +336,18 @@ async def connect(connection: Connection, timeout: float) -> Nats:
             timeout,
         )
     except BaseException as error:
-        await nats.close()  # it may have connected
+        await _end(nats)  # it may have connected
         if isinstance(error, Exception):
             raise failure(connection, errors[-1] if errors else error) from error
         raise
     return nats
+
+
+async def _end(nats: Nats) -> None:
+    """Close a connection. If the server has reset it, nats-py leaves its subscriptions running."""
+    await nats.close()
+    for subscription in nats._subs.values():  # noqa: SLF001
+        subscription._stop_processing()  # noqa: SLF001
 
 
 def check_connection(connection: Connection, timeout: float) -> None:
