@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -80,6 +81,8 @@ class Tickets(SourceExternalContext):
         return ProjectWriter(self._account, str(next(self._projects)))
 
     def create_source(self, boundedness: Boundedness) -> TicketsSource:
+        if boundedness is Boundedness.BOUNDED:
+            _wait_for_the_next_second()
         return TicketsSource.from_options(self.format_options(boundedness))
 
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
@@ -97,6 +100,16 @@ class Tickets(SourceExternalContext):
 
     def secrets(self) -> Sequence[str]:
         return [self._secret]
+
+
+def _wait_for_the_next_second() -> None:
+    """Wait until the whole seconds of the header `Date` are after all tickets.
+
+    A driver with a wrong clock has no other time, and it reads no tickets after that time.
+    """
+    second = int(time.time())
+    while int(time.time()) == second:
+        time.sleep(0.01)
 
 
 class OfSource:
