@@ -22,13 +22,13 @@ SAMPLES = sorted((Path(__file__).parent / "samples").glob("connector-*"))
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What an author did with a new project.
+    """The changes of an author to a new project.
 
     Attributes:
         folder: The folder of the sample.
         answers: The answers of the template.
-        dependencies: What the connector needs in addition.
-        test_dependencies: What its tests need in addition.
+        dependencies: The requirements that the connector adds to the generated ones.
+        test_dependencies: The requirements that its tests add.
         added: Its files that the template does not generate.
         deleted: The generated files that it does not need.
     """

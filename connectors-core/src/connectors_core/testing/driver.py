@@ -106,11 +106,12 @@ def run_driver(job: Callable[[], None], log: Path, *faults: Fault) -> int:
     Returns:
         The exit code, or the negative number of the signal that killed the process.
     """
+    seconds = stretched(RUN_SECONDS)
     with running_driver(job, log, *faults) as process:
-        process.join(stretched(RUN_SECONDS))
+        process.join(seconds)
         code = process.exitcode
     if code is None:
-        raise TimeoutError(f"the driver did not end within {stretched(RUN_SECONDS):.0f} s")
+        raise TimeoutError(f"the driver did not end within {seconds:.0f} s")
     return code
 
 
@@ -144,8 +145,7 @@ def running_driver(job: Callable[[], None], log: Path, *faults: Fault) -> Iterat
         yield process
     finally:
         if process.is_alive():
-            _kill(process, signal.SIGKILL)
-            process.join()
+            _kill(process)
 
 
 @functools.cache
@@ -213,15 +213,17 @@ def resume(process: BaseProcess | subprocess.Popen[bytes]) -> None:
 
 def abort(process: BaseProcess) -> None:
     """End a hanging driver. Its log then shows the stack of each thread."""
-    _kill(process, signal.SIGABRT)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGABRT)
     process.join()
 
 
-def _kill(process: BaseProcess, signal_number: int) -> None:
+def _kill(process: BaseProcess) -> None:
     assert process.pid is not None
     for kill in (os.kill, os.killpg):  # at first, the process has no group of its own
         with contextlib.suppress(ProcessLookupError):
-            kill(process.pid, signal_number)
+            kill(process.pid, signal.SIGKILL)
+    process.join()
 
 
 def survivors(log: Path) -> list[int]:

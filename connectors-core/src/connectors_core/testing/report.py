@@ -42,7 +42,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class NotRun:
-    """What a run left out.
+    """The cells and tests that a run left out.
 
     A cell is a Spark line on which the tests in `tests/spark` run.
 
@@ -69,7 +69,7 @@ class ConnectorReport:
         suite_version: The version of the suites.
         results: The results of the cases.
         systems: The external systems by name, with the used instance of each.
-        not_run: What the run left out.
+        not_run: The cells and tests that the run left out.
     """
 
     suite_version: str

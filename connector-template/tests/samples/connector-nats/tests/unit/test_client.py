@@ -181,7 +181,7 @@ def test_a_full_stream_is_busy(server: NatsServer, stream: Stream) -> None:
 
 @pytest.mark.parametrize(
     ("subject", "stream_name", "error"),
-    [("{0}.all", "other", ConfigurationError), ("nobody.stores.it", None, RetryableError)],
+    [("{0}.all", "other", ConfigurationError), ("not.stored", None, RetryableError)],
 )
 def test_a_subject_of_another_stream_or_of_none_is_named(
     server: NatsServer,
