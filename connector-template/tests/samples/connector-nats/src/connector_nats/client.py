@@ -346,8 +346,8 @@ async def connect(connection: Connection, timeout: float) -> Nats:
 async def _end(nats: Nats) -> None:
     """Close a connection. If the server has reset it, nats-py leaves its subscriptions running."""
     await nats.close()
-    for subscription in nats._subs.values():  # noqa: SLF001
-        subscription._stop_processing()  # noqa: SLF001
+    for subscription in nats._subs.values():
+        subscription._stop_processing()
 
 
 def check_connection(connection: Connection, timeout: float) -> None:
