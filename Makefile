@@ -145,11 +145,12 @@ unit: env ## run the tests that need no JVM, those of the core and connectors fo
 
 # Two processes for each line, each with its own Spark session: tests mostly wait for Spark, so four
 # processes keep two cores busy. A file's tests share a process, and so a server. The output appears
-# when the lane ends.
+# when the lane ends. The lines share the slow cases that kill or freeze drivers.
 $(LINES:%=lane%): lane%: env%
 	@mkdir -p build/test
 	@code=0; log=build/test/spark$*.log; \
-	$(call SPARK_PYTHON,$*) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder \
+	share=$$(printf '%s\n' $(LINES) | grep -nx $* | cut -d: -f1)/$(words $(LINES)); \
+	$(call SPARK_PYTHON,$*) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --connector-share $$share \
 	  --junit-xml build/test/spark$*.xml $(SPARK_TESTS) > $$log 2>&1 < /dev/null || code=$$?; \
 	cat $$log; \
 	exit $$code

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy  # noqa: F401  # a process can load it once, and pytester forgets modules
@@ -355,6 +356,75 @@ def test_pairs_that_others_cover_on_spark_are_left_out_and_named(pytester, argum
     every = pytester.runpytest("--connector-every-pair", *arguments, "-p", "xdist")
     every.assert_outcomes(passed=20)
     pytester.runpytest("-m", "not slow", *arguments, "-p", "xdist").assert_outcomes(passed=2)
+
+
+SHARED = """
+import pytest
+
+from connectors_core.testing.cases import ConnectorSuite, case
+
+class Suite(ConnectorSuite):
+    @case()
+    @pytest.mark.separate_drivers
+    @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.slow_on_spark)])
+    def test_drivers(self, number):
+        pass
+
+    @case()
+    @pytest.mark.slow
+    def test_it(self):
+        pass
+
+class TestHere(Suite):
+    pass
+
+class TestOneOnSpark(Suite):
+    on_spark = True
+
+class TestAnotherOnSpark(Suite):
+    on_spark = True
+
+class TestThirdOnSpark(Suite):
+    on_spark = True
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+def test_runs_share_the_slow_cases_with_drivers_on_spark(pytester, arguments):
+    pytester.makeini("[pytest]\nconnector_suites = true")
+    pytester.makepyfile(SHARED)
+
+    def ran(*share):
+        result = pytester.runpytest("--strict-markers", "-v", *arguments, *share, "-p", "xdist")
+        result.assert_outcomes(passed=len(found := passed_tests(result)))
+        return found, result
+
+    every, _ = ran()
+    shares = [ran("--connector-share", f"{number}/2") for number in (1, 2)]
+    (one, _), (other, _) = shares
+    assert one | other == every
+    shared = {f"Test{name}OnSpark::test_drivers[2]" for name in ("One", "Another", "Third")}
+    assert one & other == every - shared
+    assert one & shared
+    assert other & shared
+    for _, result in shares:
+        result.stdout.fnmatch_lines(
+            ["  not judged: test_drivers[[]2]  another run has it (--connector-share)"]
+        )
+
+
+def passed_tests(result):
+    lines = [line for line in result.outlines if "PASSED" in line]
+    return {re.search(r"Test\w+::test_\w+(\[\d\])?", line)[0] for line in lines}
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "one/two", "1/2/3"])
+def test_a_share_is_one_of_a_number_of_runs(pytester, text):
+    pytester.makeini("[pytest]\nconnector_suites = true")
+    pytester.makepyfile(SHARED)
+    result = pytester.runpytest("--connector-share", text)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*expected a share such as 1/2*found '{text}'*"])
 
 
 CHAINS = """

@@ -23,6 +23,11 @@ COVERED_ON_SPARK: Final = "covered_on_spark"
 
 Only ``--connector-every-pair`` also executes them there.
 """
+SEPARATE_DRIVERS: Final = "separate_drivers"
+"""Marker of a case that kills or freezes drivers in separate processes.
+
+With ``--connector-share``, several runs share its slow cases on Spark, suite by suite.
+"""
 
 _CASE: Final = "__connector_case__"
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -340,6 +340,7 @@ class ChangelogTestSuite(PipelineSuite):
         after="test_a_driver_that_fails_repeats_changes_without_harm",
     )
     @pytest.mark.slow
+    @pytest.mark.separate_drivers
     @time_for(len(WRITING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_leave_the_table(
         self, trial: ChangelogTrial

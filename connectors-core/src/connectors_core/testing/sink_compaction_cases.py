@@ -61,6 +61,7 @@ class SinkCompactionCases(PipelineSuite, part=True):
         after="test_a_merge_that_fails_is_repeated",
     )
     @pytest.mark.slow
+    @pytest.mark.separate_drivers
     @time_for(len(COMPACTING_POINTS) + 1)
     def test_drivers_killed_while_they_merge_lose_and_double_nothing(
         self, trial: SinkTrial

@@ -161,6 +161,7 @@ class SinkFailureCases(PipelineSuite, part=True):
 
     @case(after=("test_a_writer_that_fails_is_repeated", "test_a_driver_that_fails_is_restarted"))
     @pytest.mark.slow
+    @pytest.mark.separate_drivers
     @time_for(len(WRITING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SinkTrial
@@ -178,6 +179,7 @@ class SinkFailureCases(PipelineSuite, part=True):
         meetings(UNDECIDED_FREEZES, DECIDED_FREEZES, always=WRITING_MEETINGS),
     )
     @pytest.mark.slow_on_spark
+    @pytest.mark.separate_drivers
     def test_a_driver_that_was_frozen_resumes_beside_its_successor(
         self, trial: SinkTrial, point: FaultPoint, successor: str
     ) -> None:
@@ -203,6 +205,7 @@ class SinkFailureCases(PipelineSuite, part=True):
         ],
     )
     @pytest.mark.slow_on_spark
+    @pytest.mark.separate_drivers
     def test_a_driver_that_was_frozen_while_it_writes_again_resumes_beside_its_successor(
         self, trial: SinkTrial, point: FaultPoint, during: FaultPoint | None
     ) -> None:
@@ -244,6 +247,7 @@ class SinkFailureCases(PipelineSuite, part=True):
     )
     @pytest.mark.parametrize("hours", WRONG_CLOCKS)
     @pytest.mark.slow_on_spark
+    @pytest.mark.separate_drivers
     def test_a_driver_with_another_clock_takes_over(self, trial: SinkTrial, hours: int) -> None:
         """Prepared data of a killed driver is committed in time, even if its clock was wrong."""
         trial.kill_with_wrong_clock(trial.job(), hours)

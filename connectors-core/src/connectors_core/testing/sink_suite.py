@@ -109,6 +109,7 @@ class SinkTestSuite(SinkCompactionCases, SinkFailureCases, SinkWritingCases):
         after="test_the_state_of_what_is_written_again_is_never_seen",
     )
     @pytest.mark.slow
+    @pytest.mark.separate_drivers
     @time_for(len(WRITING_POINTS) + 1)
     def test_states_outlive_drivers_killed_at_point_after_point(self, trial: SinkTrial) -> None:
         job = trial.job(plans=len(WRITING_POINTS) + 2)

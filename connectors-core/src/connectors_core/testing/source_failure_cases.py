@@ -118,6 +118,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         after=_FAILURES,
     )
     @pytest.mark.slow
+    @pytest.mark.separate_drivers
     @time_for(len(READING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SourceTrial
@@ -136,6 +137,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         ("point", "successor"), meetings(PLAN_FREEZES, READER_FREEZES, always=READING_MEETINGS)
     )
     @pytest.mark.slow_on_spark
+    @pytest.mark.separate_drivers
     def test_a_driver_that_was_frozen_resumes_beside_its_successor(
         self, trial: SourceTrial, point: FaultPoint, successor: str
     ) -> None:
@@ -182,6 +184,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     )
     @pytest.mark.parametrize("hours", WRONG_CLOCKS)
     @pytest.mark.slow_on_spark
+    @pytest.mark.separate_drivers
     def test_a_driver_with_another_clock_takes_over(self, trial: SourceTrial, hours: int) -> None:
         """Splits and reads of a killed driver are known in time, even if its clock was wrong."""
         job = trial.job_of_few_rows()

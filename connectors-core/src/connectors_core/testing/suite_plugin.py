@@ -16,6 +16,7 @@ import pytest
 
 from connectors_core.testing.cases import (
     COVERED_ON_SPARK,
+    SEPARATE_DRIVERS,
     SLOW_ON_SPARK,
     SUITE_VERSION,
     Case,
@@ -24,6 +25,8 @@ from connectors_core.testing.cases import (
 )
 from connectors_core.testing.not_run import Selection
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
+from connectors_core.testing.share import OPTION as SHARE_OPTION
+from connectors_core.testing.share import left_to_others, parse_share
 from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
 
@@ -64,6 +67,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also run on Spark each pair of a frozen driver and its successor",
     )
+    group.addoption(
+        SHARE_OPTION,
+        type=parse_share,
+        metavar="RUN/RUNS",
+        help=(
+            "share slow cases that kill or freeze drivers on Spark between several runs, suite by "
+            "suite, such as 1/2 with Spark 3.5 and 2/2 with Spark 4.3"
+        ),
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,6 +85,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{SLOW_ON_SPARK}: slow in a suite that runs on Spark")
     config.addinivalue_line(
         "markers", f"{COVERED_ON_SPARK}: left out on Spark, where other parameters cover it"
+    )
+    config.addinivalue_line(
+        "markers", f"{SEPARATE_DRIVERS}: kills or freezes drivers in separate processes"
     )
     config.addinivalue_line("markers", "timeout(seconds): the time limit with pytest-timeout")
     selection = Selection(config)
@@ -136,6 +151,7 @@ class _Results:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Deselect cases that do not apply, and mark new ones."""
         kept, out = [], []
+        others = left_to_others(self._config.getoption(SHARE_OPTION), items)
         for item in items:
             suite = getattr(item, "cls", None)
             found = case_of(getattr(item, "function", None))
@@ -147,7 +163,10 @@ class _Results:
                     f"{suite.__name__} does not declare {', '.join(missing)}: put each into "
                     "`can`, or into `cannot` with the reason"
                 )
-            if left_out := self._left_out(item, suite, found):
+            left_out = self._left_out(item, suite, found)
+            if left_out is None and item in others:
+                left_out = (Outcome.NOT_JUDGED, f"another run has it ({SHARE_OPTION})")
+            if left_out is not None:
                 self._not_run.add(CaseResult(suite.__name__, item.name, *left_out))
                 out.append(item)
                 continue
