@@ -37,6 +37,8 @@ BIN = .venv/spark$(NEWEST)/bin
 SPARK_PYTHON = PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(1)/bin/python \
 	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/.venv/spark$(1)/classes.jsa $$SPARK_SUBMIT_OPTS" \
 	.venv/spark$(1)/bin/python
+# The share of a line in the slow cases that kill or freeze drivers, $(call SHARE,35): 1/2.
+SHARE = --connector-share $$(printf '%s\n' $(LINES) | grep -nx $(1) | cut -d: -f1)/$(words $(LINES))
 LINE = $(subst .,,$(SPARK))
 # The Spark line in Spark's notation, $(call DOTTED,35): 3.5.
 DOTTED = $(shell sed -n 's/^pyspark==\([0-9]*\.[0-9]*\).*/\1/p' requirements/pyspark$(1).txt)
@@ -139,18 +141,17 @@ docs: env$(NEWEST) ## regenerate the option tables, check the docs, and build bu
 
 unit: env ## run the tests that need no JVM, those of the core and connectors for both lines
 	@for line in $(LINES); do \
-	  [ $$line = $(NEWEST) ] && others="$(UNIT)" || others=; \
-	  .venv/spark$$line/bin/python $(PYTEST) -n 2 $(LINE_UNIT) $$others || exit 1; \
+	  .venv/spark$$line/bin/python $(PYTEST) -n 2 $(call SHARE,$$line) $(LINE_UNIT) || exit 1; \
 	done
+	@$(BIN)/python $(PYTEST) -n 2 $(UNIT)
 
 # Two processes for each line, each with its own Spark session: tests mostly wait for Spark, so four
 # processes keep two cores busy. A file's tests share a process, and so a server. The output appears
-# when the lane ends. The lines share the slow cases that kill or freeze drivers.
+# when the lane ends.
 $(LINES:%=lane%): lane%: env%
 	@mkdir -p build/test
 	@code=0; log=build/test/spark$*.log; \
-	share=$$(printf '%s\n' $(LINES) | grep -nx $* | cut -d: -f1)/$(words $(LINES)); \
-	$(call SPARK_PYTHON,$*) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --connector-share $$share \
+	$(call SPARK_PYTHON,$*) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(call SHARE,$*) \
 	  --junit-xml build/test/spark$*.xml $(SPARK_TESTS) > $$log 2>&1 < /dev/null || code=$$?; \
 	cat $$log; \
 	exit $$code

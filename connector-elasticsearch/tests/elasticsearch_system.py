@@ -4,42 +4,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from connector_elasticsearch import ElasticsearchConnection
 from connector_elasticsearch.testing import ElasticsearchServer, ServerSecurity
 from connectors_core.secrets import Secret
-from connectors_core.testing import Outage, TestSystem
-from connectors_core.testing.servers import FaultyNetwork
+from connectors_core.testing.servers import TcpTestSystem, direct_address
 
 # The suite release that these tests are written for. Cases of later releases count as new.
 SUITES = "1.4"
 PASSWORD = "canary-52e9"  # pragma: allowlist secret
 SECURITY = ServerSecurity(password=Secret(PASSWORD))
 
-_running: dict[str, tuple[ElasticsearchServer, FaultyNetwork]] = {}
+_running: dict[str, ElasticsearchServer] = {}
 
 
-class ElasticsearchSystem(TestSystem):
+class ElasticsearchSystem(TcpTestSystem):
     """One server that requires a login, shared by the whole run."""
 
     name = "elasticsearch"
     variable = "CONNECTORS_ELASTICSEARCH_URL"
 
-    def embedded(self) -> AbstractContextManager[str]:
-        return self._server()
-
     @contextmanager
-    def _server(self) -> Iterator[str]:
-        with ElasticsearchServer(security=SECURITY) as server, FaultyNetwork() as network:
-            network.forward_to(server.port)
-            address = f"http://{network.address}"
-            _running[address] = server, network
-            yield address
-
-    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        _, network = _running[address]
-        return network.outage(outage)
+    def server(self) -> Iterator[str]:
+        with ElasticsearchServer(security=SECURITY) as server:
+            _running[server.url] = server
+            yield server.url
 
 
 class OnElasticsearch:
@@ -51,8 +41,7 @@ class OnElasticsearch:
 
 def server_at(address: str) -> ElasticsearchServer:
     """Return the server of an address from `ElasticsearchSystem`, for direct access."""
-    server, _ = _running[address]
-    return server
+    return _running[direct_address(address)]
 
 
 def connection_to(address: str) -> ElasticsearchConnection:

@@ -36,7 +36,7 @@ from {{ cookiecutter.__package }}.table import {{ cookiecutter.__class }}Table
 {% if cookiecutter.table %}
 from {{ cookiecutter.__package }}.table_factory import {{ cookiecutter.__class }}TableFactory
 {% endif %}
-from {{ cookiecutter.__package }}.testing import LogSystem, Topic, server_at
+from {{ cookiecutter.__package }}.testing import LogSystem, Topic
 {% if cookiecutter.__requests %}
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
 {% endif %}
@@ -97,6 +97,7 @@ from connectors_core.testing import (
     table_schema,
 {% endif %}
 )
+from connectors_core.testing.servers import direct_address
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
 SUITES = "1.4"
@@ -191,7 +192,7 @@ class OnTopic:
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
         self._token = uuid.uuid4().hex
-        self._topic = Topic(server_at(address), self._name)
+        self._topic = Topic(direct_address(address), self._name)
 
     def options(self) -> dict[str, str]:
         return {"address": self._address, "topic": self._name, "token": self._token}
@@ -246,7 +247,7 @@ class SourceTopic(OnTopic, SourceExternalContext):
 
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
         name = f"{self._name}-typed"
-        topic = Topic(server_at(self._address), name)
+        topic = Topic(direct_address(self._address), name)
         topic.create(rows.schema)
         topic.append(0, rows)
         return {{ cookiecutter.__class }}Source(self._address, name, token=self._token)
@@ -359,7 +360,7 @@ class TableTopic(OnTopic, LookupExternalContext):
         return {{ cookiecutter.__class }}Table.from_options({**given, **options})
 
     def _fill(self, name: str, rows: pa.Table) -> None:
-        topic = Topic(server_at(self._address), name)
+        topic = Topic(direct_address(self._address), name)
         topic.create(rows.schema)
         topic.append(0, rows)
 
@@ -435,7 +436,7 @@ class Topics(CatalogExternalContext):
         return {{ cookiecutter.__class }}Catalog(name, options)
 
     def add_table(self, name: str) -> None:
-        topic = Topic(server_at(self._address), name)
+        topic = Topic(direct_address(self._address), name)
         topic.create(TABLE_ROWS)
         topic.append(0, pa.Table.from_pylist([{"id": 1}, {"id": 2}], TABLE_ROWS))
         self._added.append(topic)

@@ -375,7 +375,17 @@ class Suite(ConnectorSuite):
     def test_it(self):
         pass
 
+class Slow(Suite):
+    @case()
+    @pytest.mark.separate_drivers
+    @pytest.mark.slow
+    def test_drivers(self):
+        pass
+
 class TestHere(Suite):
+    pass
+
+class TestSlow(Slow):
     pass
 
 class TestOneOnSpark(Suite):
@@ -390,7 +400,7 @@ class TestThirdOnSpark(Suite):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
-def test_runs_share_the_slow_cases_with_drivers_on_spark(pytester, arguments):
+def test_runs_share_the_slow_cases_with_drivers(pytester, arguments):
     pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(SHARED)
 
@@ -404,6 +414,7 @@ def test_runs_share_the_slow_cases_with_drivers_on_spark(pytester, arguments):
     (one, _), (other, _) = shares
     assert one | other == every
     shared = {f"Test{name}OnSpark::test_drivers[2]" for name in ("One", "Another", "Third")}
+    shared.add("TestSlow::test_drivers")
     assert one & other == every - shared
     assert one & shared
     assert other & shared

@@ -771,6 +771,7 @@ class TestBroken(Suite):
 
 
 @pytest.mark.slow
+@pytest.mark.line("4.3", only=True)
 @pytest.mark.parametrize("name", sorted(BY_NAME))
 def test_a_broken_sink_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}

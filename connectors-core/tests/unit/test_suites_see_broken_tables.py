@@ -256,6 +256,7 @@ TestBroken = broken_suite({name!r})
 
 
 @pytest.mark.slow
+@pytest.mark.line("4.3", only=True)
 @pytest.mark.parametrize("name", sorted(BY_NAME))
 def test_a_broken_table_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}

@@ -39,13 +39,11 @@ from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows
 from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.secrets import Secret
 {% if cookiecutter.__requests %}
-from connectors_core.testing import Outage, RequestFault, TestSystem
-{% else %}
-from connectors_core.testing import Outage, TestSystem
+from connectors_core.testing import RequestFault
 {% endif %}
-from connectors_core.testing.servers import FaultyNetwork
+from connectors_core.testing.servers import TcpTestSystem
 
-__all__ = ["LogSystem", "Topic", "running_server", "server_at"]
+__all__ = ["LogSystem", "Topic", "running_server"]
 
 
 @contextmanager
@@ -71,7 +69,7 @@ def running_server(token: str = "") -> Iterator[str]:
         yield process.stdout.readline().strip()
 
 
-class LogSystem(TestSystem):
+class LogSystem(TcpTestSystem):
     """One server for a test run: a running server, or the embedded one behind a faulty network.
 
     To test against the real system too, name a container image and start it in `container`.
@@ -80,36 +78,9 @@ class LogSystem(TestSystem):
     name = "{{ cookiecutter.name }}"
     variable = "{{ cookiecutter.name | upper | replace('-', '_') }}_ADDRESS"
 
-    def embedded(self) -> AbstractContextManager[str]:
-        """Start the embedded server, and return the address of the network before it."""
-        return self._behind_a_network()
-
-    @contextmanager
-    def _behind_a_network(self) -> Iterator[str]:
-        with running_server() as server, FaultyNetwork() as network:
-            network.forward_to(int(server.rpartition(":")[2]))
-            _networks[network.address] = network, server
-            yield network.address
-
-    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        """Make the network faulty."""
-        network, _ = _networks[address]
-        return network.outage(outage)
-{% if cookiecutter.__commits %}
-
-    def lost_response(self, address: str, nth: int) -> AbstractContextManager[threading.Event]:
-        """Make the network lose a response."""
-        network, _ = _networks[address]
-        return network.lost_response(nth)
-{% endif %}
-
-
-_networks: dict[str, tuple[FaultyNetwork, str]] = {}
-
-
-def server_at(address: str) -> str:
-    """Return the address of the server behind a faulty network, to bypass the network."""
-    return _networks[address][1] if address in _networks else address
+    def server(self) -> AbstractContextManager[str]:
+        """Start the embedded server."""
+        return running_server()
 
 
 class Topic:

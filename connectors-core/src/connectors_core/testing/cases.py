@@ -26,7 +26,7 @@ Only ``--connector-every-pair`` also executes them there.
 SEPARATE_DRIVERS: Final = "separate_drivers"
 """Marker of a case that kills or freezes drivers in separate processes.
 
-With ``--connector-share``, several runs share its slow cases on Spark, suite by suite.
+With ``--connector-share``, several runs share its slow cases, suite by suite.
 """
 
 _CASE: Final = "__connector_case__"

@@ -147,7 +147,6 @@ class SourceFormatTestSuite(FormatSuite):
         after="test_a_driver_that_fails_is_restarted_exactly",
     )
     @pytest.mark.slow
-    @pytest.mark.separate_drivers
     @time_for(len(_READING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_and_double_nothing(
         self, trial: SourceFormatTrial
@@ -218,7 +217,6 @@ class SinkFormatTestSuite(FormatSuite):
 
     @case(since=_SINCE, after="test_a_worker_that_is_killed_is_replaced")
     @pytest.mark.slow
-    @pytest.mark.separate_drivers
     @time_for(len(_WRITING_POINTS) + len(_COMMITTING_POINTS) + 1)
     def test_drivers_killed_at_point_after_point_lose_nothing(self, trial: SinkFormatTrial) -> None:
         """Real processes, SIGKILL. With an exactly-once sink, they double nothing either."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shares of several runs in the slow cases that kill or freeze drivers on Spark."""
+"""The shares of several runs in the slow cases that kill or freeze drivers."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Final
 
 import pytest
@@ -33,24 +33,17 @@ def parse_share(text: str) -> Share:
     return int(found[1]), int(found[2])
 
 
-def left_to_others(share: Share | None, items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Return the cases of other runs. The suites with such cases take turns, in order of name."""
-    if share is None:
-        return set()
+def is_left_to_others(share: Share | None, item: pytest.Item) -> bool:
+    """Return whether another run has a case. The name of a suite determines its run."""
+    if share is None or not _is_shared(item):
+        return False
     number, runs = share
-    suites: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if _is_shared(item):
-            suites.setdefault(item.nodeid.rpartition("::")[0], []).append(item)
-    others = [name for place, name in enumerate(sorted(suites), 1) if (place - number) % runs]
-    return {item for name in others for item in suites[name]}
+    suite = item.cls.__name__  # type: ignore[attr-defined]  # a case is a method
+    return int.from_bytes(blake2b(suite.encode()).digest()) % runs != number - 1
 
 
 def _is_shared(item: pytest.Item) -> bool:
-    marks = {mark.name for mark in item.iter_markers()}
     suite = getattr(item, "cls", None)
-    return (
-        SEPARATE_DRIVERS in marks
-        and not marks.isdisjoint({"slow", SLOW_ON_SPARK})
-        and bool(getattr(suite, "on_spark", False))
-    )
+    slow = {"slow", SLOW_ON_SPARK} if getattr(suite, "on_spark", False) else {"slow"}
+    marks = {mark.name for mark in item.iter_markers()}
+    return SEPARATE_DRIVERS in marks and not marks.isdisjoint(slow)

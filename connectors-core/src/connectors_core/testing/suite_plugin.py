@@ -26,7 +26,7 @@ from connectors_core.testing.cases import (
 from connectors_core.testing.not_run import Selection
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.share import OPTION as SHARE_OPTION
-from connectors_core.testing.share import left_to_others, parse_share
+from connectors_core.testing.share import is_left_to_others, parse_share
 from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
 
@@ -72,7 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=parse_share,
         metavar="RUN/RUNS",
         help=(
-            "share slow cases that kill or freeze drivers on Spark between several runs, suite by "
+            "share the slow cases that kill or freeze drivers between several runs, suite by "
             "suite, such as 1/2 with Spark 3.5 and 2/2 with Spark 4.3"
         ),
     )
@@ -151,7 +151,6 @@ class _Results:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Deselect cases that do not apply, and mark new ones."""
         kept, out = [], []
-        others = left_to_others(self._config.getoption(SHARE_OPTION), items)
         for item in items:
             suite = getattr(item, "cls", None)
             found = case_of(getattr(item, "function", None))
@@ -163,10 +162,7 @@ class _Results:
                     f"{suite.__name__} does not declare {', '.join(missing)}: put each into "
                     "`can`, or into `cannot` with the reason"
                 )
-            left_out = self._left_out(item, suite, found)
-            if left_out is None and item in others:
-                left_out = (Outcome.NOT_JUDGED, f"another run has it ({SHARE_OPTION})")
-            if left_out is not None:
+            if left_out := self._left_out(item, suite, found):
                 self._not_run.add(CaseResult(suite.__name__, item.name, *left_out))
                 out.append(item)
                 continue
@@ -195,6 +191,8 @@ class _Results:
         covered = suite.on_spark and item.get_closest_marker(COVERED_ON_SPARK)
         if covered and not self._config.getoption(_EVERY_PAIR):
             return Outcome.NOT_JUDGED, f"on Spark, other pairs cover it ({_EVERY_PAIR})"
+        if is_left_to_others(self._config.getoption(SHARE_OPTION), item):
+            return Outcome.NOT_JUDGED, f"another run has it ({SHARE_OPTION})"
         return None
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:

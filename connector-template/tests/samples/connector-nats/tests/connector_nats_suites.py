@@ -16,7 +16,7 @@ import pyarrow as pa
 from connector_nats.publisher import Message, Outcome, Publisher
 from connector_nats.sink import NatsSink
 from connector_nats.source import NatsSource
-from connector_nats.testing import NatsSystem, Stream, server_at
+from connector_nats.testing import NatsSystem, Stream
 from connector_nats.writer import MessageWriter
 from connectors_core.errors import ConfigurationError, RetryableError
 from connectors_core.formats import JsonFormat
@@ -35,6 +35,7 @@ from connectors_core.testing import (
     SourceTestSuite,
     SplitDataWriter,
 )
+from connectors_core.testing.servers import direct_address
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
 SUITES = "1.4"
@@ -154,7 +155,7 @@ class SourceStreams(SourceExternalContext):
             stream.delete()
 
     def _create(self, name: str) -> Stream:
-        stream = Stream(server_at(self._address), name)
+        stream = Stream(direct_address(self._address), name)
         stream.create()
         self._streams.append(stream)
         return stream
@@ -255,7 +256,7 @@ class SinkStream(AsyncSinkExternalContext):
     def __init__(self, address: str) -> None:
         self._address = address
         self._token = uuid.uuid4().hex
-        self._stream = Stream(server_at(address), f"suite-{uuid.uuid4().hex}")
+        self._stream = Stream(direct_address(address), f"suite-{uuid.uuid4().hex}")
         self._stream.create()
         self._faults = Faults()
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from connector_redis.sink import RedisSink
 from connector_redis.source import RedisSource
-from connector_redis.testing import RedisSystem, Stream, add_user, server_at
+from connector_redis.testing import RedisSystem, Stream, add_user
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
     ROWS,
@@ -27,6 +27,7 @@ from connectors_core.testing import (
     SourceTestSuite,
     SplitDataWriter,
 )
+from connectors_core.testing.servers import direct_address
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
 SUITES = "1.4"
@@ -83,7 +84,7 @@ class OnStreams:
         self._address = address
         self._name = f"suite-{uuid.uuid4().hex}"
         self._password = uuid.uuid4().hex
-        self._server = server_at(address)
+        self._server = direct_address(address)
         add_user(self._server, self._name, self._password)
 
     def settings(self, stream: str) -> dict[str, str]:

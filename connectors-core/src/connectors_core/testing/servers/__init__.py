@@ -20,6 +20,7 @@ from connectors_core.testing.servers.ports import HOST, free_ports
 from connectors_core.testing.servers.relay import HttpAnswer, HttpRelay, HttpRequest
 from connectors_core.testing.servers.s3 import S3Server
 from connectors_core.testing.servers.server import ServerProcess
+from connectors_core.testing.servers.tcp_system import TcpTestSystem, direct_address
 
 __all__ = [
     "HOST",
@@ -35,7 +36,9 @@ __all__ = [
     "S3Server",
     "ServerError",
     "ServerProcess",
+    "TcpTestSystem",
     "cache_folder",
+    "direct_address",
     "exclusively",
     "find_java",
     "free_ports",

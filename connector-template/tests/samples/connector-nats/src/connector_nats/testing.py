@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sysconfig
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -18,16 +18,15 @@ from nats.aio.client import Client as Nats
 from connector_nats.client import ALL, MESSAGES, Client, StreamState, check_connection
 from connector_nats.options import Connection
 from connectors_core.errors import ConnectorError
-from connectors_core.testing import Outage, TestSystem
 from connectors_core.testing.servers import (
     HOST,
-    FaultyNetwork,
     ServerError,
     ServerProcess,
+    TcpTestSystem,
     free_ports,
 )
 
-__all__ = ["NatsServer", "NatsSystem", "Stream", "server_at"]
+__all__ = ["NatsServer", "NatsSystem", "Stream"]
 
 _T = TypeVar("_T")
 
@@ -83,36 +82,17 @@ def _program() -> str:
     )
 
 
-class NatsSystem(TestSystem):
+class NatsSystem(TcpTestSystem):
     """One server for a test run: a running server, or an embedded one behind a faulty network."""
 
     name = "nats"
     variable = "NATS_ADDRESS"
 
-    def embedded(self) -> AbstractContextManager[str]:
-        """Start the server, and return the address of the network before it."""
-        return self._behind_a_network()
-
     @contextmanager
-    def _behind_a_network(self) -> Iterator[str]:
-        with NatsServer() as server, FaultyNetwork() as network:
-            network.forward_to(server.port)
-            address = f"nats://{network.address}"
-            _networks[address] = network, server.address
-            yield address
-
-    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        """Make the network faulty."""
-        network, _ = _networks[address]
-        return network.outage(outage)
-
-
-_networks: dict[str, tuple[FaultyNetwork, str]] = {}
-
-
-def server_at(address: str) -> str:
-    """Return the address of the server behind a faulty network, to bypass the network."""
-    return _networks[address][1] if address in _networks else address
+    def server(self) -> Iterator[str]:
+        """Start the server."""
+        with NatsServer() as server:
+            yield server.address
 
 
 class Stream:

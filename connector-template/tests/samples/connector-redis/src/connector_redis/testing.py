@@ -7,9 +7,8 @@ It is Valkey, which speaks the protocol of Redis and comes with the package `val
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +16,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from connectors_core.formats import JsonFormat
-from connectors_core.testing import Outage, TestSystem
-from connectors_core.testing.servers import HOST, FaultyNetwork, ServerProcess, free_ports
+from connectors_core.testing.servers import HOST, ServerProcess, TcpTestSystem, free_ports
 
-__all__ = ["RedisServer", "RedisSystem", "Stream", "add_user", "server_at"]
+__all__ = ["RedisServer", "RedisSystem", "Stream", "add_user"]
 
 
 class RedisServer(ServerProcess):
@@ -48,40 +46,17 @@ class RedisServer(ServerProcess):
             return False
 
 
-class RedisSystem(TestSystem):
+class RedisSystem(TcpTestSystem):
     """One server for a test run: a running server, or one behind a faulty network."""
 
     name = "redis"
     variable = "REDIS_ADDRESS"
 
-    def embedded(self) -> AbstractContextManager[str]:
-        """Start a server, and return the address of the network before it."""
-        return self._behind_a_network()
-
     @contextmanager
-    def _behind_a_network(self) -> Iterator[str]:
-        with RedisServer() as server, FaultyNetwork() as network:
-            network.forward_to(server.port)
-            _networks[network.address] = network, server.address
-            yield network.address
-
-    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        """Make the network faulty."""
-        network, _ = _networks[address]
-        return network.outage(outage)
-
-    def lost_response(self, address: str, nth: int) -> AbstractContextManager[threading.Event]:
-        """Make the network lose a response."""
-        network, _ = _networks[address]
-        return network.lost_response(nth)
-
-
-_networks: dict[str, tuple[FaultyNetwork, str]] = {}
-
-
-def server_at(address: str) -> str:
-    """Return the address of the server behind a faulty network, to bypass the network."""
-    return _networks[address][1] if address in _networks else address
+    def server(self) -> Iterator[str]:
+        """Start a server."""
+        with RedisServer() as server:
+            yield server.address
 
 
 def add_user(address: str, name: str, password: str) -> None:

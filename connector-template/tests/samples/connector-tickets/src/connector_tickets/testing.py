@@ -18,8 +18,13 @@ from http.client import HTTPConnection
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from connectors_core.testing import Outage, TestSystem
-from connectors_core.testing.servers import FaultyNetwork, HttpAnswer, HttpRelay, HttpRequest
+from connectors_core.testing.servers import (
+    HttpAnswer,
+    HttpRelay,
+    HttpRequest,
+    TcpTestSystem,
+    direct_address,
+)
 
 __all__ = ["Account", "TicketsSystem", "running_server"]
 
@@ -37,31 +42,15 @@ def running_server() -> Iterator[str]:
         yield server.endpoint
 
 
-class TicketsSystem(TestSystem):
+class TicketsSystem(TcpTestSystem):
     """One API for a test run, behind a faulty network."""
 
     name = "tickets"
     variable = "TICKETS_URL"
 
-    def embedded(self) -> AbstractContextManager[str]:
-        """Start the API, and return the URL of the network before it."""
-        return self._behind_a_network()
-
-    @contextmanager
-    def _behind_a_network(self) -> Iterator[str]:
-        with running_server() as url, FaultyNetwork() as network:
-            network.forward_to(urlsplit(url).port or 0)
-            address = f"http://{network.address}"
-            _networks[address] = network, url
-            yield address
-
-    def outage(self, address: str, outage: Outage) -> AbstractContextManager[None]:
-        """Make the network faulty."""
-        network, _ = _networks[address]
-        return network.outage(outage)
-
-
-_networks: dict[str, tuple[FaultyNetwork, str]] = {}
+    def server(self) -> AbstractContextManager[str]:
+        """Start the API."""
+        return running_server()
 
 
 class Account:
@@ -73,8 +62,7 @@ class Account:
     """
 
     def __init__(self, url: str, secret: str) -> None:
-        _, direct = _networks.get(url, (None, url))  # not through a faulty network
-        self._address = urlsplit(direct).netloc
+        self._address = urlsplit(direct_address(url)).netloc
         self._secret = secret
 
     def add(self, project: str, tickets: Sequence[Mapping[str, Any]]) -> None:
