@@ -7,6 +7,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from connectors_core.testing.servers import HttpAnswer, HttpRelay, HttpRequest
@@ -36,8 +37,13 @@ class Api:
         return [each.path for each in self.requests]
 
 
-def query_of(request: HttpRequest) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(request.path).query))
+def query_of(request: HttpRequest) -> dict[str, Any]:
+    """Return the parameters of a request, with the fields of a POST request."""
+    query: dict[str, Any] = dict(parse_qsl(urlsplit(request.path).query))
+    if request.method == "POST":
+        assert request.headers["Content-Type"] == "application/json"
+        query |= json.loads(request.body)
+    return query
 
 
 @contextmanager

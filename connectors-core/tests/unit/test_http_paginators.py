@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from contextlib import closing
+from typing import Any
 
 import pytest
 from http_api import answer, query_of, running
@@ -47,10 +48,10 @@ def pages_of(total: int, request: HttpRequest) -> HttpAnswer:
     return answer(content, headers={"Link": links})
 
 
-def read(url: str, paginator: Paginator) -> tuple[list[int], int]:
+def read(url: str, paginator: Paginator, stream: Request) -> tuple[list[Any], int]:
     """Return the records and the number of requests."""
-    found: list[int] = []
-    request: Request | None = paginator.first(Request("records"))
+    found: list[Any] = []
+    request: Request | None = paginator.first(stream)
     requests = 0
     with closing(HttpClient(url)) as client:
         while request is not None:
@@ -62,7 +63,11 @@ def read(url: str, paginator: Paginator) -> tuple[list[int], int]:
     return found, requests
 
 
+STREAMS = [Request("records"), Request.search("records", filter={"open": True})]
+
+
 @pytest.mark.parametrize("total", [0, 1, 3, 7])
+@pytest.mark.parametrize("stream", STREAMS, ids=["get", "post"])
 @pytest.mark.parametrize(
     ("paginator", "empty"),
     [
@@ -75,16 +80,35 @@ def read(url: str, paginator: Paginator) -> tuple[list[int], int]:
         (PageNumber(last="pages"), 0),
     ],
 )
-def test_every_record_is_read_once(paginator: Paginator, empty: int, total: int) -> None:
+def test_every_record_is_read_once(
+    paginator: Paginator, empty: int, stream: Request, total: int
+) -> None:
     with running(lambda request: pages_of(total, request)) as api:
-        found, requests = read(api.url, paginator)
+        found, requests = read(api.url, paginator, stream)
     assert found == list(range(total))
     assert requests == max(1, math.ceil(total / MOST) + empty)
+    assert all(query_of(each).get("filter") == stream.param("filter") for each in api.requests)
+
+
+def test_a_field_of_any_type_continues_a_search() -> None:
+    """As `search_after` of Elasticsearch, or `variables.after` of GraphQL."""
+
+    def search(request: HttpRequest) -> HttpAnswer:
+        variables = query_of(request)["variables"]
+        after, _ = variables.get("after", (-1, ""))
+        hits = [{"id": each, "sort": [each, "x"]} for each in range(after + 1, 7)][: variables["n"]]
+        return answer({"records": hits})
+
+    stream = Request.search("_search", variables={"n": MOST})
+    with running(search) as api:
+        found, _ = read(api.url, BodyToken("records.-1.sort", "variables.after"), stream)
+    assert [each["id"] for each in found] == list(range(7))
+    assert all(query_of(each)["variables"]["n"] == MOST for each in api.requests)
 
 
 def test_a_single_page_has_no_next_page() -> None:
     with running(lambda request: pages_of(7, request)) as api:
-        assert read(api.url, SinglePage()) == ([0, 1, 2], 1)
+        assert read(api.url, SinglePage(), Request("records")) == ([0, 1, 2], 1)
 
 
 @pytest.mark.parametrize("link", ["http://127.0.0.1:1/records", "//elsewhere/records"])
@@ -93,7 +117,7 @@ def test_a_link_to_another_server_is_not_followed(link: str) -> None:
         running(lambda _: answer({"records": [], "next": link})) as api,
         pytest.raises(FatalError, match="another server"),
     ):
-        read(api.url, BodyLink())
+        read(api.url, BodyLink(), Request("records"))
     assert len(api.requests) == 1
 
 
@@ -102,7 +126,7 @@ def test_a_page_that_names_itself_as_the_next_is_no_endless_loop() -> None:
         running(lambda _: answer({"records": [1], "next_page_token": "same"})) as api,
         pytest.raises(FatalError, match="the same page"),
     ):
-        read(api.url, BodyToken())
+        read(api.url, BodyToken(), Request("records"))
     assert len(api.requests) == 2
 
 
@@ -114,3 +138,21 @@ def test_a_parameter_of_a_request_has_the_value_that_it_was_given(
     request = Request("records").with_params(params).with_params({name: value})
     expected = params | {name: value}
     assert {each: request.param(each) for each in expected} == expected
+
+
+names = st.text(st.characters(exclude_characters=".", codec="utf-8"), min_size=1)
+numbers = st.integers(-(2**63), 2**63 - 1)
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(names, numbers), names, names, numbers | st.text())
+def test_a_field_of_a_search_has_the_value_that_it_was_given(
+    fields: dict[str, int], outer: str, inner: str, value: object
+) -> None:
+    request = Request.search("records").with_fields(fields).with_fields({outer: None})
+    changed = request.with_fields({f"{outer}.{inner}": value})
+    assert changed.param(f"{outer}.{inner}") == value
+    assert {each: changed.param(each) for each in fields if each != outer} == {
+        each: number for each, number in fields.items() if each != outer
+    }
+    assert changed.with_fields({outer: None}) == request

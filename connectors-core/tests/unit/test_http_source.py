@@ -121,6 +121,28 @@ def test_windows_read_each_record_once_although_the_api_repeats_the_boundary(
     assert found == list(range(len(records.streams["a"])))
 
 
+class SearchSource(CursorSource):
+    def request(self, stream: str, since: datetime | None) -> Request:
+        return Request.search(stream, since=since and since.isoformat())
+
+
+def test_a_source_of_searches_reads_each_record_once(api: Api, records: Records) -> None:
+    source = SearchSource(api.url, settle="10 s")
+    records.add("a", *range(1, 8))
+    records.now = moment(30)
+    (split,) = source._discover({}, OPEN)
+    assert ids(source, split) == list(range(7))
+    asked = [(each.method, query_of(each)) for each in api.requests if each.path == "/a"]
+    assert asked[-1] == ("POST", {"offset": 7})
+
+
+def test_a_position_of_an_earlier_release_is_read() -> None:
+    serializer = ListSource("http://127.0.0.1:1").split_serializer()
+    stored = b'{"page":{"path":"a","query":"offset=2"},"since":null,"split_id":"a/","stream":"a"}'
+    found = serializer.deserialize(1, stored)
+    assert found.page == Request("a", "offset=2")
+
+
 def test_a_record_that_can_still_get_company_waits(api: Api, records: Records) -> None:
     source = CursorSource(api.url, settle="10 s")
     records.add("a", 1, 11)

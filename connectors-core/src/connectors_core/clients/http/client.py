@@ -33,6 +33,7 @@ from connectors_core.secrets import Secret, mask_url
 __all__ = ["HttpClient"]
 
 _FORM: Final = "application/x-www-form-urlencoded"
+_JSON: Final = "application/json"
 _BUSY: Final = frozenset({408, 425, 429})
 # RFC 6749, 5.2: only these codes are shown, because an endpoint may repeat the request in others.
 _TOKEN_ERRORS: Final = frozenset(
@@ -91,7 +92,7 @@ class HttpClient:
         self._option = option
         self._where = f"the API at {mask_url(url)}"
         self._authenticator = authenticator
-        self._headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **(headers or {})}
+        self._headers = {"Accept": _JSON, "Accept-Encoding": "gzip", **(headers or {})}
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._connections: dict[tuple[str, str], HTTPConnection] = {}
@@ -100,7 +101,7 @@ class HttpClient:
             raise self._invalid(url)
 
     def get(self, request: Request) -> Response:
-        """Return the response to a request.
+        """Return the response to a request, which is sent with POST if it has a body.
 
         Raises:
             RetryableError: The API is temporarily unavailable, or a limit is exhausted.
@@ -208,7 +209,11 @@ class HttpClient:
         headers = self._headers | {
             name: secret.reveal() for name, secret in credentials.headers.items()
         }
-        status, got, body = self._exchange("GET", sent, headers)
+        if request.body is None:
+            status, got, body = self._exchange("GET", sent, headers)
+        else:
+            headers |= {"Content-Type": _JSON}
+            status, got, body = self._exchange("POST", sent, headers, request.body.encode())
         if status != 200:
             raise self._failure(status, got, request)
         return Response(url, got, body)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http.client import HTTPMessage
@@ -21,15 +21,17 @@ __all__ = ["Request", "Response", "value_at"]
 @experimental
 @dataclass(frozen=True)
 class Request:
-    """A GET request without credentials. It is a position, so plans and reports can store it.
+    """A request that reads, without credentials. It is a position: plans and reports store it.
 
     Attributes:
         path: The path. Without a first slash, it is relative to the URL of the client.
         query: The encoded query.
+        body: The JSON object of a POST request, encoded. None for a GET request.
     """
 
     path: str
     query: str = ""
+    body: str | None = None
 
     @classmethod
     def of(cls, *segments: str, **params: object) -> Request:
@@ -39,8 +41,17 @@ class Request:
             *segments: The parts of the path, which are quoted.
             **params: The query. None leaves a parameter out.
         """
-        path = "/".join(quote(segment, safe="") for segment in segments)
-        return cls(path).with_params(params)
+        return cls(_path(segments)).with_params(params)
+
+    @classmethod
+    def search(cls, *segments: str, **fields: object) -> Request:
+        """Return a POST request with a JSON object. The API must only read.
+
+        Args:
+            *segments: The parts of the path, which are quoted.
+            **fields: The fields of the object. None leaves a field out.
+        """
+        return cls(_path(segments), body="{}").with_fields(fields)
 
     def with_params(self, params: Mapping[str, object]) -> Request:
         """Return the request with other values of some parameters. None removes a parameter."""
@@ -48,8 +59,32 @@ class Request:
         added = [(name, str(value)) for name, value in params.items() if value is not None]
         return replace(self, query=urlencode([*kept, *added]))
 
-    def param(self, name: str) -> str | None:
-        """Return the value of a parameter, or None."""
+    def with_fields(self, fields: Mapping[str, object]) -> Request:
+        """Return the request with other fields of its JSON object. None removes a field.
+
+        Args:
+            fields: The values by path, such as `variables.after`.
+        """
+        content = self._content()
+        for path, value in fields.items():
+            *parents, name = path.split(".")
+            place = content
+            for key in parents:
+                place = place.setdefault(key, {})
+            if value is None:
+                place.pop(name, None)
+            else:
+                place[name] = value
+        return replace(self, body=orjson.dumps(content).decode())
+
+    def with_page(self, params: Mapping[str, object]) -> Request:
+        """Return the request with other parameters, or for a POST request, with other fields."""
+        return self.with_params(params) if self.body is None else self.with_fields(params)
+
+    def param(self, name: str) -> Any:
+        """Return the value of a parameter of a GET request or field of a POST request, or None."""
+        if self.body is not None:
+            return value_at(self._content(), name)
         return next((value for key, value in self._pairs() if key == name), None)
 
     @property
@@ -60,6 +95,9 @@ class Request:
 
     def _pairs(self) -> list[tuple[str, str]]:
         return parse_qsl(self.query, keep_blank_values=True)
+
+    def _content(self) -> dict[str, Any]:
+        return dict(orjson.loads(self.body or "{}"))
 
 
 @experimental
@@ -95,13 +133,22 @@ class Response:
 
 
 def value_at(content: Any, path: str) -> Any:
-    """Return the value at a path of keys and list indexes, such as `meta.next`, or None."""
+    """Return the value at a path of keys and list indexes, such as `meta.next`, or None.
+
+    The index -1 is the last element.
+    """
     for key in path.split(".") if path else ():
         match content:
             case dict():
                 content = content.get(key)
+            case [*_, last] if key == "-1":
+                content = last
             case list() if key.isdigit() and int(key) < len(content):
                 content = content[int(key)]
             case _:
                 return None
     return content
+
+
+def _path(segments: Sequence[str]) -> str:
+    return "/".join(quote(segment, safe="") for segment in segments)

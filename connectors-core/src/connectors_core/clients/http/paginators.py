@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paginators: immutable values that find the next page. The kinds are those of `singer_sdk`.
 
-A paginator has no state: the request for a page is the position of a split.
+A paginator has no state: the request for a page is the position of a split. The parameter of a page
+is in the query. For a POST request, it is the path of a field in the JSON object.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -75,7 +76,7 @@ class LinkHeader(Paginator):
             for link, parameters in _LINK.findall(header):
                 rel = _REL.search(parameters)
                 if rel and "next" in (rel[1] or rel[2]).lower().split():
-                    return _following(link, response)
+                    return _following(link, request, response)
         return None
 
 
@@ -93,7 +94,7 @@ class BodyLink(Paginator):
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
         link = value_at(response.json, self.path)
-        return _following(str(link), response) if link else None
+        return _following(str(link), request, response) if link else None
 
 
 @experimental
@@ -112,7 +113,7 @@ class BodyToken(Paginator):
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
         token = value_at(response.json, self.path)
-        return None if token in (None, "") else request.with_params({self.param: token})
+        return None if token in (None, "") else request.with_page({self.param: token})
 
 
 @experimental
@@ -136,14 +137,14 @@ class Offset(Paginator):
 
     def first(self, request: Request) -> Request:
         """See `Paginator`."""
-        return request.with_params({self.param: 0, self.limit_param: self.limit})
+        return request.with_page({self.param: 0, self.limit_param: self.limit})
 
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
         after = int(request.param(self.param) or 0) + records
         if records == 0 or after == _number(response, self.total):
             return None
-        return request.with_params({self.param: after})
+        return request.with_page({self.param: after})
 
 
 @experimental
@@ -167,21 +168,21 @@ class PageNumber(Paginator):
 
     def first(self, request: Request) -> Request:
         """See `Paginator`."""
-        return request.with_params({self.param: self.start, self.size_param: self.size})
+        return request.with_page({self.param: self.start, self.size_param: self.size})
 
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
         page = int(request.param(self.param) or self.start)
         if records == 0 or page == _number(response, self.last):
             return None
-        return request.with_params({self.param: page + 1})
+        return request.with_page({self.param: page + 1})
 
 
 def _number(response: Response, path: str | None) -> Any:
     return None if path is None else value_at(response.json, path)
 
 
-def _following(link: str, response: Response) -> Request:
+def _following(link: str, request: Request, response: Response) -> Request:
     """Return the request for a link. Credentials go to no other server."""
     url, own = urlsplit(urljoin(response.url, link)), urlsplit(response.url)
     if (url.scheme, url.netloc) != (own.scheme, own.netloc):
@@ -190,4 +191,4 @@ def _following(link: str, response: Response) -> Request:
             expected=f"{own.scheme}://{own.netloc}",
             found=mask_url(f"{url.scheme}://{url.netloc}"),
         )
-    return Request(url.path or "/", url.query)
+    return replace(request, path=url.path or "/", query=url.query)
