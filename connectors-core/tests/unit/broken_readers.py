@@ -139,9 +139,11 @@ class _LargeTexts:
         return self
 
     def collect(self, batch):
-        at = batch.schema.get_field_index("text")
-        schema = batch.schema.set(at, pa.field("text", pa.large_string()))
-        self.split.collect(batch.cast(schema))
+        fields = [
+            field.with_type(pa.large_string()) if field.name == "text" else field
+            for field in batch.schema
+        ]
+        self.split.collect(batch.cast(pa.schema(fields)))
 
 
 class CutsElsewhere(LogReader):
