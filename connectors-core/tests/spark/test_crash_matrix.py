@@ -138,7 +138,15 @@ def test_killing_drivers_and_workers_at_consecutive_points_loses_and_duplicates_
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("scenario", ["stateless-1", "stateless-2", "join-1", "join-2"])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param("stateless-1", marks=pytest.mark.line("4.3", only=True)),
+        pytest.param("stateless-2", marks=pytest.mark.line("3.5", only=True)),
+        pytest.param("join-1", marks=pytest.mark.line("3.5", only=True)),
+        "join-2",
+    ],
+)
 def test_a_driver_killed_at_every_point_in_turn_loses_and_duplicates_no_row(
     tmp_path: Path, scenario: str
 ) -> None:
@@ -160,11 +168,21 @@ def test_killing_drivers_of_a_stream_of_spark_loses_and_duplicates_no_row(tmp_pa
 @pytest.mark.parametrize(
     ("scenario", "part", "workers"),
     [
-        ("files-2", WITHOUT_PLANS, [FaultPoint.WRITER_WROTE]),
-        ("table-2", ALL, WORKER_POINTS),
-        ("stateless-function", OF_SINKS, WORKER_POINTS),
-        ("stateless-database", OF_SINKS, WORKER_POINTS),
+        pytest.param(
+            *("files-2", WITHOUT_PLANS, [FaultPoint.WRITER_WROTE]),
+            marks=pytest.mark.line("4.3", only=True),
+        ),
+        pytest.param("table-2", ALL, WORKER_POINTS, marks=pytest.mark.line("3.5", only=True)),
+        pytest.param(
+            *("stateless-function", OF_SINKS, WORKER_POINTS),
+            marks=pytest.mark.line("3.5", only=True),
+        ),
+        pytest.param(
+            *("stateless-database", OF_SINKS, WORKER_POINTS),
+            marks=pytest.mark.line("4.3", only=True),
+        ),
     ],
+    ids=["files", "table", "function", "database"],
 )
 def test_inputs_of_spark_and_functions_are_exact_with_a_driver_killed_at_every_point(
     tmp_path: Path, scenario: str, part: Collection[int], workers: Collection[FaultPoint]
