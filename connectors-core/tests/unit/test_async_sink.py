@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -514,6 +515,34 @@ def test_a_strategy_that_fails_on_a_response_ends_the_attempt() -> None:
         writer.write(rows(range(5)))
         with pytest.raises(FatalError, match="unexpected error"):
             writer.flush()
+
+
+class FlushedAnswers(Open):
+    """Fails on a response just after a flush began to wait for it."""
+
+    def __init__(self) -> None:
+        self.writer: ServiceWriter | None = None
+        self.flushed: Future[None] = Future()
+
+    def register_completed_request(self, result: ResultInfo) -> None:
+        self.flush = asyncio.get_running_loop().create_task(self._flush())
+        raise ZeroDivisionError
+
+    async def _flush(self) -> None:
+        assert self.writer is not None
+        try:
+            self.flushed.set_result(await self.writer._sending.drain())
+        except FatalError as error:
+            self.flushed.set_exception(error)
+
+
+def test_a_flush_waits_for_the_end_of_a_request_whose_entries_are_accepted() -> None:
+    strategy = FlushedAnswers()
+    with writing(Service(), strategy=strategy) as writer:
+        strategy.writer = writer
+        writer.write(rows(range(5)))
+        with pytest.raises(FatalError, match="unexpected error"):
+            strategy.flushed.result(60)
 
 
 # --- Remembered limits of a service --------------------------------------------------------------

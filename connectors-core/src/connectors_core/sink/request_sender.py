@@ -94,7 +94,7 @@ class RequestSender(Generic[EntryT]):
         """Send everything, and wait for the responses."""
         self._draining = True
         self._send()
-        await self._until(lambda: self._buffer.count == 0)
+        await self._until(lambda: self._buffer.count == 0 and not self._requests)
         self._draining = False
 
     def explain_retry(self, reason: str) -> None:
