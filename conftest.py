@@ -16,13 +16,13 @@ LINE = ".".join(version("pyspark").split(".")[:2])
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave a test that names its Spark line to that line, or to the full run on the others."""
-    out = []
+    kept, out = [], []
     for item in items:
         line = item.get_closest_marker("line")
-        if line is not None and line.args != (LINE,):
+        elsewhere = line is not None and line.args != (LINE,)
+        if elsewhere:
             item.add_marker(pytest.mark.slow)
-            if line.kwargs.get("only"):
-                out.append(item)
+        (out if elsewhere and line.kwargs.get("only") else kept).append(item)
     if out:
         config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in set(out)]
+        items[:] = kept
