@@ -545,6 +545,31 @@ def test_a_flush_waits_for_the_end_of_a_request_whose_entries_are_accepted() -> 
             strategy.flushed.result(60)
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
+def test_a_client_that_ends_its_process_ends_only_the_attempt(raised: BaseException) -> None:
+    class Leaving(ServiceWriter):
+        async def submit_request_entries(self, entries: Sequence[Any]) -> Sequence[Any]:
+            raise raised
+
+    with closing(Leaving(Service(), configuration())) as writer:
+        writer.write(rows(range(5)))
+        with pytest.raises(FatalError, match="unexpected error"):
+            writer.flush()
+    service = Service()
+    with writing(service) as writer:  # on the same event loop
+        writer.write(rows(range(5)))
+        writer.flush()
+
+
+def test_a_timeout_of_the_client_that_closes_is_raised() -> None:
+    class Stuck(ServiceWriter):
+        async def close_client(self) -> None:
+            raise TimeoutError("of the client")
+
+    with pytest.raises(TimeoutError, match="of the client"):
+        Stuck(Service(), configuration()).close()
+
+
 # --- Remembered limits of a service --------------------------------------------------------------
 
 

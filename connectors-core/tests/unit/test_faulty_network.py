@@ -57,6 +57,22 @@ def assert_open_connections_end(network: FaultyNetwork, fault: Callable[[], None
             connection.recv(1)
 
 
+class Talker(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"x" * 1000)
+        self.request.recv(1)
+
+
+def test_a_slow_network_ends_although_data_is_on_its_way_in_both_directions() -> None:
+    with before(Talker) as network:
+        network.slow(bytes_per_second=1)
+        with connect(network) as connection:
+            connection.sendall(b"x" * 1000)
+            connection.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+
+
 def test_a_healthy_network_forwards_all_data(network: FaultyNetwork) -> None:
     data = bytes(range(256)) * 2000
     with connect(network) as one, connect(network) as two:

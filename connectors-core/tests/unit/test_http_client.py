@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 import pickle
+import random
 import socket
 import ssl
 import threading
@@ -97,6 +98,41 @@ def test_a_compressed_response_is_read(api: Api) -> None:
     assert get(api) == [1]
 
 
+@contextmanager
+def replying(reply: bytes) -> Iterator[str]:
+    """A server that replies with these bytes, and ends the connection in order."""
+    with socket.create_server((HOST, 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(reply)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://{HOST}:{server.getsockname()[1]}"
+        thread.join()
+
+
+def replied(reply: bytes, request: Request | None = None, **settings: object) -> object:
+    with replying(reply) as url, closing(HttpClient(url, **settings)) as client:  # type: ignore[arg-type]
+        return client.get(request or Request("records")).body
+
+
+def test_a_response_that_ends_early_is_retryable() -> None:
+    assert replied(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n[1, 2]") == b"[1, 2]"
+    with pytest.raises(RetryableError, match="IncompleteRead"):
+        replied(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n[1, 2]")
+
+
+def test_a_compressed_response_that_ends_early_is_retryable(api: Api) -> None:
+    body = gzip.compress(random.Random(1).randbytes(5000))[:3000]
+    api.script.append(HttpAnswer(200, {"Content-Encoding": "gzip"}, body))
+    with pytest.raises(RetryableError, match="damaged"):
+        get(api)
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_response_that_is_too_large_is_not_kept(api: Api, compressed: bool) -> None:
     body = b" " * 1001
@@ -104,6 +140,29 @@ def test_a_response_that_is_too_large_is_not_kept(api: Api, compressed: bool) ->
     api.script.append(HttpAnswer(200, headers, gzip.compress(body) if compressed else body))
     with pytest.raises(FatalError, match="too large"):
         get(api, max_bytes=1000)
+
+
+def test_a_response_that_is_too_large_before_it_is_decompressed_is_not_kept(api: Api) -> None:
+    body = gzip.compress(random.Random(1).randbytes(5000))
+    api.script.append(HttpAnswer(200, {"Content-Encoding": "gzip"}, body))
+    with pytest.raises(FatalError, match="too large"):
+        get(api, max_bytes=1000)
+
+
+def test_a_peer_that_echoes_the_request_shows_no_key() -> None:
+    key = ApiKey(Secret(SECRET), "key", KeyLocation.QUERY)
+    with pytest.raises(RetryableError, match="BadStatusLine") as failure:
+        replied(b"GET /records?key=open+sesame HTTP/1.1\r\n\r\n", authenticator=key)
+    assert "sesame" not in str(failure.value)
+
+
+@pytest.mark.parametrize("path", ["//{}/steal", "http://{}/steal"])
+def test_credentials_go_to_no_other_server(api: Api, path: str) -> None:
+    with running() as other:
+        place = other.url.removeprefix("http://")
+        get(api, Request(path.format(place)), authenticator=BearerToken(Secret(SECRET)))
+    assert len(api.requests) == 1
+    assert not other.requests
 
 
 def test_a_response_that_is_not_json_is_not_shown(api: Api) -> None:
@@ -183,6 +242,10 @@ def test_the_certificate_of_the_server_must_be_trusted(
         "http://",
         "http://host:port",
         "http://host/?token=pw",
+        "http://host/a b",
+        "http://host/ä",
+        "http://a..b",
+        "http://[::1",
         "http://u:pw@host",  # pragma: allowlist secret
     ],
 )
@@ -223,6 +286,7 @@ def test_another_rejection_is_fatal(api: Api) -> None:
         (403, {"RateLimit-Remaining": "0", "RateLimit-Reset": "3.5"}, 3.5),
         (429, {"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "9"}, None),
         (429, {"Retry-After": "nan"}, None),
+        (429, {"Retry-After": "Mon, 01 Jan 2026 00:00:00 +99999999999999999999"}, None),
     ],
 )
 def test_the_server_says_how_long_to_wait(

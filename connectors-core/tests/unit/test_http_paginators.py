@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from contextlib import closing
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from http_api import answer, query_of, running
@@ -104,6 +105,59 @@ def test_a_field_of_any_type_continues_a_search() -> None:
         found, _ = read(api.url, BodyToken("records.-1.sort", "variables.after"), stream)
     assert [each["id"] for each in found] == list(range(7))
     assert all(query_of(each)["variables"]["n"] == MOST for each in api.requests)
+
+
+def test_a_flag_ends_a_stream_whose_last_page_has_a_cursor() -> None:
+    def pages(request: HttpRequest) -> HttpAnswer:
+        start = int(query_of(request).get("after", 0))
+        records = list(range(7))[start : start + MOST]
+        page = {"endCursor": min(start + MOST, 7), "hasNextPage": start + MOST < 7}
+        return answer({"records": records, "page": page})
+
+    with running(pages) as api:
+        paginator = BodyToken("page.endCursor", "after", more="page.hasNextPage")
+        assert read(api.url, paginator, Request("records")) == (list(range(7)), 3)
+
+
+@pytest.mark.parametrize("token", [None, "", False, []])
+def test_a_page_without_a_token_is_the_last(token: object) -> None:
+    with running(lambda _: answer({"records": [1], "next_page_token": token})) as api:
+        assert read(api.url, BodyToken(), Request("records")) == ([1], 1)
+
+
+@pytest.mark.parametrize("link", ["/records?q=ä", "/records?q=a b", "/ä/records"])
+def test_a_link_is_quoted_as_far_as_it_is_not_valid(link: str) -> None:
+    pages = [answer({"records": [1], "next": link}), answer({"records": [2]})]
+    with running(lambda _: pages.pop(0)) as api:
+        assert read(api.url, BodyLink(), Request("records")) == ([1, 2], 2)
+    assert unquote(api.paths[1]) == link
+
+
+def test_a_link_that_is_no_url_is_fatal() -> None:
+    with (
+        running(lambda _: answer({"records": [1], "next": "http://[::1"})) as api,
+        pytest.raises(FatalError, match="not valid"),
+    ):
+        read(api.url, BodyLink(), Request("records"))
+
+
+@pytest.mark.parametrize("header", ['<x>; rel=""', "<" * 60_000])
+def test_a_header_without_a_next_link_ends_the_stream(header: str) -> None:
+    with running(lambda _: answer({"records": [1]}, headers={"Link": header})) as api:
+        assert read(api.url, LinkHeader(), Request("records")) == ([1], 1)
+
+
+@pytest.mark.parametrize("stream", [Request.of("r", limit=9), Request.search("r", limit=9)])
+def test_a_paginator_without_a_limit_keeps_that_of_the_request(stream: Request) -> None:
+    assert int(Offset().first(stream).param("limit")) == 9
+    assert int(PageNumber(size_param="limit").first(stream).param("limit")) == 9
+
+
+def test_a_field_can_replace_null_but_is_in_no_text() -> None:
+    request = Request.search("r", variables={"page": None, "name": "x"})
+    assert request.with_fields({"variables.page.after": 1}).param("variables.page.after") == 1
+    with pytest.raises(FatalError, match=r"variables\.name\.first"):
+        request.with_fields({"variables.name.first": 1})
 
 
 def test_a_single_page_has_no_next_page() -> None:

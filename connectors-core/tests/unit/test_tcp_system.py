@@ -73,7 +73,15 @@ def test_a_request_takes_effect_although_its_response_is_lost():
         assert get(address) == "/v1"
 
 
-@pytest.mark.parametrize("given", ["127.0.0.1:{}", "nats://127.0.0.1:{}", "s3://127.0.0.1:{}/a/b"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "127.0.0.1:{}",
+        "nats://127.0.0.1:{}",
+        "s3://127.0.0.1:{}/a/b",
+        "redis://:pw@127.0.0.1:{}/0",  # pragma: allowlist secret
+    ],
+)
 def test_the_address_keeps_its_form(given):
     class Server(TcpTestSystem):
         name, variable = "server", "SERVER"

@@ -46,4 +46,17 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Run a coroutine on the loop. Any thread except the loop's."""
-    return asyncio.run_coroutine_threadsafe(coroutine, event_loop())
+    return asyncio.run_coroutine_threadsafe(contained(coroutine), event_loop())
+
+
+async def contained(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine. Loop's thread.
+
+    Raises:
+        RuntimeError: The coroutine ended its process or was interrupted. asyncio would end the
+            loop, for which every other task of the process waits.
+    """
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as exc:
+        raise RuntimeError(f"a coroutine raised {type(exc).__name__}") from exc

@@ -197,6 +197,8 @@ class AsyncSinkWriter(SinkWriter, Generic[EntryT]):
         try:
             stopped.result(_CLOSE_SECONDS)
         except TimeoutError:
+            if stopped.done():
+                raise  # the client had a timeout of its own
             stopped.cancel()
             _logger.warning(
                 "the client of sink %r did not close within %g seconds and stays open in its "

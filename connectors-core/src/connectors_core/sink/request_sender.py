@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from connectors_core.clients.event_loop import event_loop
+from connectors_core.clients.event_loop import contained, event_loop
 from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.errors import (
     ConnectorError,
@@ -93,9 +93,11 @@ class RequestSender(Generic[EntryT]):
     async def drain(self) -> None:
         """Send everything, and wait for the responses."""
         self._draining = True
-        self._send()
-        await self._until(lambda: self._buffer.count == 0 and not self._requests)
-        self._draining = False
+        try:
+            self._send()
+            await self._until(lambda: self._buffer.count == 0 and not self._requests)
+        finally:
+            self._draining = False
 
     def explain_retry(self, reason: str) -> None:
         """Explain why entries are retried."""
@@ -254,7 +256,7 @@ async def _ended_within(seconds: float, request: Coroutine[Any, Any, T]) -> T:
     Raises:
         RetryableError: It did not end in time, or its client canceled it.
     """
-    task = asyncio.ensure_future(request)
+    task = asyncio.ensure_future(contained(request))
     try:
         await asyncio.wait({task}, timeout=seconds)
         if task.done():

@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
 import time
 import zlib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -34,6 +43,7 @@ __all__ = ["HttpClient"]
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
+_PATH: Final = re.compile("[!-~]*")
 _BUSY: Final = frozenset({408, 425, 429})
 # RFC 6749, 5.2: only these codes are shown, because an endpoint may repeat the request in others.
 _TOKEN_ERRORS: Final = frozenset(
@@ -203,9 +213,9 @@ class HttpClient:
     # --- Requests ---
 
     def _get(self, request: Request, obtained: _Obtained) -> Response:
-        url, credentials = urljoin(self._base, request.target), obtained.credentials
+        url, credentials = self._url(request), obtained.credentials
         params = {name: secret.reveal() for name, secret in credentials.params.items()}
-        sent = urljoin(self._base, request.with_params(params).target) if params else url
+        sent = self._url(request.with_params(params)) if params else url
         headers = self._headers | {
             name: secret.reveal() for name, secret in credentials.headers.items()
         }
@@ -218,6 +228,13 @@ class HttpClient:
             raise self._failure(status, got, request)
         return Response(url, got, body)
 
+    def _url(self, request: Request) -> str:
+        """Return the URL of a request on this server, also if its path begins with two slashes."""
+        if not request.path.startswith("/"):
+            return self._base + request.target
+        scheme, netloc = self._origin(self._base)
+        return f"{scheme}://{netloc}{request.target}"
+
     def _exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> tuple[int, HTTPMessage, bytes]:
@@ -229,6 +246,9 @@ class HttpClient:
             connection.request(method, target, body, dict(headers))
             response = connection.getresponse()
             answer = response.read(self._max_bytes + 1)
+            # Unlike `read()`, `read(size)` raises nothing if the response ends early.
+            if response.length and len(answer) <= self._max_bytes:
+                raise IncompleteRead(answer, response.length)
         except ssl.SSLCertVerificationError as exc:
             connection.close()
             raise ConfigurationError(
@@ -241,12 +261,14 @@ class HttpClient:
             connection.close()  # the next call reconnects
             raise RetryableError(
                 f"{self._where} does not respond",
-                found=f"{type(exc).__name__}: {exc}",
+                found=_reason(exc),
                 option=self._option,
             ) from exc
-        if response.headers.get("Content-Encoding") == "gzip" and answer:
+        too_large = len(answer) > self._max_bytes
+        if not too_large and answer and _is_gzip(response):
             answer = self._unzipped(answer)
-        if len(answer) > self._max_bytes:
+            too_large = len(answer) > self._max_bytes
+        if too_large:
             connection.close()
             raise FatalError(
                 f"{self._where} returns a response that is too large",
@@ -257,9 +279,13 @@ class HttpClient:
 
     def _unzipped(self, answer: bytes) -> bytes:
         try:
-            return zlib.decompressobj(wbits=31).decompress(answer, self._max_bytes + 1)
+            decompressor = zlib.decompressobj(wbits=31)
+            found = decompressor.decompress(answer, self._max_bytes + 1)
+            if not decompressor.eof and len(found) <= self._max_bytes:
+                raise zlib.error("the stream is not complete")
         except zlib.error as exc:
             raise RetryableError(f"{self._where} returns a damaged response") from exc
+        return found
 
     def _connection(self, scheme: str, netloc: str) -> HTTPConnection:
         if scheme == "https":
@@ -271,13 +297,13 @@ class HttpClient:
         return made
 
     def _origin(self, url: str) -> tuple[str, str]:
-        parts = urlsplit(url)
         try:
-            port_is_valid = parts.port != 0
+            parts = urlsplit(url)
+            host = (parts.hostname or "").encode("idna") if parts.port != 0 else b""
         except ValueError:
-            port_is_valid = False
+            raise self._invalid(url) from None
         known = parts.scheme in ("http", "https")
-        if not (known and parts.hostname and port_is_valid) or "@" in parts.netloc:
+        if not (known and host and _PATH.fullmatch(parts.path)) or "@" in parts.netloc:
             raise self._invalid(url)
         return parts.scheme, parts.netloc
 
@@ -318,6 +344,16 @@ class HttpClient:
             retry_after=requested_pause(headers, time.time()),
             option=self._option,
         )
+
+
+def _is_gzip(response: HTTPResponse) -> bool:
+    return response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
+
+
+def _reason(error: OSError | HTTPException) -> str:
+    """Return the reason of a failure. A peer that is no HTTP server may echo the request."""
+    name = type(error).__name__
+    return name if type(error) is BadStatusLine else f"{name}: {error}"
 
 
 class _RejectedError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http.client import HTTPMessage
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
@@ -16,6 +16,9 @@ from connectors_core.annotations import experimental
 from connectors_core.errors import FatalError
 
 __all__ = ["Request", "Response", "value_at"]
+
+# Every printable character except the space, because a query is encoded. A link may lack that.
+_IN_QUERY: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
 @experimental
@@ -64,13 +67,24 @@ class Request:
 
         Args:
             fields: The values by path, such as `variables.after`.
+
+        Raises:
+            FatalError: A part of a path is no object.
         """
         content = self._content()
         for path, value in fields.items():
             *parents, name = path.split(".")
             place = content
             for key in parents:
-                place = place.setdefault(key, {})
+                if place.get(key) is None:
+                    place[key] = {}
+                place = place[key]
+                if not isinstance(place, dict):
+                    raise FatalError(
+                        "a field of a request cannot be set",
+                        expected=f"an object at {key!r} of {path!r}",
+                        found=type(place).__name__,
+                    )
             if value is None:
                 place.pop(name, None)
             else:
@@ -91,7 +105,10 @@ class Request:
     def target(self) -> str:
         """The path with the query."""
         path = quote(self.path, safe="/%:@!$&'()*+,;=~")
-        return f"{path}?{self.query}" if self.query else path
+        return f"{path}?{quote(self.query, safe=_IN_QUERY)}" if self.query else path
+
+    def __str__(self) -> str:
+        return self.target if self.body is None else f"{self.target} with {self.body}"
 
     def _pairs(self) -> list[tuple[str, str]]:
         return parse_qsl(self.query, keep_blank_values=True)

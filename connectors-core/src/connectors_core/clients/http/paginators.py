@@ -28,7 +28,7 @@ __all__ = [
     "SinglePage",
 ]
 
-_LINK: Final = re.compile(r"<([^>]*)>((?:\s*;\s*[^\s=;,]+(?:\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))?)*)")
+_LINK: Final = re.compile(r"<([^<>]*)>((?:\s*;\s*[^\s=;,]+(?:\s*=\s*(?:\"[^\"]*\"|[^\s;,]+))?)*)")
 _REL: Final = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,]+))", re.IGNORECASE)
 
 
@@ -75,7 +75,7 @@ class LinkHeader(Paginator):
         for header in response.headers.get_all("Link", []):
             for link, parameters in _LINK.findall(header):
                 rel = _REL.search(parameters)
-                if rel and "next" in (rel[1] or rel[2]).lower().split():
+                if rel and "next" in (rel[1] or rel[2] or "").lower().split():
                     return _following(link, request, response)
         return None
 
@@ -105,15 +105,22 @@ class BodyToken(Paginator):
     Attributes:
         path: The path of the token, such as `meta.next_page_token`.
         param: The parameter.
+        more: The path of a flag that is false in the last page, such as `pageInfo.hasNextPage`.
+            By default, the last page has no token.
     """
 
     path: str = "next_page_token"
     param: str = "page_token"
+    more: str | None = None
 
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
         token = value_at(response.json, self.path)
-        return None if token in (None, "") else request.with_page({self.param: token})
+        if token is None or token is False or token in ("", []):
+            return None
+        if self.more is not None and value_at(response.json, self.more) is False:
+            return None
+        return request.with_page({self.param: token})
 
 
 @experimental
@@ -137,7 +144,7 @@ class Offset(Paginator):
 
     def first(self, request: Request) -> Request:
         """See `Paginator`."""
-        return request.with_page({self.param: 0, self.limit_param: self.limit})
+        return request.with_page({self.param: 0} | _limit(self.limit_param, self.limit))
 
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
@@ -168,7 +175,7 @@ class PageNumber(Paginator):
 
     def first(self, request: Request) -> Request:
         """See `Paginator`."""
-        return request.with_page({self.param: self.start, self.size_param: self.size})
+        return request.with_page({self.param: self.start} | _limit(self.size_param, self.size))
 
     def next(self, request: Request, response: Response, records: int) -> Request | None:
         """See `Paginator`."""
@@ -178,13 +185,21 @@ class PageNumber(Paginator):
         return request.with_page({self.param: page + 1})
 
 
+def _limit(param: str, limit: int | None) -> dict[str, int]:
+    return {} if limit is None else {param: limit}
+
+
 def _number(response: Response, path: str | None) -> Any:
     return None if path is None else value_at(response.json, path)
 
 
 def _following(link: str, request: Request, response: Response) -> Request:
     """Return the request for a link. Credentials go to no other server."""
-    url, own = urlsplit(urljoin(response.url, link)), urlsplit(response.url)
+    own = urlsplit(response.url)
+    try:
+        url = urlsplit(urljoin(response.url, link))
+    except ValueError as exc:
+        raise FatalError("the link to the next page is not valid", found=mask_url(link)) from exc
     if (url.scheme, url.netloc) != (own.scheme, own.netloc):
         raise FatalError(
             "the API links to a page of another server",

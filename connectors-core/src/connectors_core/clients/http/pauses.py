@@ -45,7 +45,7 @@ def _seconds(text: str, now: float) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(text).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     if not math.isfinite(seconds):
         return None

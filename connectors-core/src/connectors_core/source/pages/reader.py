@@ -116,7 +116,7 @@ class _PageSplitReader(SplitReader[Page, PageSplit]):
         self._resume_at = now + RETRIES.pause(self._tries, error, elapsed)
 
     def wake_up(self) -> None:
-        """End a pause. A request ends by itself, at the latest after its timeout."""
+        """End a pause. A request ends by itself, with its response or a timeout."""
         self._woken.set()
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
             try:
                 good.append(self._rows([self._pages.row(split.stream, each)]))
             except (LookupError, TypeError, ValueError) as exc:
-                page = "first page" if split.page is None else f"page {split.page.target}"
+                page = "first page" if split.page is None else f"page {split.page}"
                 record = BadRecord(
                     reason="the record does not fit the columns",
                     source_uid="",  # the runtime knows it

@@ -178,6 +178,8 @@ class FaultyNetwork:
     async def _end(self) -> None:
         await self._refuse()
         left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _cut(self) -> None:

@@ -18,7 +18,7 @@ from connectors_core.testing.system import TestSystem
 __all__ = ["TcpTestSystem", "direct_address"]
 
 _ADDRESS: Final = re.compile(
-    r"(?P<scheme>(?:[a-z][a-z0-9+.-]*://)?)[^/:]+:(?P<port>\d+)(?P<path>.*)"
+    r"(?P<before>(?:[A-Za-z][\w+.-]*://)?(?:[^/@]*@)?)[^/:@]+:(?P<port>\d+)(?P<path>.*)"
 )
 
 
@@ -54,7 +54,7 @@ class TcpTestSystem(TestSystem):
                     hint=f"yield host:port or a URL in {type(self).__name__}.server",
                 )
             network.forward_to(int(found["port"]))
-            address = f"{found['scheme']}{network.address}{found['path']}"
+            address = f"{found['before']}{network.address}{found['path']}"
             _networks[address] = network, direct
             try:
                 yield address
