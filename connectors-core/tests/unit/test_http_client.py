@@ -115,9 +115,9 @@ def replying(reply: bytes) -> Iterator[str]:
         thread.join()
 
 
-def replied(reply: bytes, request: Request | None = None, **settings: object) -> object:
+def replied(reply: bytes, **settings: object) -> object:
     with replying(reply) as url, closing(HttpClient(url, **settings)) as client:  # type: ignore[arg-type]
-        return client.get(request or Request("records")).body
+        return client.get(Request("records")).body
 
 
 def test_a_response_that_ends_early_is_retryable() -> None:
