@@ -16,6 +16,7 @@ from connectors_core.testing import Outage, TestSystem
 
 PROTOCOL = "faulty"
 _LATE = 0.01
+_FIRST_LATE = 2.0
 
 
 class Storage(TestSystem):
@@ -26,6 +27,7 @@ class Storage(TestSystem):
     now: ClassVar[Outage | None] = None
     lost: ClassVar[threading.Event] = threading.Event()
     left: ClassVar[int] = 0
+    reached: ClassVar[threading.local] = threading.local()
 
     def embedded(self) -> AbstractContextManager[str]:
         return self._registered()
@@ -39,7 +41,7 @@ class Storage(TestSystem):
 
     @contextmanager
     def _unavailable(self, outage: Outage) -> Iterator[None]:
-        Storage.now = outage
+        Storage.now, Storage.reached = outage, threading.local()
         try:
             yield
         finally:
@@ -63,6 +65,10 @@ def reach_storage() -> None:
     now = Storage.now
     if now is Outage.SLOW:
         threading.Event().wait(_LATE)
+    elif now is Outage.LATE:
+        if not hasattr(Storage.reached, "yes"):  # each reader has a thread of its own
+            Storage.reached.yes = True
+            threading.Event().wait(_FIRST_LATE)
     elif now is Outage.STOPPED:
         raise ConnectionRefusedError("the storage is not there")
     elif now is Outage.DISCONNECTED:

@@ -6,17 +6,20 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
 from toy_connector import TOKEN, LogEnumerator, LogReader
-from toy_disk import access, available
+from toy_disk import Disk, access, available
 from toy_sink import TOKEN as SINK_TOKEN
 from toy_sink import DiskCommitter
 
 from connectors_core.errors import FatalError, RetryableError
 from connectors_core.source import InputStatus
+from connectors_core.testing import Outage
+from connectors_core.testing.outages import LATE_SECONDS
 
 LOST = "test_an_outage_loses_and_doubles_no_row"
 EMPTY = "test_a_system_that_does_not_answer_is_not_an_empty_one"
@@ -96,6 +99,33 @@ class BeginsAgainBehindAnOutage(LogReader):
         except RetryableError:
             self.splits = [replace(each, position=0) for each in self.splits]
             return []
+
+
+class ConnectsInTheBackground(LogReader):
+    """Has no rows before its connection is ready, and says that it has fetched."""
+
+    def __init__(self, source, context):
+        super().__init__(source, context)
+        self.ready_at = time.monotonic() + (LATE_SECONDS if Disk.now is Outage.LATE else 0.0)
+
+    def read(self, split):
+        return super().read(split) if time.monotonic() > self.ready_at else []
+
+
+class TakesALateResponseForAFailure(LogReader):
+    def available(self):
+        if Disk.now is Outage.LATE:
+            raise FatalError("the disk does not answer in time")
+        super().available()
+
+
+class SkipsWhatIsLate(LogReader):
+    def read(self, split):
+        lines = super().read(split)
+        if Disk.now is not Outage.LATE or not lines or split.position:
+            return lines
+        self.splits[self.splits.index(split)] = replace(split, position=len(lines[0]))
+        return []
 
 
 class ReaderThatRaisesWhatItsClientRaises(RaisesWhatItsClientRaises, LogReader):

@@ -237,3 +237,14 @@ def test_a_slow_system_responds_late(network: FaultyNetwork) -> None:
         began = time.monotonic()
         assert echo(connection, b"hello") == b"hello"
         assert time.monotonic() - began > 0.09
+
+
+def test_only_the_first_response_of_a_connection_is_late(network: FaultyNetwork) -> None:
+    network.slow(first_latency=0.2)
+    for _ in range(2):
+        with connect(network) as connection:
+            began = time.monotonic()
+            assert echo(connection, b"hello") == b"hello"
+            first = time.monotonic() - began
+            assert echo(connection, b"hello") == b"hello"
+            assert first > 0.2 > time.monotonic() - began - first

@@ -370,3 +370,43 @@ def test_a_stuck_thread_is_abandoned_and_reported_with_its_stack(caplog):
     StuckReader.released.set()
     wait_until(lambda: log[-1][0] == "closed")
     wait_until(lambda: not any(t.name == "slow-0" for t in threading.enumerate()))
+
+
+class GatedReader(SplitReader):
+    """Fetches nothing, after a gate opens."""
+
+    def __init__(self, gate, begun):
+        self._gate, self._begun = gate, begun
+
+    def fetch(self):
+        self._begun.release()
+        assert self._gate.wait(DEADLINE)
+        return RecordsBySplits()
+
+    def handle_splits_changes(self, change):
+        pass
+
+    def wake_up(self):
+        self._gate.set()
+
+    def close(self):
+        pass
+
+
+@every_manager
+def test_a_manager_has_fetched_when_each_of_its_threads_has(manager_class):
+    gates, begun = [threading.Event(), threading.Event()], threading.Semaphore(0)
+    left = iter(gates)
+    manager = manager_class(lambda: GatedReader(next(left), begun))
+    manager.add_splits([Numbers("a", 0, endless=True), Numbers("b", 0, endless=True)])
+    assert begun.acquire(timeout=DEADLINE)
+    assert not manager.has_fetched
+    gates[0].set()
+    if manager_class is ThreadPerSplitFetcherManager:
+        assert begun.acquire(timeout=DEADLINE)
+        assert not manager.has_fetched
+        gates[1].set()
+    deadline = time.monotonic() + DEADLINE
+    while not manager.has_fetched:
+        assert time.monotonic() < deadline
+    manager.close()

@@ -403,6 +403,63 @@ def test_a_split_whose_rows_were_all_skipped_counts_as_not_polled():
     assert (split.rows, split.asked, split.skip) == (0, False, 1)
 
 
+class RespondsLate(ToyReader):
+    """A reader whose first response comes after some polls, in every life."""
+
+    polls = 0
+
+    def has_fetched(self):
+        return self.polls > 5
+
+    def poll_next(self, output):
+        self.polls += 1
+        return super().poll_next(output) if self.has_fetched() else InputStatus.NOTHING_AVAILABLE
+
+
+def late_source(traits=LIVE):
+    source = source_of([5], traits)
+    source.create_reader = lambda context: RespondsLate(source, context)
+    return source
+
+
+def test_a_first_response_that_is_later_than_the_idle_time_is_awaited():
+    source = late_source()
+    task = reader_task(source, fresh_store(), idle_seconds=0.0)
+    assert len(read(task, whole_entry(source, claim=True))) == 5
+
+
+def test_a_limit_in_seconds_begins_with_the_first_response():
+    source = late_source(SplitTraits())
+    task = reader_task(source, fresh_store())
+    entry = whole_entry(source, claim=True, limits=ReadLimits(seconds=0.0, rows=3))
+    assert len(read(task, entry)) > 0
+
+
+def test_an_entry_without_any_response_ends_and_its_split_is_not_idle():
+    source = late_source()
+    task = reader_task(source, fresh_store(), first_fetch_seconds=0.0)
+    entry = whole_entry(source, claim=True)
+    assert read(task, entry) == []
+    (split,) = report_of(task, entry).splits
+    assert not split.asked
+
+
+def test_another_split_is_the_first_one_in_every_plan():
+    source = source_of([5, 5, 5], LIVE)
+    order = []
+
+    class NotesTheOrder(ToyReader):
+        def add_splits(self, splits):
+            order.append([split.split_id for split in splits])
+            super().add_splits(splits)
+
+    source.create_reader = lambda context: NotesTheOrder(source, context)
+    task = reader_task(source, fresh_store())
+    for plan in range(4):
+        read(task, whole_entry(source, plan=plan, claim=True))
+    assert [each[0] for each in order] == ["s0", "s1", "s2", "s0"]
+
+
 def test_a_live_split_without_rows_counts_as_polled():
     source = source_of([9], LIVE, visible={"s0": 0})
     task = reader_task(source, fresh_store())

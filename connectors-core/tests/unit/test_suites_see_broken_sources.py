@@ -18,7 +18,10 @@ import broken_log
 import pytest
 from broken_connectors import failed_cases
 from broken_outages import (
+    ConnectsInTheBackground,
+    SkipsWhatIsLate,
     SkipsWhatItCannotRead,
+    TakesALateResponseForAFailure,
     TakesAnOutageForNothing,
     TakesAnOutageForTheEnd,
 )
@@ -390,6 +393,7 @@ class WritesItsToken(LogEnumerator):
         return replace(super().snapshot_state(checkpoint_id), known=(*self.known, self.token))
 
 
+LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
 BROKEN = {
     LosesTheLastLine: "test_a_single_split_is_read_to_its_end",
     ReversesABatch: "test_a_single_split_is_read_to_its_end",
@@ -432,6 +436,9 @@ BROKEN = {
     TakesAnOutageForTheEnd: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
     SkipsWhatItCannotRead: "test_an_outage_in_the_middle_loses_and_doubles_nothing",
     TakesAnOutageForNothing: "test_a_start_in_an_outage_loses_nothing",
+    ConnectsInTheBackground: LATE,
+    TakesALateResponseForAFailure: LATE,
+    SkipsWhatIsLate: LATE,
     SaysItCannotBeReadAgain: "test_what_is_said_of_replays_is_what_the_source_says",
     NamesNoDatasets: "test_datasets_are_named_for_lineage",
     NamesItsToken: "test_datasets_are_named_for_lineage",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from connectors_core.errors import RetryableError
 from connectors_core.testing import Outage, TestSystem
+from connectors_core.testing.outages import LATE_SECONDS
 
 ERRORS = {
     Outage.STOPPED: ConnectionRefusedError("the disk is not there"),
@@ -26,6 +27,7 @@ class Disk(TestSystem):
     variable = "TOY_DISK"
     now = None
     left = 0
+    connected = threading.local()
 
     @contextmanager
     def embedded(self):
@@ -33,7 +35,7 @@ class Disk(TestSystem):
 
     @contextmanager
     def outage(self, address, outage):
-        Disk.now = outage
+        Disk.now, Disk.connected = outage, threading.local()
         try:
             yield
         finally:
@@ -57,6 +59,10 @@ def access():
     now = Disk.now
     if now is Outage.SLOW:
         threading.Event().wait(0.02)
+    elif now is Outage.LATE:
+        if not hasattr(Disk.connected, "yes"):
+            Disk.connected.yes = True
+            threading.Event().wait(LATE_SECONDS)
     elif now is not None:
         if now is Outage.DISCONNECTED:
             Disk.now = None

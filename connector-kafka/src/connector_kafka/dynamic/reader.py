@@ -131,6 +131,10 @@ class DynamicKafkaSourceReader(SourceReader[DynamicKafkaSplit]):
                 return True
         return False
 
+    def has_fetched(self) -> bool:
+        """Ask the readers of all clusters."""
+        return all(each.reader.has_fetched() for each in self._turn)
+
     def add_splits(self, splits: Sequence[DynamicKafkaSplit]) -> None:
         """Give the splits to the readers of their clusters, which are created when needed."""
         by_cluster: dict[str, list[DynamicKafkaSplit]] = {}

@@ -104,6 +104,14 @@ class SourceReader(ABC, Generic[SplitT]):
     def wait_available(self, timeout: float) -> bool:
         """Block until a poll can return something, for at most ``timeout`` seconds."""
 
+    def has_fetched(self) -> bool:
+        """Return whether the external system has responded for the splits that are being read.
+
+        Until then, the first connection, login, and query may still take their time, so the runtime
+        does not count the splits as idle. The default suits readers that respond at once.
+        """
+        return True
+
     @abstractmethod
     def add_splits(self, splits: Sequence[SplitT]) -> None:
         """Add more splits."""

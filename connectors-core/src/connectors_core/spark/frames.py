@@ -110,6 +110,7 @@ class PipelineFrames:
             strategy=strategy,
             evaluator=settings.evaluator,
             policy=settings.policy.for_executors(),
+            first_fetch_seconds=settings.first_fetch_timeout.total_seconds(),
             keeps=self.resumable and not streaming,
             attempt=_attempt_number,
         )

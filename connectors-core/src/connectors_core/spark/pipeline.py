@@ -19,7 +19,7 @@ from connectors_core.engine.coordinator.pipeline_checks import (
     check_type,
 )
 from connectors_core.engine.coordinator.registrations import Registrations
-from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.source_settings import FIRST_FETCH_TIMEOUT, SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
@@ -189,6 +189,7 @@ class Pipeline:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
         batch_tasks: BatchTasks | None = None,
+        first_fetch_timeout: timedelta | str = FIRST_FETCH_TIMEOUT,
     ) -> DataFrame:
         """Return a DataFrame of a source's rows.
 
@@ -208,6 +209,8 @@ class Pipeline:
             record_evaluator: Ends a split after a given row (Flink's FLIP-208).
             record_policy: Handles records that cannot be read.
             batch_tasks: Limits of the number of tasks of a batch run.
+            first_fetch_timeout: Time in which a micro-batch waits for the first response to each
+                reader, if its splits have no end. The time for an idle split begins after it.
 
         Raises:
             ConfigurationError: The uid is invalid or already used, an argument has another type, or
@@ -225,6 +228,7 @@ class Pipeline:
             rate_limiter=rate_limiter,
             record_evaluator=record_evaluator,
             record_policy=record_policy,
+            first_fetch_timeout=first_fetch_timeout,
             batch_tasks=batch_tasks or self._batch_tasks,
         )
         self._registered.check_connections({f"source {uid!r}": source})

@@ -19,7 +19,7 @@ from connectors_core.engine._faults import FaultInjected
 from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.registrations import Registrations
-from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.coordinator.source_settings import FIRST_FETCH_TIMEOUT, SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
 from connectors_core.errors import ConfigurationError, UnsupportedError
@@ -142,6 +142,7 @@ class LocalPipeline:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
         batch_tasks: BatchTasks | None = None,
+        first_fetch_timeout: timedelta | str = FIRST_FETCH_TIMEOUT,
     ) -> LocalRows:
         """Return the rows of a source; see `Pipeline.from_source`."""
         _refuse_others("batch_tasks", batch_tasks, None)
@@ -155,6 +156,7 @@ class LocalPipeline:
             rate_limiter=rate_limiter,
             record_evaluator=record_evaluator,
             record_policy=record_policy,
+            first_fetch_timeout=first_fetch_timeout,
         )
         self._registered.check_connections({f"source {uid!r}": source})
         self._registered.sources[uid] = settings

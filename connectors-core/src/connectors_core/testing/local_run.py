@@ -281,6 +281,7 @@ def _reader(settings: SourceSettings, root: StateStore) -> ReaderTask:
         strategy=settings.strategy,
         evaluator=settings.evaluator,
         policy=settings.policy.for_executors(),
+        first_fetch_seconds=settings.first_fetch_timeout.total_seconds(),
     )
 
 

@@ -13,6 +13,7 @@ from connectors_core.errors import RetryableError
 from connectors_core.testing.pace import stretched
 
 OUTAGE_SECONDS: Final = 0.4
+LATE_SECONDS: Final = 2.0
 
 
 class Outage(StrEnum):
@@ -26,6 +27,12 @@ class Outage(StrEnum):
     """The system responds late."""
     REFUSING = "refusing"
     """The system accepts connections but rejects or closes them."""
+    LATE = "late"
+    """The first response on each connection takes `LATE_SECONDS`. This is not a failure."""
+
+
+OUTAGES: Final = tuple(each for each in Outage if each is not Outage.LATE)
+"""The outages that a pipeline must survive, with or without a failure."""
 
 
 FAILING: Final = (Outage.STOPPED, Outage.DISCONNECTED, Outage.REFUSING)

@@ -326,3 +326,21 @@ class SourceFailureCases(PipelineSuite, part=True):
         if failed:
             trial.read_all()
         trial.assert_complete()
+
+    @case(
+        Capability.UNBOUNDED,
+        Capability.OUTAGES,
+        since="1.4",
+        after="test_a_restart_goes_on_with_as_many_more_or_fewer_readers",
+    )
+    @pytest.mark.slow_on_spark
+    def test_first_responses_that_are_late_in_every_life_lose_nothing(
+        self, trial: SourceTrial
+    ) -> None:
+        """A connection, a login, and the first query take longer than a plan waits for rows."""
+        trial.write_split(2)
+        with self.system_with_outages().outage(self.address, Outage.LATE):
+            trial.follow()
+            trial.write_split()
+            trial.follow()
+        trial.assert_complete()

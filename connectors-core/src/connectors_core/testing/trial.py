@@ -47,7 +47,7 @@ from connectors_core.testing.faults import (
     crash_chain,
     injected,
 )
-from connectors_core.testing.outages import Outage, passing
+from connectors_core.testing.outages import OUTAGES, Outage, passing
 from connectors_core.testing.pace import Deadline, stretched
 from connectors_core.testing.system import RunningSystems, TestSystem
 from connectors_core.testing.traces import assert_unseen, error_texts
@@ -76,7 +76,7 @@ def in_full_on_spark(*values: Any) -> Any:
 
 def outages(on_spark: Outage | None = None) -> list[Any]:
     """Parameters of a case: all outages. On Spark, a fast run executes only one of them."""
-    return [each if each is on_spark else in_full_on_spark(each) for each in Outage]
+    return [each if each is on_spark else in_full_on_spark(each) for each in OUTAGES]
 
 
 def time_for(drivers: int) -> pytest.MarkDecorator:
@@ -135,13 +135,14 @@ class SystemSuite(ConnectorSuite):
 
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
         """Start an outage of the system that ends by itself. See `passing`."""
-        return passing(self._system_with_outages().outage(self.address, outage))
+        return passing(self.system_with_outages().outage(self.address, outage))
 
     def lost_response(self, nth: int) -> AbstractContextManager[threading.Event]:
         """Lose one response of the system. See `TestSystem.lost_response`."""
-        return self._system_with_outages().lost_response(self.address, nth)
+        return self.system_with_outages().lost_response(self.address, nth)
 
-    def _system_with_outages(self) -> TestSystem:
+    def system_with_outages(self) -> TestSystem:
+        """Return the system of the suite."""
         if self.system is None:
             raise NotImplementedError(f"{type(self).__name__} has no system with outages")
         return self.system

@@ -20,6 +20,13 @@ LEASE_EXPIRY: Final = Option(
     validator=positive,
     doc="Time without a heartbeat after which another driver of the pipeline counts as dead.",
 )
+FIRST_FETCH_TIMEOUT: Final = Option(
+    "first_fetch_timeout",
+    DURATION,
+    validator=positive,
+    doc="Time in which a plan waits for the first response to each reader, if its splits have no "
+    "end.",
+)
 CONNECTION_TIMEOUT: Final = Option(
     "connection_timeout",
     optional(DURATION),

@@ -24,6 +24,7 @@ from connectors_core.engine.coordinator.watermark_tracker import WatermarkTracke
 from connectors_core.engine.protocol import Plan, Report, SourcePlan, SplitRecord, Versioned
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.metrics import MetricGroup
+from connectors_core.secrets import mask_text
 from connectors_core.source.alignment import CoordinatorStore
 from connectors_core.source.enumerator import (
     AnySplitEnumerator,
@@ -38,6 +39,8 @@ from connectors_core.source.source import Boundedness
 from connectors_core.source.watermarks import END_OF_TIME
 
 _LOGGER: Final = logging.getLogger(__name__)
+
+_WARN_AFTER_PLANS: Final = frozenset(3 * 10**exponent for exponent in range(9))
 
 History = Sequence[tuple[SourcePlan, Sequence[Report] | None]]
 
@@ -89,6 +92,7 @@ class SourceCoordinator:
         )
         self._counts = SourceCounts(context.metrics, strategy=settings.strategy, clock=clock)
         self._committed_positions: CommittedPositions[Any] | None = None
+        self._plans_without_response = 0
 
     # --- lifecycle ----------------------------------------------------------------------------
 
@@ -428,8 +432,32 @@ class SourceCoordinator:
             read = {split.split_id for report in reports for split in report.splits}
             for split_id in ledger.splits.keys() - read:
                 ledger.idleness.observe(split_id, False, 0)  # not read: its idle time does not grow
+        self._warn_if_nothing_responds(reports)
         for report in reports:
             self.deliver_events(report)
+
+    def _warn_if_nothing_responds(self, reports: Sequence[Report]) -> None:
+        """Warn if plan after plan ends before the first response for a split."""
+        if self._traits.end:
+            return
+        waiting = [
+            split.split_id
+            for report in reports
+            for split in report.splits
+            if not (split.asked or split.finished) and split.head is None
+        ]
+        self._plans_without_response = self._plans_without_response + 1 if waiting else 0
+        if self._plans_without_response in _WARN_AFTER_PLANS:
+            _LOGGER.warning(
+                "source %r: %d plans in a row ended before the first response for %s. Raise "
+                "first_fetch_timeout of from_source (now %s), raise the limits of a plan, or check "
+                "why the external system does not respond",
+                self.settings.uid,
+                self._plans_without_response,
+                mask_text(waiting[0])
+                + (f" and {len(waiting) - 1} more splits" if len(waiting) > 1 else ""),
+                self.settings.first_fetch_timeout,
+            )
 
     def deliver_events(self, report: Report) -> None:
         """Pass the events of a reader, and its request for splits, to the enumerator."""

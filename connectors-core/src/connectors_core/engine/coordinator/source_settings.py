@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from datetime import timedelta
+from typing import Final, Self
 
+from connectors_core.engine.coordinator import durations
 from connectors_core.engine.coordinator.pipeline_checks import (
     check_parallelism,
     check_record_policy,
@@ -17,6 +19,8 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.source import AnySource, BatchTasks, Source
 from connectors_core.source.split import ReadLimits
 from connectors_core.source.watermarks import WatermarkStrategy
+
+FIRST_FETCH_TIMEOUT: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,7 @@ class SourceSettings:
         evaluator: Ends a split after a row.
         policy: Handles records that cannot be read.
         batch_tasks: Limits of the number of tasks of a batch run.
+        first_fetch_timeout: Time in which a plan waits for the first response to each reader.
     """
 
     uid: str
@@ -44,6 +49,7 @@ class SourceSettings:
     evaluator: RecordEvaluator | None = None
     policy: RecordPolicy = field(default_factory=RecordPolicy.fail)
     batch_tasks: BatchTasks = field(default_factory=BatchTasks)
+    first_fetch_timeout: timedelta = FIRST_FETCH_TIMEOUT
 
     @classmethod
     def of(
@@ -58,6 +64,7 @@ class SourceSettings:
         record_evaluator: RecordEvaluator | None = None,
         record_policy: RecordPolicy | None = None,
         batch_tasks: BatchTasks | None = None,
+        first_fetch_timeout: timedelta | str = FIRST_FETCH_TIMEOUT,
     ) -> Self:
         """Return the settings from the arguments of ``from_source``, with the source's defaults.
 
@@ -90,4 +97,5 @@ class SourceSettings:
             evaluator=record_evaluator,
             policy=record_policy or RecordPolicy.fail(),
             batch_tasks=batch_tasks or BatchTasks(),
+            first_fetch_timeout=durations.FIRST_FETCH_TIMEOUT.accept(first_fetch_timeout),
         )

@@ -78,7 +78,9 @@ class ReaderTask:
         filters: Conditions without which no row is emitted; they change no position and no count.
         keeps: Whether it keeps the rows of each entry in the state location for later drivers.
         row_limit: Number of rows of each split after which a batch run needs no more.
-        idle_seconds: Time to wait for rows of a split without an end before the entry ends.
+        idle_seconds: Time to wait for rows of a split without an end before the entry ends, after the
+            first fetch.
+        first_fetch_seconds: Time to wait for the first fetch of a reader.
         replay_seconds: Time to wait for rows of such a split if they were read before.
         attempt: Returns the attempt number of the current task, for its reports.
     """
@@ -95,6 +97,7 @@ class ReaderTask:
     keeps: bool = False
     row_limit: int | None = None
     idle_seconds: float = 0.2
+    first_fetch_seconds: float = 30.0
     replay_seconds: float = 120.0
     attempt: Callable[[], int] = int
 
@@ -304,6 +307,8 @@ class _EntryReading:
         self._emitted_rows = 0
         self._emitted_bytes = 0
         self._started = time.monotonic()
+        self._reading_since: float | None = None  # the first response
+        self._has_fetched = False
         self._idle_since: float | None = None
         self._newly_stopped: list[str] = []
         self._context = ReaderContext(
@@ -431,11 +436,17 @@ class _EntryReading:
                 for event in events:
                     reader.handle_source_events(decode_event(self._task.source, event))
                 events.clear()
-                reader.add_splits([split.base for split in remaining])
+                reader.add_splits([split.base for split in self._in_turn(remaining)])
                 reader.notify_no_more_splits()
                 needs_new_reader = yield from self._read(reader, remaining)
             if not needs_new_reader:
                 break
+
+    def _in_turn(self, splits: list[SplitReading]) -> list[SplitReading]:
+        """Let another split be the first one in every plan, if a plan may end before the others."""
+        traits = self._task.source.split_traits()
+        first = 0 if traits.end or traits.ordered else self._entry.plan % max(len(splits), 1)
+        return splits[first:] + splits[:first]
 
     def _read(
         self, reader: SourceReader[Any], splits: list[SplitReading]
@@ -444,8 +455,12 @@ class _EntryReading:
         output = PollOutput()
         for split in splits:
             split.consumed = 0
+        began, self._has_fetched = time.monotonic(), False
         while any(split.open for split in splits) and not self._limit_reached():
             status = reader.poll_next(output)
+            self._has_fetched = self._has_fetched or reader.has_fetched()
+            if self._has_fetched and self._reading_since is None:
+                self._reading_since = time.monotonic()
             positions = {split.split_id: split for split in reader.snapshot_state()}
             collected = output.take()
             for split_id, batch in collected:
@@ -462,14 +477,18 @@ class _EntryReading:
                     reader.pause_or_resume_splits(newly_stopped, [])
                 except NotImplementedError:
                     return True
-            if not collected and not self._wait(reader, status, splits):
+            if not collected and not self._wait(reader, status, splits, began):
                 return False
         return False
 
     def _wait(
-        self, reader: SourceReader[Any], status: InputStatus, splits: list[SplitReading]
+        self,
+        reader: SourceReader[Any],
+        status: InputStatus,
+        splits: list[SplitReading],
+        began: float,
     ) -> bool:
-        """Return whether to poll again after an empty poll."""
+        """Return whether to poll again after an empty poll of a reader that began at a time."""
         if status is InputStatus.END_OF_INPUT:
             return False
         if status is InputStatus.MORE_AVAILABLE or reader.wait_available(AVAILABILITY_POLL_SECONDS):
@@ -477,10 +496,13 @@ class _EntryReading:
             return True
         if self._task.source.split_traits().end:
             return True
+        now = time.monotonic()
         for split in splits:
             if split.open:
-                split.touched = split.waited = True  # polled, and had no rows
-        now = time.monotonic()
+                split.touched = True
+                split.waited |= self._has_fetched  # and had no rows
+        if not (self._has_fetched or self._pinned):
+            return now - began < self._task.first_fetch_seconds
         if self._idle_since is None:
             self._idle_since = now
         patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
@@ -621,7 +643,11 @@ class _EntryReading:
         return (
             (limits.rows is not None and self._rows >= limits.rows)
             or (limits.bytes is not None and self._bytes >= limits.bytes)
-            or (limits.seconds is not None and time.monotonic() - self._started >= limits.seconds)
+            or (
+                limits.seconds is not None
+                and self._reading_since is not None
+                and time.monotonic() - self._reading_since >= limits.seconds
+            )
         )
 
     def _check_pinned(self) -> None:

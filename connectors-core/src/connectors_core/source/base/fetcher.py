@@ -72,6 +72,8 @@ class SplitFetcher(Generic[E, SplitT]):
         self._splits: set[str] = set()  # passed to the split reader, not finished
         self._paused: set[str] = set()  # of these, the ones that the split reader leaves out
         self._fetching = False
+        self._has_fetched = False  # since it took its newest splits
+        self._woken = False  # during the running fetch
         self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -103,6 +105,11 @@ class SplitFetcher(Generic[E, SplitT]):
         """Return whether it is about to take a waiting split. Requires the board's lock."""
         return not self._ended and not self._splits
 
+    @property
+    def has_fetched(self) -> bool:
+        """Return whether its splits could have returned elements. Requires the board's lock."""
+        return self._ended or self._has_fetched or bool(self._splits <= self._board.paused)
+
     def can_pause(self, paused: frozenset[str]) -> bool:
         """Return whether exactly these of its splits can be left out. Requires the board's lock."""
         overridden = type(self._reader).pause_or_resume_splits is not (
@@ -116,7 +123,7 @@ class SplitFetcher(Generic[E, SplitT]):
     def wake_up(self) -> None:
         """Make a running fetch return; the thread then checks the board again."""
         with self._board.changed:
-            fetching = self._fetching
+            fetching = self._woken = self._fetching
         if fetching:
             self._reader.wake_up()
 
@@ -147,12 +154,18 @@ class SplitFetcher(Generic[E, SplitT]):
                 self._paused = (self._paused | set(pause)) - set(resume)
                 # Set here, under the lock: from now on, any change of the board wakes the fetch.
                 self._fetching = bool(active)
+                self._has_fetched &= not added
+                self._woken = False
             if added:
                 self._reader.handle_splits_changes(SplitsAddition(added))
             if pause or resume:
                 self._reader.pause_or_resume_splits(pause, resume)
-            if active and not all(map(self._queue.put, self._accept(self._reader.fetch()))):
+            if not active:
+                continue
+            if not all(map(self._queue.put, self._accept(self._reader.fetch()))):
                 return  # the queue was closed
+            with self._board.changed:
+                self._has_fetched |= not self._woken
 
     def _has_something_to_do(self) -> bool:
         return (
@@ -258,6 +271,12 @@ class SplitFetcherManager(ABC, Generic[E, SplitT]):
     def live_fetchers(self) -> int:
         """Number of running threads."""
         return sum(fetcher.is_alive() for fetcher in self._fetchers)
+
+    @property
+    def has_fetched(self) -> bool:
+        """Whether every split that a thread reads could have returned elements by now."""
+        with self._board.changed:
+            return all(fetcher.has_fetched for fetcher in self._fetchers)
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
         """Add splits to read; starts threads as needed."""

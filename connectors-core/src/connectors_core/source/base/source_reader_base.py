@@ -130,6 +130,10 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
             return False
         return self._manager.queue.wait_available(timeout)
 
+    def has_fetched(self) -> bool:
+        """Return whether each thread has completed a fetch of its splits."""
+        return self._manager.has_fetched
+
     def add_splits(self, splits: Sequence[SplitT]) -> None:
         """Add splits and start fetching them.
 

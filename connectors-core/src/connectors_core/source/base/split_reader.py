@@ -68,6 +68,10 @@ class SplitReader(ABC, Generic[E, SplitT]):
     def fetch(self) -> RecordsBySplits[E]:
         """Read the next elements; may block until there are some, and is called in a loop.
 
+        Return an empty result from time to time. It means that no active split has elements now:
+        the runtime waits for the first result, for at most ``first_fetch_timeout``, before it
+        counts a split as idle and ends the plan.
+
         Return early with the available elements if :meth:`wake_up` was called since the last fetch
         returned. The same split state must give the same rows in the same order.
         """

@@ -151,6 +151,11 @@ class HybridSourceReader(SourceReader[HybridSplit]):
         member = self._present()
         return self._no_more_splits if member is None else member.reader().wait_available(timeout)
 
+    def has_fetched(self) -> bool:
+        """Ask the active member."""
+        member = self._present()
+        return member is None or member.reader().has_fetched()
+
     def add_splits(self, splits: Sequence[HybridSplit]) -> None:
         """Store the splits for their members."""
         for split in splits:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
-from connectors_core.testing.outages import Outage
+from connectors_core.testing.outages import LATE_SECONDS, Outage
 from connectors_core.testing.servers.errors import ServerError
 from connectors_core.testing.servers.ports import HOST, free_ports
 
@@ -46,7 +46,7 @@ class FaultyNetwork:
         self._target = 0
         self._port = 0
         self._bytes_per_second = float("inf")
-        self._latency = 0.0
+        self._latency = self._first_latency = 0.0
         self._left = float("inf")
         self._loss: _Loss | None = None
         self._cuts = 0
@@ -73,13 +73,21 @@ class FaultyNetwork:
         """Forward connections to the server on this port."""
         self._target = port
 
-    def slow(self, *, bytes_per_second: float = float("inf"), latency: float = 0.0) -> None:
+    def slow(
+        self,
+        *,
+        bytes_per_second: float = float("inf"),
+        latency: float = 0.0,
+        first_latency: float = 0.0,
+    ) -> None:
         """Slow each connection down, in both directions.
 
         Args:
             bytes_per_second: The maximum rate.
             latency: The delay of every packet in seconds.
+            first_latency: The additional delay of the first response on a connection in seconds.
         """
+        self._first_latency = first_latency
         self._bytes_per_second = bytes_per_second
         self._latency = latency
 
@@ -109,6 +117,8 @@ class FaultyNetwork:
             self.hang_up()
         elif outage is Outage.SLOW:
             self.slow(latency=_LATE)
+        elif outage is Outage.LATE:
+            self.slow(first_latency=LATE_SECONDS)
         else:
             self.cut()
             self.cut_after(_BEGUN)
@@ -220,8 +230,10 @@ class FaultyNetwork:
         *,
         answering: bool = False,
     ) -> None:
+        first = self._first_latency if answering else 0.0
         while data := await reader.read(_CHUNK):
-            if delay := self._latency + len(data) / self._bytes_per_second:
+            first, late = 0.0, first
+            if delay := late + self._latency + len(data) / self._bytes_per_second:
                 await asyncio.sleep(delay)
             if not answering:
                 asked.set()
