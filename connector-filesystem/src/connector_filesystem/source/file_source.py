@@ -193,7 +193,7 @@ class FileSource(
 
     def split_traits(self) -> SplitTraits:
         """Splits are finite, are read in order, and can be replayed."""
-        return SplitTraits(end=True, ordered=True, replayable=True)
+        return SplitTraits(end=True, ordered=True, replayable=True, versioned=True)
 
     def default_limits(self) -> ReadLimits:
         """256 MB per plan, which limits memory and latency."""

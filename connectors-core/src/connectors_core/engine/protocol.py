@@ -326,15 +326,17 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The entries of a batch run; kept as long as a later driver may have to continue it.
+    """A batch run, for a later driver that finishes or resumes it.
 
     Attributes:
         pipeline_id: The pipeline.
         run_id: The run.
-        entries: The entries of all sources.
+        entries: The entries of all sources, if a later driver may have to read them again.
         tasks: The number of tasks that read the entries of each source, by uid. A source without a
             number has a task for each entry.
         enumerators: Of a run that can be resumed, the snapshots of all enumerators, by uid.
+        started: When it started, as a person reads it.
+        inputs: Digests of the inputs that have versions, by uid, and of Spark's own inputs.
     """
 
     pipeline_id: str
@@ -342,6 +344,8 @@ class RunRecord:
     entries: tuple[Entry, ...]
     tasks: dict[str, int] = field(default_factory=dict)
     enumerators: dict[str, Versioned] = field(default_factory=dict)
+    started: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

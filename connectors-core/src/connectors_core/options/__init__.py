@@ -9,6 +9,7 @@ from connectors_core.options.declaration import Option, option, option_like
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.options.option_set import OptionSet
 from connectors_core.options.parsed_options import Options
+from connectors_core.options.recorded_option import RecordedOption
 from connectors_core.options.setting import Setting
 from connectors_core.options.storage_options import parse_storage_options
 from connectors_core.options.types import (
@@ -37,6 +38,7 @@ __all__ = [
     "OptionType",
     "Options",
     "Part",
+    "RecordedOption",
     "Setting",
     "at_least",
     "between",

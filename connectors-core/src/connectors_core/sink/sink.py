@@ -12,6 +12,7 @@ from typing import Any, Generic
 import pyarrow as pa
 
 from connectors_core.metrics import MetricGroup
+from connectors_core.options import RecordedOption
 from connectors_core.records import RecordErrorHandler
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.sink.committer import Committer, CommitterInitContext
@@ -121,6 +122,14 @@ class Sink(ABC):
         Raises:
             ConfigurationError: The schema does not match.
         """
+
+    def recorded_options(self, schema: pa.Schema) -> Sequence[RecordedOption]:
+        """Return the options whose change would mix different output in one place. Driver.
+
+        Args:
+            schema: The schema of the rows.
+        """
+        return ()
 
 
 class TwoPhaseCommittingSink(Sink, Generic[CommT]):

@@ -279,7 +279,7 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
 
     def split_traits(self) -> SplitTraits:
         """Return the traits: each split ends, even if the source has endlessly many splits."""
-        return SplitTraits(end=True, ordered=True, replayable=True)
+        return SplitTraits(end=True, ordered=True, replayable=True, versioned=True)
 
     def _checked_batch(self, numbers: pa.Array) -> pa.RecordBatch:
         batch = self.make_batch(numbers)

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic
 import pyarrow as pa
 
 from connectors_core.errors import InvalidOptionError
+from connectors_core.options import RecordedOption
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source.enumerator import (
     EnumStateT,
@@ -24,6 +25,14 @@ from connectors_core.source.rate_limiter import RateLimiterStrategy
 from connectors_core.source.reader import SourceReader, SourceReaderContext
 from connectors_core.source.split import ReadLimits, SplitT, SplitTraits
 
+_KEEP_UNBOUNDED: Final = (
+    "keep the source unbounded; to end after the available data, use "
+    "run(available_now=True, drain=False)"
+)
+_KEEP_BOUNDED: Final = (
+    "keep the source bounded, or start with another checkpoint location; the pipeline then reads "
+    "everything again"
+)
 _SMALLEST_TASK_BYTES: Final = 4 << 20
 _LARGEST_TASK_BYTES: Final = 128 << 20
 _TASKS_PER_READER: Final = 4
@@ -80,6 +89,17 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
     def split_traits(self) -> SplitTraits:
         """Guarantees of all splits; the default is for splits that end and can be replayed."""
         return SplitTraits()
+
+    def recorded_options(self) -> Sequence[RecordedOption]:
+        """Return the options that may not change on stored state. Driver.
+
+        The default is whether the source ends: an enumerator of a bounded source stores what it
+        has assigned, and one of an unbounded source what it has discovered. Extend it by options
+        with which a restored enumerator would find other splits, or splits that were read.
+        """
+        bounded = self.boundedness() is Boundedness.BOUNDED
+        hint = _KEEP_UNBOUNDED if bounded else _KEEP_BOUNDED
+        return (RecordedOption(name="boundedness", value=self.boundedness().value, hint=hint),)
 
     def rate_limiter_strategy(self) -> RateLimiterStrategy:
         """Rate of the whole source if the user sets none."""

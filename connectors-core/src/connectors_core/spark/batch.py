@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
+from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors_core.engine.coordinator.enumeration import (
     Enumeration,
     batch_entries,
+    digest_of,
     number_of_tasks,
     resumed_splits,
 )
-from connectors_core.engine.coordinator.epoch_committer import CommitRetries
+from connectors_core.engine.coordinator.epoch_committer import GIVE_UP_HINT, CommitRetries
 from connectors_core.engine.coordinator.identity import PipelineIdentity
 from connectors_core.engine.coordinator.plan_log import (
     is_done,
@@ -36,6 +40,7 @@ from connectors_core.engine.protocol import (
     REPORTS,
     RUNS,
     RUNS_FOLDER,
+    Decision,
     Entry,
     Report,
     RunRecord,
@@ -54,11 +59,11 @@ from connectors_core.engine.query.status import (
 )
 from connectors_core.engine.query.wiring import Query, wire_epochs
 from connectors_core.engine.state import Lease, StateStore
-from connectors_core.errors import ConnectorError, RetryableError
+from connectors_core.errors import ConnectorError, DataLossError, RetryableError
 from connectors_core.metrics import Meter, MetricGroup
 from connectors_core.source import SupportsStatisticReport
 from connectors_core.spark.carriers import ENTRIES, ReadEntry, hand_on, spark_schema
-from connectors_core.spark.carriers.base import ALIAS_PREFIX, source_below
+from connectors_core.spark.carriers.base import ALIAS_PREFIX, source_below, spark_files_of
 from connectors_core.spark.failures import translated
 from connectors_core.spark.held_retries import hold_retry
 from connectors_core.spark.internals.partitions import broadcast_threshold, with_fixed_partitions
@@ -66,6 +71,8 @@ from connectors_core.spark.internals.plans import analyzed_plan
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 REPORTS_LISTED_EVERY_SECONDS = 2.0
+_SPARK: Final = ""  # no uid: the key of the digest of Spark's own inputs
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +88,7 @@ class BatchSource:
         size: The size of its rows in bytes, or None if it is unknown.
         enumeration: The enumeration of its splits; None when finishing an earlier driver's run.
         state: The state of its enumerator, if a later driver may resume the run.
+        digest: A digest of its input, or None if the input has no version.
     """
 
     spark: SparkSession
@@ -91,6 +99,15 @@ class BatchSource:
     size: int | None = None
     enumeration: Enumeration | None = None
     state: Versioned | None = None
+    digest: str | None = None
+
+    def in_run(self, run: RunRecord) -> BatchSource:
+        """Return the source as an earlier run read it."""
+        entries = tuple(entry for entry in run.entries if entry.source == self.settings.uid)
+        if not entries:  # that run did not read it
+            return self
+        tasks = run.tasks.get(self.settings.uid, len(entries))
+        return dataclasses.replace(self, entries=entries, tasks=tasks, enumeration=None)
 
     def dataframe(self) -> DataFrame:
         """Return the rows of the source."""
@@ -132,37 +149,45 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
-def unfinished_run(
-    root: StateStore, identity: PipelineIdentity, *, resumes: bool
-) -> RunRecord | None:
-    """Return the run of an earlier driver that this one continues.
-
-    This is a decided run that some sink has not committed and that may have to be rewritten, or an
-    undecided one whose rows are kept.
+def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
+    """Return the decided run of an earlier driver that some sink has not committed.
 
     Args:
         root: The state location of the pipeline.
         identity: A pipeline of batch runs.
-        resumes: Whether undecided runs are resumed.
     """
-    store = root.child(identity.queries[0].folder)
-    last = newest_decision(store)
-    decision = None if last < 0 else read_decision(store, last)
-    if decision is not None and not all(is_done(store, last, uid) for uid in decision.sinks):
-        record = RUNS.read(root, run_record_path(decision.spark_query_id))
-        return None if record is None else dataclasses.replace(record, enumerators={})
-    if not resumes:
+    decision = _last_decision(root, identity)
+    if decision is None:
         return None
+    store = root.child(identity.queries[0].folder)
+    if all(is_done(store, decision.epoch, uid) for uid in decision.sinks):
+        return None
+    run_id = decision.spark_query_id
+    record = RUNS.read(root, run_record_path(run_id))  # early releases did not always create it
+    return record or RunRecord(pipeline_id=identity.pipeline_id, run_id=run_id, entries=())
+
+
+def resumable_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
+    """Return the undecided run of an earlier driver whose rows are kept.
+
+    Args:
+        root: The state location of the pipeline.
+        identity: A pipeline of batch runs.
+    """
+    decision = _last_decision(root, identity)
     decided = None if decision is None else decision.spark_query_id
-    return next((run for run in _resumable_runs(root) if run.run_id != decided), None)
-
-
-def _resumable_runs(root: StateStore) -> Iterator[RunRecord]:
     names = root.list(RUNS_FOLDER, recursive=True)
-    for run_id in sorted({name.partition("/")[0] for name in names}):
+    for run_id in sorted({name.partition("/")[0] for name in names} - {decided}):
         record = RUNS.read(root, run_record_path(run_id))
         if record is not None and record.enumerators:
-            yield record
+            return record
+    return None
+
+
+def _last_decision(root: StateStore, identity: PipelineIdentity) -> Decision | None:
+    store = root.child(identity.queries[0].folder)
+    last = newest_decision(store)
+    return None if last < 0 else read_decision(store, last)
 
 
 def batch_source(
@@ -171,21 +196,40 @@ def batch_source(
     reader: ReaderTask,
     pipeline_id: str,
     run_id: str,
-    unfinished: RunRecord | None,
+    resumed: RunRecord | None,
 ) -> BatchSource:
     """Plan the splits of a source.
 
-    The splits come from the enumerator, or from the record of an unfinished run. If the reader
-    keeps its rows, each split has its own entry, so that it is never read again.
+    The splits come from the enumerator, or from the record of a resumed run if the input is still
+    the same. If the reader keeps its rows, each split has its own entry, so that it is never read
+    again.
 
     Raises:
         UnsupportedError: The reader keeps its rows, but the enumerator cannot resume a run.
     """
-    enumeration = None
-    recorded = () if unfinished is None else unfinished.entries
+    recorded = () if resumed is None else resumed.entries
     entries = [entry for entry in recorded if entry.source == settings.uid]
-    if unfinished is None or not entries:  # or that run did not read this source
-        enumeration = Enumeration(settings)
+    versioned = settings.source.split_traits().versioned
+    enumeration = None if entries and not versioned else Enumeration(settings)
+    digest = None
+    if enumeration is not None:
+        digest = digest_of(settings, [each.split for each in enumeration.splits])
+    if resumed is not None and entries and digest == resumed.inputs.get(settings.uid, digest):
+        if enumeration is not None:
+            enumeration.close()
+        stored = resumed.enumerators[settings.uid]
+        enumeration = Enumeration(settings, resumed_splits(settings, entries, stored))
+        tasks = resumed.tasks.get(settings.uid, len(entries))
+    else:
+        assert enumeration is not None
+        if entries:
+            _LOGGER.warning(
+                "source %r reads other input than the interrupted run of %s, whose rows of it are "
+                "discarded",
+                settings.uid,
+                cast(RunRecord, resumed).started,
+            )
+            run_id = new_run_id()  # so that nothing is mistaken for the rows of that run
         splits = enumeration.splits
         tasks = number_of_tasks(settings, splits)
         entries = batch_entries(
@@ -196,11 +240,6 @@ def batch_source(
             run_id=run_id,
             events=enumeration.events,
         )
-    else:
-        tasks = unfinished.tasks.get(settings.uid, len(entries))
-        stored = unfinished.enumerators.get(settings.uid)
-        if stored is not None:
-            enumeration = Enumeration(settings, resumed_splits(settings, entries, stored))
     return BatchSource(
         spark=spark,
         settings=settings,
@@ -209,7 +248,8 @@ def batch_source(
         tasks=tasks,
         size=_size_of(settings, entries),
         enumeration=enumeration,
-        state=enumeration.snapshot() if enumeration is not None and reader.keeps else None,
+        state=enumeration.snapshot() if reader.keeps else None,
+        digest=digest,
     )
 
 
@@ -271,16 +311,33 @@ class _EntryJob:
 class BatchRun:
     """One run of a batch pipeline.
 
-    After a crash, the next call finishes a decided run, and rolls back and repeats an undecided
-    one. If it is ``resumable``, it repeats only the reads that were not complete. ``pinned`` takes
-    the id of the run and returns a context that pins its versions of lookup tables.
+    After a crash, the next call finishes a decided run, and rolls back an undecided one. Then it
+    reads its own input, unless this is the input of the decided run. If it is ``resumable``, it
+    repeats only the reads that were not complete.
+
+    Args:
+        spark: The session.
+        run_id: The run.
+        unfinished: The decided run of an earlier driver that some sink has not committed.
+        sources: The sources that it reads.
+        job: Writes its rows.
+        rows_of: Returns the rows of an earlier run.
+        root: The state location of the pipeline.
+        folder: The folder of its query.
+        pipeline_id: The pipeline.
+        lease: The lease of this driver.
+        commit_retries: Number and backoff of commit retries.
+        pinned: Takes the id of a run and returns a context that pins its versions of lookup tables.
+        resumable: Whether a later driver can resume it.
     """
 
     spark: SparkSession
     _: KW_ONLY
     run_id: str
+    unfinished: RunRecord | None
     sources: Sequence[BatchSource]
     job: WritingJob
+    rows_of: Callable[[RunRecord], DataFrame]
     root: StateStore
     folder: str
     pipeline_id: str
@@ -292,9 +349,11 @@ class BatchRun:
     def __post_init__(self) -> None:
         self._run_folder = run_path(self.run_id)
         self._progress = {
-            source.settings.uid: _SourceProgress(source, self.root.child(self._run_folder))
-            for source in self.sources
+            source.settings.uid: _SourceProgress(source, self.root) for source in self.sources
         }
+        self._inputs = {source.settings.uid: source.digest for source in self.sources}
+        if any(sink.spark_inputs for sink in self.job.sinks):
+            self._inputs[_SPARK] = spark_files_of(sink.df for sink in self.job.sinks)
         self._state = PipelineState.RUNNING
         self._cancelled = False
         self.ended = threading.Event()
@@ -317,11 +376,14 @@ class BatchRun:
                 commit_retries=self.commit_retries,
             ),
             decided=lambda epoch: mark_decided(store, epoch),
-            reader_stores=dict.fromkeys(self._progress, self.root.child(self._run_folder)),
+            reader_stores={
+                source.settings.uid: self.root.child(source.entries[0].query)
+                for source in self.sources
+            },
         )
 
     def run(self) -> bool:
-        """Run; return False if it was canceled, or if it finished an earlier run instead."""
+        """Run; return False if it was canceled, or if it only finished an earlier run."""
         try:
             done = self._run()
         except Exception as error:
@@ -353,40 +415,94 @@ class BatchRun:
 
     def _run(self) -> bool:
         try:
-            finished = self.epochs.recover(1, replayed=(self.run_id, 0))
+            former = self.unfinished
+            replayed = self.run_id if former is None else former.run_id
+            finished = self.epochs.recover(1, replayed=(replayed, 0))
             if self.epochs.last_decided >= 0:  # a crash may have prevented the mark
                 mark_decided(self.root.child(self.folder), self.epochs.last_decided)
-            if not self.epochs.is_decided(self.run_id, 0):
-                self._remove_former_runs()
-                finished = finished or self.epochs.holds
-                self._drain()
-                if finished:
-                    return False
-            if self.resumable or self.epochs.committer.rewrites:
-                RUNS.create(self.root, run_record_path(self.run_id), self._record())
+            if former is not None and self.epochs.has_lost_rows:
+                self._write_lost(former)
+            self._remove_former_runs()
+            finished = finished or self.epochs.holds
+            self._drain()
+            if finished and not self._reads_new_input(former):
+                return False
+            RUNS.create(self.root, run_record_path(self.run_id), self._record())
             with self.pinned(self.run_id), self.job.offered(self.job.df) as rows:
-                ran = self.epochs.run_batch(rows, self.run_id, self._complete_reports)
+                self.epochs.run_batch(rows, self.run_id, self._complete_reports)
             self._drain()
             for progress in self._progress.values():
                 progress.close()
-            self.root.delete_tree(self._run_folder)
-            return ran
+            for folder in self._folders():
+                self.root.delete_tree(folder)
+            return True
         finally:
             self.epochs.close()
             self._engine.close()
 
+    def _write_lost(self, former: RunRecord) -> None:
+        """Write the rows of an earlier run that a sink has lost.
+
+        Raises:
+            DataLossError: Its input is gone.
+        """
+        spark = former.inputs.get(_SPARK)
+        if spark is not None and spark != self._inputs.get(_SPARK):
+            raise DataLossError(
+                f"the batch run {_named(former)} cannot be finished: a sink needs its rows again, "
+                "and Spark reads other files now",
+                expected="the files that this run has read",
+                hint=f"run the pipeline once more with these files; {GIVE_UP_HINT}",
+            )
+        try:
+            with self.pinned(former.run_id), self.job.offered(self.rows_of(former)) as rows:
+                self.epochs.write_lost(rows)
+        except ConnectorError as error:
+            error.add_note(f"while the batch run {_named(former)} was finished")
+            raise
+
+    def _reads_new_input(self, former: RunRecord | None) -> bool:
+        """Return whether the sources have other input than the run that this one has finished."""
+        inputs = {} if former is None else former.inputs
+        known = [uid for uid, digest in self._inputs.items() if digest and uid in inputs]
+        name = _named(former)
+        if any(self._inputs[uid] != inputs[uid] for uid in known):
+            _LOGGER.warning(
+                "the batch run %s was interrupted between its decision and its commits. It is "
+                "committed now, and this run reads its own input",
+                name,
+            )
+            return True
+        if len(known) < len(self._inputs):
+            _LOGGER.warning(
+                "this run has only committed the batch run %s, which was interrupted. Whether the "
+                "input of %s is still the same is unknown. If it is new, run the pipeline again",
+                name,
+                ", ".join(uid or "Spark" for uid in self._inputs if uid not in known),
+            )
+        else:
+            _LOGGER.info("the batch run %s of the same input is committed now", name)
+        return False
+
+    def _folders(self) -> set[str]:
+        """The folders of the run, and of its sources that a resumed run read differently."""
+        return {self._run_folder, *(source.entries[0].query for source in self.sources)}
+
     def _record(self) -> RunRecord:
-        """Return the state with which a later driver continues the run."""
+        """Return the state with which a later driver finishes or resumes the run."""
+        again = self.resumable or self.epochs.committer.rewrites
         return RunRecord(
             pipeline_id=self.pipeline_id,
             run_id=self.run_id,
-            entries=tuple(entry for source in self.sources for entry in source.entries),
+            entries=tuple(entry for source in self.sources for entry in source.entries if again),
             tasks={source.settings.uid: source.tasks for source in self.sources},
             enumerators={
                 source.settings.uid: source.state
                 for source in self.sources
                 if source.state is not None
             },
+            started=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+            inputs={uid: digest for uid, digest in self._inputs.items() if digest is not None},
         )
 
     def _drain(self) -> None:
@@ -396,11 +512,10 @@ class BatchRun:
 
     def _complete_reports(self) -> list[Report]:
         """Return all reports of the run, after the enumerators have handled their events."""
-        store = self.root.child(self._run_folder)
         reports = []
         for source in self.sources:
             for entry in source.entries:
-                report = REPORTS.read(store, _path_of(entry))
+                report = REPORTS.read(self.root.child(entry.query), _path_of(entry))
                 if report is None:
                     continue  # a downstream limit left it unread
                 if source.enumeration is not None:
@@ -422,9 +537,9 @@ class BatchRun:
         """Remove the files of runs that a crash interrupted and this one does not resume."""
         names = self.root.list(RUNS_FOLDER, recursive=True)
         self.lease.confirm()  # so none of them belongs to a later driver
-        former = {name.partition("/")[0] for name in names}
-        for run_id in former - {self.run_id} if self.resumable else former:
-            self.root.delete_tree(run_path(run_id))
+        former = {run_path(name.partition("/")[0]) for name in names}
+        for folder in former - self._folders() if self.resumable else former:
+            self.root.delete_tree(folder)
 
     def status(self) -> QueryStatus:
         """Return the status of the run. From any thread."""
@@ -444,6 +559,10 @@ class BatchRun:
         return status
 
 
+def _named(run: RunRecord | None) -> str:
+    return f"of {run.started}" if run is not None and run.started else "of an earlier driver"
+
+
 def _path_of(entry: Entry) -> str:
     return report_path(entry.plan, entry.source, entry.subtask)
 
@@ -454,12 +573,12 @@ class _SourceProgress:
     The counts are added to those of its enumerator.
     """
 
-    def __init__(self, source: BatchSource, store: StateStore) -> None:
+    def __init__(self, source: BatchSource, root: StateStore) -> None:
         self._uid = source.settings.uid
         self._replayable = source.settings.source.split_traits().replayable
         self._splits = sum(len(entry.splits) for entry in source.entries)
         self._tasks = source.tasks
-        self._store = store
+        self._store = root.child(source.entries[0].query)
         self._open = {_path_of(entry): len(entry.splits) for entry in source.entries}
         self._finished = 0
         self._metrics = MetricGroup() if source.enumeration is None else source.enumeration.metrics

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from pyspark import TaskContext
@@ -22,6 +22,7 @@ from connectors_core.engine.coordinator.plan_log import StoredPlans
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN, ReaderTask
+from connectors_core.engine.protocol import RunRecord
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
 from connectors_core.lineage import LineageGraph
@@ -127,7 +128,7 @@ class PipelineFrames:
             reader,
             pipeline_id,
             self.identity.run_id,
-            self.identity.unfinished_run,
+            self.identity.resumed_run,
         )
         df = source.dataframe()
         return df if settings.strategy is None else df.drop(HEARTBEAT_COLUMN)
@@ -351,14 +352,28 @@ class PipelineFrames:
             key=lambda sinks: order[sinks[0].uid],
         )
 
-    def writing_job(self, sinks: Sequence[RegisteredSink]) -> WritingJob:
-        """Return the job of a query, which is direct if Spark does not process the rows."""
+    def rows_of(self, run: RunRecord) -> DataFrame:
+        """Return the rows of an earlier batch run with the same sources, for the same sinks."""
+        former = {uid: batch.in_run(run) for uid, batch in self.batches.items()}
+        frames = dataclasses.replace(self)
+        frames.batches, frames.lookups, frames._direct = former, self.lookups, self._direct
+        return frames.writing_job(self.sinks, replaced=former.keys()).df
+
+    def writing_job(
+        self, sinks: Sequence[RegisteredSink], *, replaced: Collection[str] = ()
+    ) -> WritingJob:
+        """Return the job of a query, which is direct if Spark does not process the rows.
+
+        Args:
+            sinks: The sinks of the query.
+            replaced: Uids of sources that read other entries than those of their DataFrames.
+        """
         frame = self._direct_frame(sinks)
         if frame is not None:
             reader = self._sources()[frame.source].reader
             return self._direct_job(sinks, frame.source, EntryRows(reader, frame.stages))
         job = WritingJob(sinks)
-        pushed = push_down(job.df, self._sources(), self.lookups)
+        pushed = push_down(job.df, self._sources(), self.lookups, replaced=replaced)
         readers = {uid: each.reader for uid, each in pushed.sources.items()}
         selection = pushed.selection
         if selection is None or not _may_be_direct(sinks):

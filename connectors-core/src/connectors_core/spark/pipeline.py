@@ -127,8 +127,6 @@ class Pipeline:
                 hint="create the session with SparkSession.builder.master(...), or use formats, "
                 "such as spark.read.format('connector_kafka')",
             )
-        trigger_interval = durations.TRIGGER_INTERVAL.accept(trigger_interval)
-        lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)
         location = os.fspath(checkpoint_location)
         checkpoint = location.removeprefix("file://")
         root = StateStore(os.fspath(state_location or fsspec_url(location)), storage_options)
@@ -163,9 +161,9 @@ class Pipeline:
             settings=RunSettings(
                 checkpoint=checkpoint,
                 parallelism=parallelism,
-                trigger_interval=trigger_interval,
+                trigger_interval=durations.TRIGGER_INTERVAL.accept(trigger_interval),
                 commit_retries=commit_retries or CommitRetries(),
-                lease_expiry=lease_expiry,
+                lease_expiry=durations.LEASE_EXPIRY.accept(lease_expiry),
                 stop_on_sigterm=stop_on_sigterm,
                 progress=progress,
                 resume_batch_runs=resume_batch_runs,
@@ -209,8 +207,7 @@ class Pipeline:
             record_evaluator: Ends a split after a given row (Flink's FLIP-208).
             record_policy: Handles records that cannot be read.
             batch_tasks: Limits of the number of tasks of a batch run.
-            first_fetch_timeout: Time in which a micro-batch waits for the first response to each
-                reader, if its splits have no end. The time for an idle split begins after it.
+            first_fetch_timeout: Time in which a plan waits for first responses of endless splits.
 
         Raises:
             ConfigurationError: The uid is invalid or already used, an argument has another type, or
@@ -418,7 +415,7 @@ class Pipeline:
 
         Returns:
             True at the end of the sources, False after the timeout. A batch pipeline returns False
-            if it was stopped, or if it finished an earlier run after a crash instead of a new one.
+            if it was stopped, or if it only finished an earlier run with the same input.
 
         Raises:
             ConfigurationError: A source has no end.
@@ -457,10 +454,7 @@ class Pipeline:
         return self._run.await_termination(timeout)
 
     def stop(self) -> None:
-        """Stop after the current micro-batches. The next start resumes from there.
-
-        From another thread, it cancels a batch run; ``run`` then returns False.
-        """
+        """Stop after the current micro-batches, or cancel a batch run, whose `run` returns False."""
         self._run.stop()
 
     def explain(self) -> str:

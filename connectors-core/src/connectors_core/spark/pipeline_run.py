@@ -135,7 +135,8 @@ class PipelineRun:
         self.registered.check_connections({"the checkpoint location": checkpoint, **parts})
         self._claim(RuntimeExecutionMode.STREAMING)
         try:
-            identity = self.identity.identify(streaming=True, shapes=shapes)
+            tasks = [task for job in jobs for task in job.tasks()]
+            identity = self.identity.identify(streaming=True, shapes=shapes, sinks=tasks)
             probe_executors(self.spark, self.root)
             lookups = self._lookups_of(jobs, identity)
             runs = self._streaming_runs(
@@ -270,7 +271,7 @@ class PipelineRun:
         self._claim(RuntimeExecutionMode.BATCH)
         try:
             shapes = [self.frames.batch_shape()]
-            identity = self.identity.identify(streaming=False, shapes=shapes)
+            identity = self.identity.identify(streaming=False, shapes=shapes, sinks=job.tasks())
             probe_executors(self.spark, self.root)
             folder = identity.queries[0].folder
             lookups = self._lookups_of([job], identity)
@@ -282,8 +283,10 @@ class PipelineRun:
             self.batch = BatchRun(
                 self.spark,
                 run_id=self.identity.run_id,
+                unfinished=self.identity.unfinished_run,
                 sources=list(read.values()),
                 job=job,
+                rows_of=self.frames.rows_of,
                 root=self.root,
                 folder=folder,
                 pipeline_id=identity.pipeline_id,

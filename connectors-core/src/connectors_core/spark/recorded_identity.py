@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
@@ -24,11 +24,13 @@ from connectors_core.engine.coordinator.identity import (
     record_identity,
 )
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
+from connectors_core.engine.coordinator.recorded_options import recorded_options, with_options
 from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.execution.writer_task import SinkTask
 from connectors_core.engine.protocol import RunRecord
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import IdentityError
-from connectors_core.spark.batch import new_run_id, unfinished_run
+from connectors_core.spark.batch import new_run_id, resumable_run, unfinished_run
 from connectors_core.spark.carriers import SparkLog
 
 OnChangedQuery = Literal["refuse", "new-generation"]
@@ -41,7 +43,8 @@ class RecordedIdentity:
     Attributes:
         known: The recorded identity, once it was read.
         run_id: The batch run of this driver.
-        unfinished_run: The unfinished run of an earlier driver.
+        unfinished_run: The decided run of an earlier driver that some sink has not committed.
+        resumed_run: The undecided run of an earlier driver that this driver resumes.
 
     Args:
         spark: The session.
@@ -66,6 +69,7 @@ class RecordedIdentity:
         self.known: PipelineIdentity | None = None
         self.run_id = new_run_id()
         self.unfinished_run: RunRecord | None = None
+        self.resumed_run: RunRecord | None = None
         self._new_id = new_pipeline_id()
         self._read = False
 
@@ -81,20 +85,26 @@ class RecordedIdentity:
             self.known = read_identity(self.root)
             self._read = True
             if self.known is not None and not self.known.streaming:
-                self.unfinished_run = unfinished_run(self.root, self.known, resumes=self.resumes)
-                if self.unfinished_run is not None:
-                    self.run_id = self.unfinished_run.run_id
+                self.unfinished_run = unfinished_run(self.root, self.known)
+                if self.resumes and self.unfinished_run is None:
+                    self.resumed_run = resumable_run(self.root, self.known)
+                if self.resumed_run is not None:
+                    self.run_id = self.resumed_run.run_id
         return self._new_id if self.known is None else self.known.pipeline_id
 
-    def identify(self, *, streaming: bool, shapes: Sequence[QueryShape]) -> PipelineIdentity:
+    def identify(
+        self, *, streaming: bool, shapes: Sequence[QueryShape], sinks: Iterable[SinkTask]
+    ) -> PipelineIdentity:
         """Return the identity of the pipeline; record a new one.
 
         Args:
             streaming: Whether it streams.
             shapes: Its queries.
+            sinks: Its sinks.
 
         Raises:
-            IdentityError: The checkpoint location belongs to another pipeline.
+            IdentityError: The checkpoint location belongs to another pipeline, or an option has
+                changed on which stored state or written output depends.
         """
         pipeline_id = self.pipeline_id
         recorded = self.known
@@ -102,6 +112,7 @@ class RecordedIdentity:
             verify_identified(self.root)
             identity = first_identity(pipeline_id, self.name, streaming=streaming, shapes=shapes)
         else:
+            identity = recorded
             try:
                 assert_unchanged(recorded, self.name, streaming=streaming, shapes=shapes)
             except IdentityError:
@@ -109,8 +120,10 @@ class RecordedIdentity:
                 if self.on_changed_query == "refuse" or not kept:
                     raise
                 identity = self._new_generation(recorded, shapes)
-            else:
-                return recorded
+        sources = self.registered.sources.values() if streaming else ()
+        identity = with_options(identity, recorded_options(sources, sinks), self.root)
+        if identity == recorded:
+            return identity
         if streaming:
             known = recorded.queries if recorded is not None else ()
             identity = self._with_checkpoints(identity, known)

@@ -32,6 +32,7 @@ from connectors_core.engine.coordinator.identity import (
 )
 from connectors_core.engine.coordinator.plan_log import read_plan
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks
+from connectors_core.engine.coordinator.recorded_options import recorded_options, with_options
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
@@ -293,10 +294,14 @@ def _identify(
 ) -> PipelineIdentity:
     shape = QueryShape(tuple(each.uid for each in sources), tuple(each.uid for each in sinks))
     recorded = read_identity(root)
-    if recorded is not None:
+    if recorded is None:
+        verify_identified(root)
+        identity = first_identity(new_pipeline_id(), name, streaming=True, shapes=[shape])
+    else:
         assert_unchanged(recorded, name, streaming=True, shapes=[shape])
-        return recorded
-    verify_identified(root)
-    identity = first_identity(new_pipeline_id(), name, streaming=True, shapes=[shape])
-    record_identity(root, identity)
+        identity = recorded
+    options = recorded_options(sources, [each.task for each in sinks])
+    identity = with_options(identity, options, root)
+    if identity != recorded:
+        record_identity(root, identity)
     return identity

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import heapq
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from connectors_core.engine.coordinator.mailbox import Mailbox
@@ -160,6 +161,16 @@ def resumed_splits(
         ),
         no_more_splits=tuple(readers),
     )
+
+
+def digest_of(settings: SourceSettings, splits: Iterable[PlannedSplit]) -> str | None:
+    """Return a digest of the input of a batch run; None if its splits have no version."""
+    if not settings.source.split_traits().versioned:
+        return None
+    digest = hashlib.sha256()
+    for state in sorted(split.state.data for split in splits):
+        digest.update(hashlib.sha256(state).digest())
+    return digest.hexdigest()
 
 
 def number_of_tasks(settings: SourceSettings, splits: Sequence[SplitRecord]) -> int:

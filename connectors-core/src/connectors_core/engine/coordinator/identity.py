@@ -13,7 +13,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from connectors_core.engine.coordinator.document_numbers import document_numbers
@@ -74,12 +74,14 @@ class PipelineIdentity:
         name: The user's name for it.
         streaming: Whether it runs as streaming queries.
         queries: Its queries.
+        options: The recorded options of sources and sinks, by uid and name.
     """
 
     pipeline_id: str
     name: str
     streaming: bool
     queries: tuple[QueryIdentity, ...]
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def query_of(self, source: str) -> QueryIdentity:
         """Return the query that reads a source.

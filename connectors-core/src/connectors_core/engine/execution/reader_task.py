@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
+from connectors_core.engine.execution.entry_reports import assert_same_stops, report_of, winner
 from connectors_core.engine.execution.kept_rows import KEPT_ROWS, keep_rows, kept_rows
 from connectors_core.engine.execution.reader_context import (
     PollErrors,
@@ -78,8 +79,7 @@ class ReaderTask:
         filters: Conditions without which no row is emitted; they change no position and no count.
         keeps: Whether it keeps the rows of each entry in the state location for later drivers.
         row_limit: Number of rows of each split after which a batch run needs no more.
-        idle_seconds: Time to wait for rows of a split without an end before the entry ends, after the
-            first fetch.
+        idle_seconds: Time to wait for rows of a split without an end after the first fetch.
         first_fetch_seconds: Time to wait for the first fetch of a reader.
         replay_seconds: Time to wait for rows of such a split if they were read before.
         attempt: Returns the attempt number of the current task, for its reports.
@@ -152,7 +152,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     fault_point("reader_started", plan=entry.plan, source=entry.source, subtask=entry.subtask)
     store = task.store_of(entry)
     path = report_path(entry.plan, entry.source, entry.subtask)
-    pinned = _report_of(entry, REPORTS.read(store, path), path)
+    pinned = report_of(entry, REPORTS.read(store, path), path)
     if pinned is not None and (kept := kept_rows(store, pinned.kept, task.shape())) is not None:
         yield from kept
         return
@@ -171,7 +171,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
                 file.seek(0)
                 yield from _unspool(cast(BinaryIO, file))
                 return
-        pinned = _winner(store, entry, report, path)
+        pinned = winner(store, entry, report, path)
 
     reading = _EntryReading(task, entry, pinned)
     yield from _fetched(entry, reading.batches())
@@ -180,7 +180,7 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     report = reading.report(attempt)
     fault_point("before_report", plan=entry.plan, source=entry.source, subtask=entry.subtask)
     if not REPORTS.create(store, path, report):
-        _assert_same_stops(report, _winner(store, entry, report, path))
+        assert_same_stops(report, winner(store, entry, report, path))
     fault_point("after_report", plan=entry.plan, subtask=entry.subtask)
 
 
@@ -223,46 +223,6 @@ def without_heartbeat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             yield rows
         elif not rows.column(HEARTBEAT_COLUMN)[0].as_py():
             yield rows.drop_columns([HEARTBEAT_COLUMN])
-
-
-def _report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
-    if report is not None and report.nonce != entry.nonce:
-        raise StateCorruptedError(
-            f"the report {path} belongs to another plan of the same number",
-            expected=entry.nonce,
-            found=report.nonce,
-            hint="the state location was restored, or another driver writes to it: restore "
-            "checkpoint and state location together",
-        )
-    return report
-
-
-def _winner(store: StateStore, entry: Entry, mine: Report, path: str) -> Report:
-    """Return the report that was created first; remove the files that only the other one names."""
-    winner = _report_of(entry, REPORTS.read(store, path), path)
-    if mine.spool is not None and (winner is None or winner.spool != mine.spool):
-        store.delete(mine.spool)
-    if mine.kept is not None and (winner is None or winner.kept != mine.kept):
-        store.delete(mine.kept.path)
-    if winner is None:
-        raise StateCorruptedError(
-            f"the report {path} is missing",
-        )
-    return winner
-
-
-def _assert_same_stops(mine: Report, winner: Report) -> None:
-    def stops(report: Report) -> list[tuple[str, int, bool]]:
-        return sorted((s.split_id, s.rows, s.finished) for s in report.splits)
-
-    if stops(mine) != stops(winner):
-        raise FatalError(
-            f"two reads of the same entry of source {mine.source!r} ended at different rows",
-            expected=stops(winner),
-            found=stops(mine),
-            hint="the source declares that its splits end and can be replayed, but two reads "
-            "differ: correct its split_traits()",
-        )
 
 
 def _heartbeat_row(

@@ -157,6 +157,11 @@ class EpochRunner(Generic[BatchT]):
         return self._last_decided
 
     @property
+    def has_lost_rows(self) -> bool:
+        """Whether a sink has lost rows of a decided epoch, which must be written again."""
+        return self._lost is not None
+
+    @property
     def holds(self) -> bool:
         """Whether a sink holds committables for a later epoch."""
         return not self.compactions.is_empty
@@ -253,23 +258,25 @@ class EpochRunner(Generic[BatchT]):
 
     def run_batch(
         self, batch: BatchT, run_id: str, complete_reports: Callable[[], list[Report]]
-    ) -> bool:
+    ) -> None:
         """Write, decide, and commit the rows of a batch run.
 
         Args:
             batch: All rows.
             run_id: The run.
             complete_reports: Returns all its reports when the rows are written.
-
-        Returns:
-            False if an earlier driver had decided on this run, and this call only finished it.
         """
         with self._turn:
-            if self.is_decided(run_id, 0):
-                self._write_lost(batch)
-                return False
             self._run_epoch(batch, 0, run_id, (), complete_reports)
-            return True
+
+    def write_lost(self, batch: BatchT) -> None:
+        """Write the rows of the last decided epoch that a sink has lost.
+
+        Args:
+            batch: All rows of the epoch.
+        """
+        with self._turn:
+            self._write_lost(batch)
 
     def advance(self) -> None:
         """Decide on the results of compactions while no micro-batch runs. From any thread.

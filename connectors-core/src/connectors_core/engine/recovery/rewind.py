@@ -182,7 +182,10 @@ def rewind(
             )
             locations.spark(query).write_query_id(query.spark_query_id)
         queries.append(query)
-    record_identity(locations.state, dataclasses.replace(identity, queries=tuple(queries)))
+    # A source that starts again has no state, so its options may change.
+    options = identity.options if rewinding.plan >= 0 else {}
+    rewound = dataclasses.replace(identity, queries=tuple(queries), options=options)
+    record_identity(locations.state, rewound)
     document = Plan(
         pipeline_id=identity.pipeline_id,
         number=fence,

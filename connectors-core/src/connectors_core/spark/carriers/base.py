@@ -8,8 +8,9 @@ from 0, and -1 stands for the position before the first one.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -324,6 +325,25 @@ def spark_inputs_of(df: DataFrame) -> tuple[str, ...]:
         df: Any DataFrame.
     """
     return tuple(dict.fromkeys(leaf.input_kind for leaf in spark_leaves(df)))
+
+
+def spark_files_of(dfs: Iterable[DataFrame]) -> str | None:
+    """Return a digest of the files that Spark reads itself.
+
+    Args:
+        dfs: Any DataFrames.
+
+    Returns:
+        None if Spark also reads anything else.
+    """
+    digest = hashlib.sha256()
+    for df in dfs:
+        for leaf in spark_leaves(df):
+            files = leaf.input_files
+            if files is None:
+                return None
+            digest.update(files.encode())
+    return digest.hexdigest()
 
 
 def spark_leaves(df: DataFrame) -> list[PlanNode]:

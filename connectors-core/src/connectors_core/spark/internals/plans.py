@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -12,6 +13,7 @@ from py4j.protocol import Py4JError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_ACCESS_TIME: Final = re.compile("access_time=[0-9]+")  # reading changes it
 _WATERMARK_KEY: Final = "spark.watermarkDelayMs"
 
 
@@ -70,6 +72,15 @@ class PlanNode:
     def input_kind(self) -> str:
         """The kind of an input that this leaf reads, such as ``LogicalRelation`` or ``kafka``."""
         return self.stream_kind if self.is_streaming else self.name
+
+    @property
+    def input_files(self) -> str | None:
+        """The files that this leaf reads, with sizes and times; None for any other node."""
+        try:
+            files = str(self.java.relation().location().allFiles().mkString("\n"))
+        except Py4JError:
+            return None
+        return _ACCESS_TIME.sub("", files)
 
     @property
     def stream_kind(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -61,6 +61,8 @@ def push_down(
     df: DataFrame,
     sources: Mapping[str, PushableSource],
     lookups: Mapping[str, RegisteredLookup],
+    *,
+    replaced: Collection[str] = (),
 ) -> Pushdown:
     """Let the sources of a query read only what it needs.
 
@@ -68,17 +70,19 @@ def push_down(
         df: The rows of the query.
         sources: The sources of the pipeline.
         lookups: The lookups of the pipeline.
+        replaced: Uids of sources that read other entries than those in the plan of the query.
 
     Raises:
         InvalidOptionError: `spark.connectors.pushdown` is neither true nor false.
     """
     spark = df.sparkSession
-    if not _enabled(spark):
-        return Pushdown(df, reason=f"{PUSHDOWN_CONF} is false")
-    time_zone = functools.partial(shown_time_zone, spark)
     occurrences = source_occurrences(df, sources)
     if not occurrences:
         return Pushdown(df, reason="the query reads no source of the pipeline")
+    as_it_is = _narrowed(df, sources, occurrences, {}, replaced) if replaced else Pushdown(df)
+    if not _enabled(spark):
+        return replace(as_it_is, sources={}, reason=f"{PUSHDOWN_CONF} is false")
+    time_zone = functools.partial(shown_time_zone, spark)
     try:
         plan = PlanTree.of(optimized_plan(df, {each.text for each in occurrences}))
         needs = needs_of(
@@ -94,10 +98,11 @@ def push_down(
     except (LookupError, TypeError, ValueError) as error:
         # The query is as correct without it. A plan of an unknown form must not prevent it.
         _LOGGER.warning("nothing is pushed down to sources: the plan of the query: %r", error)
-        return Pushdown(df, reason="the plan of the query has an unknown form")
+        reason = "the plan of the query has an unknown form"
+        return replace(as_it_is, sources={}, reason=reason)
     if df.isStreaming:
         needs = {uid: replace(each, limit=None) for uid, each in needs.items()}
-    pushed = _narrowed(df, sources, occurrences, needs)
+    pushed = _narrowed(df, sources, occurrences, needs, replaced)
     if selection is not None and _returns(pushed.sources[selection.uid], selection):
         return replace(pushed, selection=selection)
     return pushed
@@ -128,6 +133,7 @@ def _narrowed(
     sources: Mapping[str, PushableSource],
     occurrences: list[SourceOccurrence],
     needs: Mapping[str, SourceNeeds],
+    replaced: Collection[str],
 ) -> Pushdown:
     pushed = {}
     for uid in dict.fromkeys(each.uid for each in occurrences):
@@ -141,7 +147,7 @@ def _narrowed(
     changed = {
         uid
         for uid, each in pushed.items()
-        if each.read is not None or each.reader != sources[uid].reader
+        if each.read is not None or each.reader != sources[uid].reader or uid in replaced
     }
 
     def narrower(node: PlanNode) -> tuple[DataFrame, pa.Schema] | None:
