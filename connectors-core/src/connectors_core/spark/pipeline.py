@@ -454,7 +454,7 @@ class Pipeline:
         return self._run.await_termination(timeout)
 
     def stop(self) -> None:
-        """Stop after the current micro-batches, or cancel a batch run, whose `run` returns False."""
+        """Stop after the current micro-batches, or cancel a batch run: `run` returns False."""
         self._run.stop()
 
     def explain(self) -> str:

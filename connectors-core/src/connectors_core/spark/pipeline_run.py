@@ -31,6 +31,7 @@ from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.heartbeats import check_watermarks
 from connectors_core.spark.lineage import JobEvents
 from connectors_core.spark.lookups import IDLE_WORKERS_END_AFTER, Lookups
+from connectors_core.spark.nondeterminism import warn_of_other_rows
 from connectors_core.spark.probe import probe_executors
 from connectors_core.spark.progress import ProgressDisplay, ShowProgress
 from connectors_core.spark.recorded_identity import RecordedIdentity
@@ -128,6 +129,7 @@ class PipelineRun:
         ]
         for job in jobs:
             check_watermarks(job.df, self.registered.sources)
+            warn_of_other_rows(job)
         read = {uid for shape in shapes for uid in uids_of(shape.sources)}
         self.registered.warn_of_unread(read)
         parts = self.registered.parts(read)
@@ -266,6 +268,7 @@ class PipelineRun:
         read = self.frames.batches_read()
         self.registered.warn_of_unread(read.keys())
         job = self.frames.writing_job(self.frames.sinks)
+        warn_of_other_rows(job)
         parts = self.registered.parts(read.keys())
         self.registered.check_connections(parts)
         self._claim(RuntimeExecutionMode.BATCH)

@@ -91,6 +91,11 @@ class PlanNode:
             return self.name
 
     @property
+    def expressions(self) -> list[Expression]:
+        """The expressions of the node itself."""
+        return [Expression(each) for each in elements(self.java.expressions())]
+
+    @property
     def named_expressions(self) -> list[Expression]:
         """The expressions of the columns of a ``Project`` or an ``Aggregate``."""
         is_project = self.name == "Project"
@@ -131,6 +136,19 @@ class Expression:
     def children(self) -> list[Expression]:
         """The expressions from which it is computed."""
         return [Expression(child) for child in elements(self.java.children())]
+
+    @property
+    def text(self) -> str:
+        """The expression in Spark's own notation."""
+        return str(self.java.toString())
+
+    @property
+    def nondeterministic(self) -> list[str]:
+        """The kinds of the innermost expressions in it with other values in every run."""
+        if self.java.deterministic():
+            return []
+        inner = [name for child in self.children for name in child.nondeterministic]
+        return inner or [str(self.java.prettyName())]
 
     @property
     def column_id(self) -> int:
