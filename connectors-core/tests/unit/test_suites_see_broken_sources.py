@@ -393,7 +393,24 @@ class WritesItsToken(LogEnumerator):
         return replace(super().snapshot_state(checkpoint_id), known=(*self.known, self.token))
 
 
+class ForgetsWhetherItEnds(LogSource):
+    def recorded_options(self):
+        return ()
+
+
+class EndsWithAnotherInterval(LogEnumerator):
+    def __init__(self, context, source, state):
+        super().__init__(context, source, state)
+        self.frozen = source.interval != TICK
+
+
+class FindsNothingWithAnotherInterval(LogEnumerator):
+    def discover(self):
+        return [] if self.source.interval != TICK else super().discover()
+
+
 LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
+CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
 BROKEN = {
     LosesTheLastLine: "test_a_single_split_is_read_to_its_end",
     ReversesABatch: "test_a_single_split_is_read_to_its_end",
@@ -439,6 +456,9 @@ BROKEN = {
     ConnectsInTheBackground: LATE,
     TakesALateResponseForAFailure: LATE,
     SkipsWhatIsLate: LATE,
+    ForgetsWhetherItEnds: CHANGED,
+    EndsWithAnotherInterval: CHANGED,
+    FindsNothingWithAnotherInterval: CHANGED,
     SaysItCannotBeReadAgain: "test_what_is_said_of_replays_is_what_the_source_says",
     NamesNoDatasets: "test_datasets_are_named_for_lineage",
     NamesItsToken: "test_datasets_are_named_for_lineage",

@@ -319,6 +319,9 @@ class LogFolder(SourceExternalContext):
     def create_source(self, boundedness):
         return self.source(str(self.folder), boundedness, self.interval, token=TOKEN)
 
+    def changed_sources(self, boundedness):
+        return {"interval": self.source(str(self.folder), boundedness, 2 * self.interval)}
+
     def create_typed_source(self, rows):
         self.create_split().write(rows)
         return self.source(str(self.folder), Boundedness.BOUNDED, self.interval, schema=rows.schema)

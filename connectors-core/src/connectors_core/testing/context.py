@@ -80,6 +80,16 @@ class SourceExternalContext(ABC):
         In a table without parts, each split can be a range of keys.
         """
 
+    def changed_sources(self, boundedness: Boundedness) -> Mapping[str, AnySource]:
+        """Return sources of the same data, each with one other option than `create_source`.
+
+        A restart on stored state with each of them must read every row once, or be refused.
+
+        Returns:
+            The sources by the name of the option.
+        """
+        return {}
+
     def create_typed_source(self, rows: pa.Table) -> AnySource:
         """Write rows of any types into one split, and return a bounded source of them.
 

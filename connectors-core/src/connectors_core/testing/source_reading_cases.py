@@ -302,6 +302,26 @@ class SourceReadingCases(PipelineSuite, part=True):
             trial.run_to_end(pipeline, available_now=True)
         trial.assert_complete()
 
+    @case(
+        Capability.UNBOUNDED,
+        Capability.BOUNDED,
+        Capability.DISCOVERY,
+        Capability.REPLAYABLE,
+        since="1.4",
+        after="test_a_restart_goes_on_with_as_many_more_or_fewer_readers",
+    )
+    @pytest.mark.parametrize("first", list(Boundedness))
+    @pytest.mark.slow_on_spark
+    def test_a_restart_with_one_changed_option_is_exact_or_refused(
+        self, trial: SourceTrial, first: Boundedness
+    ) -> None:
+        """One option at a time, among them whether the source ends."""
+        (other,) = set(Boundedness) - {first}
+        trial.write_split(2)
+        trial.restart_with("boundedness", trial.context.create_source(other), first)
+        for name, source in trial.context.changed_sources(first).items():
+            trial.restart_with(name, source, first)
+
     @case(Capability.BOUNDED, since="1.3", after="test_a_restart_in_the_middle_of_splits")
     @pytest.mark.slow_on_spark
     def test_rows_behind_the_end_of_a_bounded_source_are_never_read(

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
+from connectors_core.errors import ConfigurationError
 from connectors_core.source import (
     Boundedness,
     ReadLimits,
@@ -125,6 +126,39 @@ class SourceTrial(Trial):
         with self.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, **settings) as pipeline:
             pipeline.start()
             self.wait_for_all(pipeline)
+
+    def restart_with(self, name: str, source: AnySource, first: Boundedness) -> None:
+        """Read all rows, write more, and restart with another source on the stored state.
+
+        The restart must read all rows once, or be refused with a hint. Then the original source
+        must be able to continue.
+        """
+        sink = DirectorySink(self.root / f"out-{name}")
+        location = str(self.root / f"at-{name}")
+        job = replace(self.job(first), location=location, sinks={"out": sink})
+        at_first = list(self.written)
+        self._read(job, sink, at_first)
+        self.write_split()
+        try:
+            self._read(changed := replace(job, source=source), sink, self.written)
+        except ConfigurationError as refusal:
+            assert refusal.hint, f"the refusal names no remedy: {refusal}"
+            changed = job
+            bounded = first is Boundedness.BOUNDED
+            self._read(job, sink, at_first if bounded else self.written)
+        bounded = changed.source.boundedness() is Boundedness.BOUNDED
+        expected = at_first if bounded and first is Boundedness.BOUNDED else self.written
+        assert_exactly(self.context.to_rows(sink.read()), expected)
+
+    def _read(self, job: DriverJob, sink: DirectorySink, expected: list[pa.Table]) -> None:
+        """Run a pipeline to its end, or until it has read as many rows as expected."""
+        rows = sum(table.num_rows for table in expected)
+        with job.build(self.environment) as pipeline:
+            if job.source.boundedness() is Boundedness.BOUNDED:
+                self.run_to_end(pipeline)
+                return
+            pipeline.start()
+            self.wait(lambda: sink.read().num_rows >= rows, f"{rows} rows", pipeline)
 
     def job(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> DriverJob:
         """Return the same pipeline for a separate process."""
