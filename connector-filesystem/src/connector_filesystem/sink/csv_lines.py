@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connector_filesystem.formats import CsvOptions
-from connectors_core.formats.text import csv_records, data_of, is_string, unquotable_rows
+from connectors_core.formats.text import csv_faults, csv_records, data_of, is_string
 
 __all__ = ["bad_csv_rows", "encode_csv_lines"]
 
@@ -41,9 +41,7 @@ def bad_csv_rows(
             if rows.any():
                 reason = f"the column {name!r} holds a line break"
                 found.append((reason, "csv.newlines-in-values", rows))
-    for name, rows in unquotable_rows(batch, options):
-        reason = f"the column {name!r} holds a quote, and the dialect cannot escape it"
-        found.append((reason, "csv.double-quote", rows))
+    found += csv_faults(batch, options)
     if batch.num_columns == 1 and not options.null_values[0] and batch.column(0).null_count:
         rows = batch.column(0).is_null().to_numpy(zero_copy_only=False)
         found.append(("null in the only column would be an empty line", "csv.null-literal", rows))

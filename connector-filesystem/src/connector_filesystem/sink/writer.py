@@ -26,7 +26,7 @@ from connector_filesystem.sink.part_file import (
     short_attempt_name,
 )
 from connector_filesystem.sink.rolling_policy import OpenFile, OutputFileConfig, RollingPolicy
-from connectors_core.formats.text import unsupported_json_type
+from connectors_core.formats.text import json_faults, unsupported_json_type
 from connectors_core.records import BadRecord
 from connectors_core.sink import CommittingSinkWriter, WriterInitContext
 
@@ -165,6 +165,10 @@ class FileSinkWriter(CommittingSinkWriter[FileCommittable]):
             damages = bad_csv_rows(content, self._config.csv)
             for reason, option, refused in damages:
                 self.refuse(batch, refused & good, first_row, f"{reason} (option {option})")
+                good &= ~refused
+        if self._config.format is FileFormat.JSON:
+            for reason, refused in json_faults(content):
+                self.refuse(batch, refused & good, first_row, reason)
                 good &= ~refused
         buckets = self._assigner.assign(batch)
         if buckets is None:

@@ -6,21 +6,20 @@ from __future__ import annotations
 import secrets
 from typing import Any, Final, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.isolation import SINCE, RecordFormat, decode_isolating, joined_texts
-from connectors_core.formats.messages import BadMessage, Decoded, Encoded
+from connectors_core.formats.messages import Decoded, Encoded, encode_good
 from connectors_core.formats.text import (
     CsvDialect,
     CsvReader,
     check_written_spellings,
     concat_texts,
+    csv_faults,
     csv_records,
     data_of,
-    unquotable_rows,
     unreadable_csv_type,
     unsupported_csv_type,
 )
@@ -98,19 +97,10 @@ class CsvFormat(RecordFormat):
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
-        is_bad = np.zeros(rows.num_rows, np.bool_)
-        bad = []
-        for name, found in unquotable_rows(rows, self.dialect):
-            reason = f"the column {name} contains a quote, and the dialect cannot escape it"
-            bad += [BadMessage(at, reason) for at in np.flatnonzero(found & ~is_bad).tolist()]
-            is_bad |= found
-        kept = np.flatnonzero(~is_bad) if bad else None
-        if kept is not None:
-            rows = rows.take(pa.array(kept))
-        return Encoded(
-            messages=joined_texts(csv_records(rows, self.dialect)),
-            kept=kept,
-            bad=tuple(sorted(bad, key=lambda each: each.at)),
+        return encode_good(
+            rows,
+            ((reason, found) for reason, _, found in csv_faults(rows, self.dialect)),
+            lambda good: joined_texts(csv_records(good, self.dialect)),
         )
 
 

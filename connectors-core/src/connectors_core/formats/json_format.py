@@ -21,12 +21,13 @@ from connectors_core.formats.isolation import (
     decode_isolating,
     joined_texts,
 )
-from connectors_core.formats.messages import Decoded, Encoded
+from connectors_core.formats.messages import Decoded, Encoded, encode_good
 from connectors_core.formats.text import (
     JsonReader,
     converted,
     data_of,
     explained,
+    json_faults,
     json_objects,
     unreadable_json_type,
     unsupported_json_type,
@@ -94,8 +95,11 @@ class JsonFormat(RecordFormat, since=SINCE):
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:
         """See `EncodingFormat`."""
-        texts = json_objects(rows, write_nulls=not self.ignore_null_fields)
-        return Encoded(messages=joined_texts(texts))
+        return encode_good(
+            rows,
+            json_faults(rows),
+            lambda good: joined_texts(json_objects(good, write_nulls=not self.ignore_null_fields)),
+        )
 
 
 def decode_json(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["BadMessage", "Decoded", "DecodingFormat", "Encoded", "EncodingFormat"]
+__all__ = ["BadMessage", "Decoded", "DecodingFormat", "Encoded", "EncodingFormat", "encode_good"]
 
 _Columns = TypeVar("_Columns", pa.RecordBatch, pa.Array, pa.ChunkedArray)
 
@@ -75,6 +75,33 @@ class Encoded(_Outcome):
     """
 
     messages: pa.Array
+
+
+def encode_good(
+    rows: pa.RecordBatch,
+    faults: Iterable[tuple[str, npt.NDArray[np.bool_]]],
+    encode: Callable[[pa.RecordBatch], pa.Array],
+) -> Encoded:
+    """Encode the rows without faults.
+
+    Args:
+        rows: The rows.
+        faults: Reasons why rows are bad, with masks of these rows. The first reason counts.
+        encode: Encodes good rows.
+    """
+    is_bad = np.zeros(rows.num_rows, np.bool_)
+    bad: list[BadMessage] = []
+    for reason, found in faults:
+        bad += [BadMessage(at, reason) for at in np.flatnonzero(found & ~is_bad).tolist()]
+        is_bad |= found
+    if not bad:
+        return Encoded(messages=encode(rows))
+    kept = np.flatnonzero(~is_bad)
+    return Encoded(
+        messages=encode(rows.take(pa.array(kept))),
+        kept=kept,
+        bad=tuple(sorted(bad, key=lambda each: each.at)),
+    )
 
 
 class DecodingFormat(ABC):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         map_entries,
         nullable_column,
         nullable_type,
+        rows_with,
     )
     from connectors_core.schema.projections import narrowed_schema, widened_column
     from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, RowKind
@@ -33,6 +34,7 @@ else:
                 "map_entries",
                 "nullable_column",
                 "nullable_type",
+                "rows_with",
             ),
             "connectors_core.schema.projections": ("narrowed_schema", "widened_column"),
             "connectors_core.schema.row_kinds": ("ROW_KIND_COLUMN", "RowKind"),
@@ -53,6 +55,7 @@ __all__ = [
     "nullable_column",
     "nullable_type",
     "parse_schema",
+    "rows_with",
     "schema_changes",
     "type_text",
     "widened_column",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,10 +22,13 @@ __all__ = [
     "map_entries",
     "nullable_column",
     "nullable_type",
+    "rows_with",
 ]
 
 CastValues: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 """Casts a flat column; raises `pa.ArrowInvalid` if a value does not fit."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _MOST_ELEMENTS: Final = 2**31 - 1
 
@@ -196,3 +200,32 @@ def _offsets(lists: pa.Array, wide: bool) -> pa.Buffer:
     if offsets[-1] > _MOST_ELEMENTS:
         raise pa.ArrowInvalid(f"{offsets[-1]} elements are too many for one list column")
     return pa.py_buffer(offsets.astype(np.int32))
+
+
+def rows_with(column: pa.Array, found: Callable[[pa.Array], Mask | None]) -> Mask | None:
+    """Return which rows of a column contain certain values at any depth.
+
+    Args:
+        column: A column.
+        found: Takes a flat column. It returns a mask of its values, or None if there are none.
+
+    Returns:
+        A mask of the rows, or None if there are none.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return rows_with(column.dictionary_decode(), found)
+    if pa.types.is_struct(kind):
+        masks = [rows_with(each, found) for each in column.flatten()]
+        present = [mask for mask in masks if mask is not None]
+        return np.logical_or.reduce(present) if present else None
+    if pa.types.is_map(kind):
+        return rows_with(map_entries(column), found)
+    if not is_any_list(kind):
+        return found(column)
+    elements = rows_with(pc.list_flatten(column), found)
+    if elements is None:
+        return None
+    rows = np.zeros(len(column), np.bool_)
+    rows[pc.list_parent_indices(column).to_numpy()[elements]] = True
+    return rows

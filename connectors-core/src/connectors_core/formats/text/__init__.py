@@ -10,6 +10,7 @@ from connectors_core.formats.text.csv import (
     CsvDialect,
     CsvReader,
     check_written_spellings,
+    csv_faults,
     csv_header,
     csv_records,
     infer_csv,
@@ -21,12 +22,19 @@ from connectors_core.formats.text.inferred_types import nearest_spark_schema, ne
 from connectors_core.formats.text.json import (
     JsonReader,
     infer_json,
+    json_faults,
     json_objects,
     parse_json,
     unreadable_json_type,
     unsupported_json_type,
 )
-from connectors_core.formats.text.texts import concat_texts, data_of, is_binary, is_string
+from connectors_core.formats.text.texts import (
+    concat_texts,
+    data_of,
+    dates_without_text,
+    is_binary,
+    is_string,
+)
 
 __all__ = [
     "CsvDialect",
@@ -35,14 +43,17 @@ __all__ = [
     "check_written_spellings",
     "concat_texts",
     "converted",
+    "csv_faults",
     "csv_header",
     "csv_records",
     "data_of",
+    "dates_without_text",
     "explained",
     "infer_csv",
     "infer_json",
     "is_binary",
     "is_string",
+    "json_faults",
     "json_objects",
     "nearest_spark_schema",
     "nearest_spark_type",

@@ -34,6 +34,7 @@ from connectors_core.formats.text.decimals import (
 )
 from connectors_core.formats.text.texts import (
     concat_texts,
+    dates_without_text,
     is_plain,
     is_string,
     max_rows_of,
@@ -48,6 +49,7 @@ __all__ = [
     "CsvDialect",
     "CsvReader",
     "check_written_spellings",
+    "csv_faults",
     "csv_header",
     "csv_records",
     "infer_csv",
@@ -376,6 +378,43 @@ def unquotable_rows(
             yield name, found.to_numpy(zero_copy_only=False)
 
 
+def csv_faults(
+    batch: pa.RecordBatch, dialect: CsvDialect
+) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+    """Yield why rows would not be read back unchanged, the option for it, and the rows."""
+    for name, rows in unquotable_rows(batch, dialect):
+        reason = f"the column {name!r} contains a quote, and the dialect cannot escape it"
+        yield reason, "csv.double-quote", rows
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        rows = _read_as_null(_decoded(column), dialect)
+        if rows.any():
+            reason = f"the column {name!r} contains a value that is a spelling of null"
+            yield reason, "csv.null-literal", rows
+    for name, rows in dates_without_text(batch):
+        reason = f"the column {name!r} contains a time outside the years 1 to 9999"
+        yield reason, "format", rows
+
+
+def _read_as_null(column: pa.Array, dialect: CsvDialect) -> npt.NDArray[np.bool_]:
+    """Return which values other than texts are written like a null; quotes do not help a reader."""
+    spellings = [each for each in dialect.null_values if each]
+    if not spellings or is_string(column.type):
+        return np.zeros(len(column), np.bool_)
+    texts = _field_texts(column, dialect)
+    if sign := zone_sign(column.type):
+        texts = concat_texts([texts, sign])
+    found = pc.fill_null(pc.is_in(texts, pa.array(spellings, texts.type)), False)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _field_texts(column: pa.Array, dialect: CsvDialect) -> pa.Array:
+    if is_string(column.type):
+        return _escaped(column, dialect)
+    if pa.types.is_boolean(column.type):
+        return pc.if_else(column, dialect.true_values[0], dialect.false_values[0])
+    return plain_texts(column, infinity="Inf", minus="-Inf")
+
+
 def csv_header(schema: pa.Schema, dialect: CsvDialect) -> bytes:
     """Return the header line."""
     names = [_escaped(pa.array([name], pa.string()), dialect)[0].as_py() for name in schema.names]
@@ -389,7 +428,7 @@ def csv_records(
     """Write rows as CSV records.
 
     Args:
-        batch: The rows, which `unsupported_csv_type` and `unquotable_rows` must accept.
+        batch: The rows, without `csv_faults`; all types pass `unsupported_csv_type`.
         dialect: The dialect.
         line_breaks: Whether a line break follows each record.
 
@@ -408,16 +447,8 @@ def _records(batch: pa.RecordBatch, dialect: CsvDialect, end: str) -> pa.Array:
     literal = ""
     for number, column in enumerate(batch.columns):
         column = _decoded(column)
-        quote, sign = "", ""
-        if is_string(column.type):
-            texts, quote = _escaped(column, dialect), dialect.quote_char
-        elif pa.types.is_boolean(column.type):
-            texts = pc.if_else(column, dialect.true_values[0], dialect.false_values[0])
-        else:
-            texts = plain_texts(column, infinity="Inf", minus="-Inf")
-            sign = zone_sign(column.type)
-        if quote_all:
-            quote = dialect.quote_char
+        texts, sign = _field_texts(column, dialect), zone_sign(column.type)
+        quote = dialect.quote_char if quote_all or is_string(column.type) else ""
         delimiter = dialect.delimiter if number else ""
         before, after = quote, sign + quote
         if after and texts.null_count:

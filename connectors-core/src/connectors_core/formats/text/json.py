@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,7 @@ from connectors_core.formats.text.json_rewriter import (
 from connectors_core.formats.text.texts import (
     concat_texts,
     data_of,
+    dates_without_text,
     is_binary,
     is_plain,
     is_string,
@@ -53,6 +55,7 @@ from connectors_core.schema.nested_columns import map_entries
 __all__ = [
     "JsonReader",
     "infer_json",
+    "json_faults",
     "json_objects",
     "parse_json",
     "unreadable_json_type",
@@ -261,13 +264,19 @@ def _cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
 # --- Writing -------------------------------------------------------------------------------------
 
 
+def json_faults(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Yield why rows have no JSON form, and the rows."""
+    for name, rows in dates_without_text(batch):
+        yield f"the column {name!r} contains a time outside the years 1 to 9999", rows
+
+
 def json_objects(
     batch: pa.RecordBatch, *, write_nulls: bool = False, line_breaks: bool = False
 ) -> Iterator[pa.Array]:
     """Write rows as JSON objects.
 
     Args:
-        batch: The rows; all types pass `unsupported_json_type`.
+        batch: The rows, without `json_faults`; all types pass `unsupported_json_type`.
         write_nulls: Whether fields that are null are written.
         line_breaks: Whether a line break follows each object.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +12,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors_core.schema.nested_columns import rows_with
+
 __all__ = [
     "concat_texts",
     "data_of",
+    "dates_without_text",
     "is_binary",
     "is_plain",
     "is_string",
@@ -24,6 +27,12 @@ __all__ = [
     "text_bytes",
     "zone_sign",
 ]
+
+# ISO 8601 and all readers have dates of the years 1 to 9999. Beyond these, Arrow's cast to text does
+# not fail: it returns years without a sign, or a message.
+_FIRST_DAY: Final = -719_162
+_LAST_DAY: Final = 2_932_896
+_PER_DAY: Final = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 
 # Limits the intermediate columns. Measurements show no gain from more rows at once.
 _SLICE_ROWS: Final = 32_768
@@ -114,6 +123,34 @@ def concat_texts(parts: Sequence[pa.Array | str], *, null: str | None = None) ->
     return pc.binary_join_element_wise(
         *pieces, empty, null_handling="replace", null_replacement=null
     )
+
+
+def dates_without_text(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+    """Yield the columns with dates or times outside the years 1 to 9999, and their rows.
+
+    A text format has no texts for these, at any depth.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        rows = rows_with(column, _without_text)
+        if rows is not None:
+            yield name, rows
+
+
+def _without_text(column: pa.Array) -> npt.NDArray[np.bool_] | None:
+    kind = column.type
+    if pa.types.is_date32(kind):
+        unit, numbers = 1, column.view(pa.int32())
+    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
+        unit = _PER_DAY["ms" if pa.types.is_date64(kind) else kind.unit]
+        numbers = column.view(pa.int64())
+    else:
+        return None
+    least, most = _FIRST_DAY * unit, (_LAST_DAY + 1) * unit - 1
+    ends = pc.min_max(numbers)
+    if ends["min"].as_py() is None or least <= ends["min"].as_py() <= ends["max"].as_py() <= most:
+        return None
+    values = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
+    return np.asarray((values < least) | (values > most), np.bool_)
 
 
 def plain_texts(
