@@ -101,6 +101,52 @@ def test_date_patterns_use_the_local_time_of_their_zone() -> None:
     assert folders(BucketAssigner.date_pattern("ts", "%H%M%S"), ts=ts)[:2] == ["035959", "235959"]
 
 
+def test_a_null_time_has_one_value_in_each_folder_of_a_date_pattern() -> None:
+    null = DEFAULT_PARTITION
+    for pattern, expected in {
+        "day=%Y-%m-%d/hour=%H": f"day={null}/hour={null}",
+        "by-day/%Y%m%d": f"by-day/{null}",
+        "W%V/%u-%j": f"{null}/{null}",
+        "plain=1/at=T%H%M": f"plain=1/at={null}",
+    }.items():
+        ts = pa.array([None], pa.timestamp("us"))
+        assert folders(BucketAssigner.date_pattern("ts", pattern), ts=ts) == [expected]
+
+
+LAST_DAY = (date(9999, 12, 31) - date(1970, 1, 1)).days
+FIRST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days
+
+
+@pytest.mark.parametrize(
+    ("kind", "a_day"),
+    [
+        (pa.date32(), 1),
+        (pa.date64(), 86_400_000),
+        (pa.timestamp("s"), 86_400),
+        (pa.timestamp("ms", "UTC"), 86_400_000),
+        (pa.timestamp("us"), 86_400_000_000),
+        (pa.dictionary(pa.int32(), pa.timestamp("us")), 86_400_000_000),
+    ],
+    ids=str,
+)
+def test_a_date_outside_the_years_1_to_9999_has_no_folder(kind: pa.DataType, a_day: int) -> None:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    whole = pa.int32() if pa.types.is_date32(plain) else pa.int64()
+    days = [FIRST_DAY, LAST_DAY, FIRST_DAY - 1, LAST_DAY + 1, 40_000_000, None]
+    values = [None if day is None else day * a_day for day in days]
+    at = pa.array(values, whole).view(plain)
+    at = at.dictionary_encode() if pa.types.is_dictionary(kind) else at
+    found = folders(BucketAssigner.columns("at", "n"), at=at, n=[1] * 6, rest=[1] * 6)
+    assert [None if each is None else each[: len("at=0001-01-01")] for each in found[:5]] == [
+        "at=0001-01-01",
+        "at=9999-12-31",
+        None,
+        None,
+        None,
+    ]
+    assert found[5] == f"at={DEFAULT_PARTITION}/n=1"
+
+
 @pytest.mark.parametrize(
     "pattern",
     ["", "none", "%B", "%Y/../%m", "/%Y", "%Y/", "_%Y", ".%Y", "%Y\0", "%Y%", "a//%Y", "%Y*"],

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.listing import visible_files
+from connector_filesystem.sink.buckets import bucket_problem
 from connector_filesystem.sink.replacement import FileReplacement, ReplacingCommitter
 from connector_filesystem.sink.writer import FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
@@ -117,7 +118,13 @@ class FileOverwrite(
             {name: pa.array([value.as_py()], value.type) for name, value in self.partition.items()}
         )
         buckets = self.sink.bucket_assigner.assign(row)
-        return "" if buckets is None else str(buckets[0].as_py())
+        folder = "" if buckets is None else buckets[0].as_py()
+        problem = bucket_problem(folder)
+        if problem is not None:
+            raise ConfigurationError(
+                f"the partition to replace has no folder: {problem}", option="partition"
+            )
+        return str(folder)
 
 
 class ReplacingWriter(CommittingSinkWriter[FileReplacement]):
