@@ -28,8 +28,8 @@ __all__ = [
     "zone_sign",
 ]
 
-# ISO 8601 and all readers have dates of the years 1 to 9999. Beyond these, Arrow's cast to text does
-# not fail: it returns years without a sign, or a message.
+# ISO 8601 and all readers have the years 1 to 9999. Beyond these, Arrow's cast to text does not
+# fail: it returns years without a sign, or a message.
 _FIRST_DAY: Final = -719_162
 _LAST_DAY: Final = 2_932_896
 _PER_DAY: Final = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
