@@ -91,6 +91,7 @@ class FileSource(
             whole_files=self.csv.newlines_in_values,
             event_time_lower_bound=self.event_time_lower_bound,
             from_manifests=self.order is FileOrder.MANIFEST,
+            ignore_table_log=self.ignore_table_log,
         )
         self._location = self._selection.locations[0]
         patterns = [each for each in self.path if set("*?[") & set(each)]

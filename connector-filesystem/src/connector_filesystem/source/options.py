@@ -236,6 +236,15 @@ class FileSourceOptions(
         doc="Suffixes of incomplete files, which the source ignores. It also ignores names that "
         "start with `.` or `_`.",
     )
+    ignore_table_log: Setting[bool] = option(
+        "source.ignore-table-log",
+        bool,
+        default=False,
+        since="3.0.0",
+        doc="Read all files of a folder although they belong to a table of Delta Lake, Hudi, "
+        "Iceberg, or Spark's file sink, whose log lists the valid ones. By default, that is an "
+        "error.",
+    )
     columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "source.columns",
         list_of(str),
