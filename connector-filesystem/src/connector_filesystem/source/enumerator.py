@@ -42,7 +42,6 @@ _logger = logging.getLogger(__name__)
 
 # The number of consecutive listings that can fail before the pipeline fails.
 _MAX_FAILURES: Final = 5
-_ORDERS_OF_BOUNDED_SOURCES: Final = frozenset({FileOrder.MODIFICATION_TIME, FileOrder.MANIFEST})
 # In these orders, no file is too late.
 _EXACT_ORDERS: Final = frozenset({FileOrder.ANY, FileOrder.MANIFEST})
 # The maximum number of paths in a log line.
@@ -238,7 +237,7 @@ class FileEnumerator(
             else:
                 self._listed.replace(files)
                 self._tell_saturated(len(files))
-        if self._interval is not None or self._order in _ORDERS_OF_BOUNDED_SOURCES:
+        if self._interval is not None or self._order is not FileOrder.NAME:
             new = self._memory.in_order(new)
         for file in new:
             self._assigner.add(self._selection.splits_of(file))
