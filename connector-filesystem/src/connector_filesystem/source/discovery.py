@@ -16,6 +16,7 @@ from connector_filesystem.formats import Compression, FileFormat
 from connector_filesystem.listing import (
     LeftOut,
     Listing,
+    has_match,
     is_hidden,
     list_elsewhere,
     list_local,
@@ -105,11 +106,12 @@ class FileSelection:
         """List all files as they are now, in order of their paths, and the ignored paths.
 
         Args:
-            may_be_missing: Treat a location that does not exist as one without files.
+            may_be_missing: Treat a location that does not exist as one without files, and also a
+                pattern without a match.
 
         Raises:
-            ConfigurationError: A location does not exist, a folder cannot be listed, or the files
-                belong to a table.
+            ConfigurationError: A location does not exist, a pattern matches nothing, a folder
+                cannot be listed, or the files belong to a table.
             DataLossError: A file that the newest manifest lists is gone.
             RetryableError: The filesystem cannot list it now.
         """
@@ -141,6 +143,14 @@ class FileSelection:
                         list_elsewhere(location, self._reason_against, listing)
                     except FileNotFoundError as exc:
                         _refuse_missing(location, may_be_missing, exc)
+        for location in self.locations:
+            if not may_be_missing and location.is_pattern and not has_match(location, listing):
+                raise ConfigurationError(
+                    f"the pattern {mask_url(location.url)} matches no file or folder",
+                    option="path",
+                    hint="check the path, and write [[] for [ in a name; "
+                    "source.allow-missing-paths reads no rows, and source.monitor-interval waits",
+                )
         listing.files = dict(sorted(listing.files.items()))
         listing.complete = {*map(self.root_of, listing.files)} >= {
             root.rstrip("/") for root in self.roots
@@ -272,7 +282,8 @@ def _refuse_missing(location: FileLocation, may_be_missing: bool, cause: OSError
         raise ConfigurationError(
             f"there is no file or folder {mask_url(location.url)}",
             option="path",
-            hint="check the path; with source.monitor-interval, it may be created later",
+            hint="check the path; source.allow-missing-paths reads no rows, and "
+            "source.monitor-interval waits for it",
         ) from cause
 
 

@@ -93,6 +93,7 @@ class FileEnumerator(
         monitor_interval: The interval between listings. None lists once.
         late_file_window: How late a file may become visible, relative to the newest file.
         forget_after: In the order `any`, how long a removed file counts as read.
+        may_be_missing: Whether paths without files are allowed.
         state: The state to resume from.
         clock: Monotonic seconds, for tests.
     """
@@ -106,6 +107,7 @@ class FileEnumerator(
         monitor_interval: timedelta | None,
         late_file_window: timedelta,
         forget_after: timedelta = timedelta(days=7),
+        may_be_missing: bool = True,
         state: FileEnumeratorState | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -114,6 +116,7 @@ class FileEnumerator(
         self._selection = selection
         self._order = order
         self._interval = monitor_interval
+        self._may_be_missing = may_be_missing
         self._assigner: SplitAssigner[FileSplit] = SplitAssigner(
             context.event_time_order,
             found=context.split_found,
@@ -192,7 +195,7 @@ class FileEnumerator(
     # --- Discovery ---
 
     def _list(self) -> Listing:
-        return self._selection.listing(may_be_missing=self._interval is not None)
+        return self._selection.listing(may_be_missing=self._may_be_missing)
 
     def _take_listing(self, listing: Listing | None, error: BaseException | None) -> None:
         if self._complete:

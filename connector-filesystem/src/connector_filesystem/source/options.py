@@ -237,6 +237,14 @@ class FileSourceOptions(
         doc="Suffixes of incomplete files, which the source ignores. It also ignores names that "
         "start with `.` or `_`.",
     )
+    allow_missing_paths: Setting[bool] = option(
+        "source.allow-missing-paths",
+        bool,
+        default=False,
+        since="3.0.0",
+        doc="Read no rows from a path that does not exist or a pattern that matches nothing, "
+        "instead of failing. A source with a monitor interval always waits for them.",
+    )
     ignore_table_log: Setting[bool] = option(
         "source.ignore-table-log",
         bool,
