@@ -132,15 +132,19 @@ class FileLocation:
     def root(self) -> str:
         """The folder that all paths are relative to: `path` up to its first pattern character."""
         path = self.path
+        if not self.is_pattern:
+            return path
         parts = path.split("/")
-        magic = next((at for at, part in enumerate(parts) if _MAGIC & set(part)), len(parts))
-        plain = parts[:magic]
+        plain = parts[: next(at for at, part in enumerate(parts) if _MAGIC & set(part))]
         return "/".join(plain) or ("/" if path.startswith("/") else "")
 
-    @property
+    @cached_property
     def is_pattern(self) -> bool:
-        """Whether the path contains `*`, `?`, or `[`."""
-        return bool(_MAGIC & set(self.path))
+        """Whether the path contains `*`, `?`, or `[`, and is no file or folder of that name."""
+        if not _MAGIC & set(self.path):
+            return False
+        with mapped_errors("reading", self.url):
+            return not self.fs.exists(self.path)
 
     @property
     def is_local(self) -> bool:

@@ -45,6 +45,7 @@ from connector_filesystem.sink.part_file import (
 )
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.paths import PathColumns
+from connector_filesystem.table_logs import log_in
 from connectors_core.errors import ConfigurationError, DataLossError
 from connectors_core.secrets import mask_url
 
@@ -54,10 +55,7 @@ HIDDEN_FOLDER: Final = "_compaction"
 _LOCK: Final = f"{HIDDEN_FOLDER}/lock.json"
 _JOURNALS: Final = f"{HIDDEN_FOLDER}/journals"
 _STAGED: Final = f"{HIDDEN_FOLDER}/staged"
-_TABLE_LOGS: Final = frozenset(
-    {"_delta_log", "_spark_metadata", ".hoodie", CONTENTS_FOLDER, MANIFESTS_FOLDER}
-)
-_ICEBERG_SUFFIX: Final = ".metadata.json"
+_OWN_LOGS: Final = frozenset({CONTENTS_FOLDER, MANIFESTS_FOLDER})
 _BUFFER_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -130,6 +128,7 @@ class FolderCompaction:
             split_size=1,
             whole_files=True,
             event_time_lower_bound=None,
+            ignore_table_log=True,
         )
         found: list[FileGroup] = []
         group: FileGroup | None = None
@@ -288,15 +287,14 @@ class FolderCompaction:
         folders = {parent for file in files for parent in _parents(file)}
         for folder in sorted(folders):
             names = self.location.names(folder)
-            logs = sorted(_TABLE_LOGS & set(names))
-            if not logs and "metadata" in names:
-                found = self.location.names(posixpath.join(folder, "metadata"))
-                logs = [name for name in found if name.endswith(_ICEBERG_SUFFIX)][:1]
-            if logs:
+            log = next((name for name in names if name in _OWN_LOGS), None)
+            if log is None:
+                log = log_in(self.location, self.location.join(folder), names)
+            if log is not None:
                 raise ConfigurationError(
                     f"the files of {mask_url(self.location.url)} belong to a table that lists them",
                     expected="a folder of files alone",
-                    found=posixpath.join(folder, logs[0]),
+                    found=posixpath.join(folder, posixpath.basename(log)),
                     hint="use the commands of that table format, such as OPTIMIZE, or enable "
                     "compaction in the sink with manifests (FileSink.enable_compact)",
                 )

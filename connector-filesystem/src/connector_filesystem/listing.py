@@ -17,7 +17,15 @@ from fsspec.utils import glob_translate
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors, status_of
 
-__all__ = ["LeftOut", "Listing", "is_hidden", "list_elsewhere", "list_local", "visible_files"]
+__all__ = [
+    "LeftOut",
+    "Listing",
+    "has_match",
+    "is_hidden",
+    "list_elsewhere",
+    "list_local",
+    "visible_files",
+]
 
 
 class LeftOut(StrEnum):
@@ -86,6 +94,17 @@ class Listing:
             self.files[status.path] = status
         else:
             self.left_out[status.path] = reason
+
+
+def has_match(location: FileLocation, listing: Listing) -> bool:
+    """Return whether a pattern matches a path, even one that is not read, or an empty folder."""
+    selected = _Selected(location)
+    below = f"{location.root.rstrip('/')}/"
+    listed = (*listing.files, *listing.left_out)
+    if any(path.startswith(below) and selected.has(path) for path in listed):
+        return True
+    with mapped_errors("listing", location.url):
+        return bool(location.fs.glob(location.path))
 
 
 def is_hidden(relative: str) -> bool:

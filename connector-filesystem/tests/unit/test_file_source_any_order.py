@@ -165,3 +165,34 @@ def test_an_object_rewritten_with_the_same_content_is_read_once():
     memory.take([FileStatus("/a", 1, 1, '"tag"')], complete=True)
     other = FileStatus("/a", 1, 1, '"other"')
     assert memory.sort_out([FileStatus("/a", 1, 2, "tag"), other]) == ([other], [])
+
+
+def test_by_default_a_file_is_read_however_late_it_appears(tmp_path):
+    context = Context()
+    source = monitored(tmp_path)
+    write(tmp_path / "new.csv", 2_000_000)
+    enumerator = started(source, context)
+    assert take_all(enumerator, context) == ["new.csv"]
+    write(tmp_path / "old.csv", 1_000)
+    later = Context()
+    restored(source, enumerator, later).handle_split_request(0)
+    later.run_calls()
+    assert later.names == ["old.csv"]
+    assert "lateFiles" not in later.metric_group.counters
+
+
+def test_a_pipeline_of_the_former_default_reads_no_file_again(tmp_path):
+    context = Context()
+    former = monitored(tmp_path, order="modification-time")
+    write(tmp_path / "old.csv", 1_000)
+    write(tmp_path / "new.csv", 2_000_000)
+    enumerator = started(former, context)
+    assert sorted(take_all(enumerator, context)) == ["new.csv", "old.csv"]
+    later = Context()
+    again = restored(monitored(tmp_path), enumerator, later)
+    write(tmp_path / "next.csv", 3_000_000)
+    later.run_calls()
+    assert take_all(again, later) == ["next.csv"]
+    write(tmp_path / "late.csv", 2_000)
+    later.run_calls()
+    assert later.names == ["next.csv", "late.csv"]

@@ -24,7 +24,7 @@ from connector_filesystem import CsvOptions
 from connector_filesystem.cli import app
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
-from connectors_core.errors import ConfigurationError, DataLossError
+from connectors_core.errors import ConfigurationError, DataLossError, UnsupportedError
 from connectors_core.testing.servers import S3Server
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -246,3 +246,15 @@ def test_objects_are_merged_and_a_crash_is_completed(
     compaction(url, storage_options=options, take_lock=True).run()
     [name] = fs.find(url)
     assert [json.loads(line)["x"] for line in fs.cat_file(name).splitlines()] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("int96", [True, False])
+def test_files_whose_times_a_merge_would_change_are_refused(tmp_path: Path, int96: bool) -> None:
+    table = pa.table({"t": pa.array([0], pa.timestamp("us", tz="UTC"))})
+    footer = None if int96 else {"org.apache.spark.version": "2.4.8"}
+    for name in ("a.parquet", "b.parquet"):
+        found = table.replace_schema_metadata(footer)
+        pq.write_table(found, tmp_path / name, use_deprecated_int96_timestamps=int96)
+    with pytest.raises(UnsupportedError, match="times that a merged file would change"):
+        compaction(tmp_path).run()
+    assert [each.name for each in visible(tmp_path)] == ["a.parquet", "b.parquet"]

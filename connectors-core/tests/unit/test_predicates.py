@@ -139,10 +139,10 @@ def test_a_condition_reads_like_sql():
         (
             Not(IsNull(("a", "b"))),
             Or((Comparison(("n",), ">=", 3), IsIn(("s",), ("x", "it's")))),
-            Not(StartsWith(("s",), "y")),
+            Not(StartsWith(("s.t", "u"), "y")),
         )
     )
     assert str(shown) == (
-        "(a.b IS NOT NULL AND (n >= 3 OR s IN ('x', 'it''s')) AND NOT s STARTS WITH 'y')"
+        "(a.b IS NOT NULL AND (n >= 3 OR s IN ('x', 'it''s')) AND NOT `s.t`.u STARTS WITH 'y')"
     )
-    assert shown.fields() == {("a", "b"), ("n",), ("s",)}
+    assert shown.fields() == {("a", "b"), ("n",), ("s",), ("s.t", "u")}

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.sink.part_file import EncoderConfig, PartFile, StagedOutput, Unclosed
-from connectors_core.errors import DataLossError, InvalidOptionError
+from connector_filesystem.source.calendars import LegacyCalendar
+from connectors_core.errors import DataLossError, InvalidOptionError, UnsupportedError
 
 __all__ = [
     "ConcatFileCompactor",
@@ -305,6 +306,17 @@ class _ParquetRecords(_Records):
         self.file = file
         self.content = pq.ParquetFile(source, pre_buffer=False)
         self.layout = self.content.schema_arrow
+        columns = self.content.schema
+        if LegacyCalendar.of(self.content.metadata.metadata) != LegacyCalendar() or any(
+            columns.column(at).physical_type == "INT96" for at in range(len(columns))
+        ):
+            raise UnsupportedError(
+                f"the file {file.path!r} has times that a merged file would change",
+                expected="files without timestamps of 96 bits and without Spark's legacy calendar",
+                hint="write it again with Spark, with outputTimestampType=TIMESTAMP_MICROS and "
+                "datetimeRebaseModeInWrite=CORRECTED (both below spark.sql.parquet), or move it to "
+                "another folder",
+            )
 
     def begin(self, merging: Merging, number: int) -> _Output:
         return _ParquetOutput(merging, number, self.content.schema_arrow)

@@ -16,6 +16,7 @@ from connector_filesystem.formats import Compression, FileFormat
 from connector_filesystem.listing import (
     LeftOut,
     Listing,
+    has_match,
     is_hidden,
     list_elsewhere,
     list_local,
@@ -24,6 +25,7 @@ from connector_filesystem.manifests import Manifest, newest_manifest
 from connector_filesystem.source.paths import PathColumns, event_time_of, relative_to
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.split import FileSplit
+from connector_filesystem.table_logs import TABLE_FORMATS, logs_above, logs_among
 from connectors_core.errors import ConfigurationError, DataLossError
 from connectors_core.secrets import mask_url
 
@@ -58,6 +60,7 @@ class FileSelection:
         whole_files: Never cut text files.
         event_time_lower_bound: Returns the lowest event time in a file, given its path.
         from_manifests: Only select files that the newest manifest of their folder lists.
+        ignore_table_log: Select files although the log of a table decides which are valid.
     """
 
     locations: tuple[FileLocation, ...]
@@ -70,6 +73,7 @@ class FileSelection:
     whole_files: bool
     event_time_lower_bound: Callable[[str], datetime | None] | None
     from_manifests: bool = False
+    ignore_table_log: bool = False
 
     @cached_property
     def rooted_columns(self) -> PathColumns:
@@ -102,15 +106,20 @@ class FileSelection:
         """List all files as they are now, in order of their paths, and the ignored paths.
 
         Args:
-            may_be_missing: Treat a location that does not exist as one without files.
+            may_be_missing: Treat a location that does not exist as one without files, and also a
+                pattern without a match.
 
         Raises:
-            ConfigurationError: A location does not exist, or a folder cannot be listed.
+            ConfigurationError: A location does not exist, a pattern matches nothing, a folder
+                cannot be listed, or the files belong to a table.
             DataLossError: A file that the newest manifest lists is gone.
             RetryableError: The filesystem cannot list it now.
         """
         if not self.from_manifests:
-            return self._listing(may_be_missing)
+            listing = self._listing(may_be_missing)
+            if not self.ignore_table_log:
+                self._refuse_tables(listing)
+            return listing
         while True:
             # The files of a manifest exist before it does, so they are in a later listing.
             manifests = self._manifests(may_be_missing)
@@ -134,11 +143,48 @@ class FileSelection:
                         list_elsewhere(location, self._reason_against, listing)
                     except FileNotFoundError as exc:
                         _refuse_missing(location, may_be_missing, exc)
+        for location in self.locations:
+            if not may_be_missing and location.is_pattern and not has_match(location, listing):
+                raise ConfigurationError(
+                    f"the pattern {mask_url(location.url)} matches no file or folder",
+                    option="path",
+                    hint="check the path, and write [[] for [ in a name; "
+                    "source.allow-missing-paths reads no rows, and source.monitor-interval waits",
+                )
         listing.files = dict(sorted(listing.files.items()))
         listing.complete = {*map(self.root_of, listing.files)} >= {
             root.rstrip("/") for root in self.roots
         }
         return listing
+
+    def _refuse_tables(self, listing: Listing) -> None:
+        """Refuse files that only the log of a table can tell from removed or incomplete ones."""
+        logs = {*self._logs_above}
+        hidden = [path for path, each in listing.left_out.items() if each is LeftOut.HIDDEN]
+        shown = [path for path in (*listing.files, *listing.left_out) if path.endswith(".json")]
+        for root in self.roots:
+            below = f"{root.rstrip('/')}/"
+            logs |= logs_among(
+                below, (each for each in (*hidden, *shown) if each.startswith(below))
+            )
+        for log in sorted(logs):
+            folder, _, name = log.rpartition("/")
+            if any(path.startswith(f"{folder}/") for path in listing.files):
+                location = self.locations[0]
+                raise ConfigurationError(
+                    f"the files of {location.url_of(folder)} belong to a table whose log lists "
+                    "them, and others there are removed or incomplete",
+                    expected="a folder of files alone",
+                    found=name,
+                    option="source.ignore-table-log",
+                    hint=f"read the table with the reader of {TABLE_FORMATS[name]}, or set "
+                    "source.ignore-table-log to read all files",
+                )
+
+    @cached_property
+    def _logs_above(self) -> tuple[str, ...]:
+        """The logs that a listing does not show. They are looked for once."""
+        return tuple(log for each in self.locations for log in logs_above(each))
 
     def splits_of(self, file: FileStatus) -> tuple[FileSplit, ...]:
         """Cut a file into splits. The same version always gives the same splits."""
@@ -236,7 +282,8 @@ def _refuse_missing(location: FileLocation, may_be_missing: bool, cause: OSError
         raise ConfigurationError(
             f"there is no file or folder {mask_url(location.url)}",
             option="path",
-            hint="check the path; with source.monitor-interval, it may be created later",
+            hint="check the path; source.allow-missing-paths reads no rows, and "
+            "source.monitor-interval waits for it",
         ) from cause
 
 

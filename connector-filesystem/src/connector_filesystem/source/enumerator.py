@@ -42,7 +42,6 @@ _logger = logging.getLogger(__name__)
 
 # The number of consecutive listings that can fail before the pipeline fails.
 _MAX_FAILURES: Final = 5
-_ORDERS_OF_BOUNDED_SOURCES: Final = frozenset({FileOrder.MODIFICATION_TIME, FileOrder.MANIFEST})
 # In these orders, no file is too late.
 _EXACT_ORDERS: Final = frozenset({FileOrder.ANY, FileOrder.MANIFEST})
 # The maximum number of paths in a log line.
@@ -94,6 +93,7 @@ class FileEnumerator(
         monitor_interval: The interval between listings. None lists once.
         late_file_window: How late a file may become visible, relative to the newest file.
         forget_after: In the order `any`, how long a removed file counts as read.
+        may_be_missing: Whether paths without files are allowed.
         state: The state to resume from.
         clock: Monotonic seconds, for tests.
     """
@@ -107,6 +107,7 @@ class FileEnumerator(
         monitor_interval: timedelta | None,
         late_file_window: timedelta,
         forget_after: timedelta = timedelta(days=7),
+        may_be_missing: bool = True,
         state: FileEnumeratorState | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -115,6 +116,7 @@ class FileEnumerator(
         self._selection = selection
         self._order = order
         self._interval = monitor_interval
+        self._may_be_missing = may_be_missing
         self._assigner: SplitAssigner[FileSplit] = SplitAssigner(
             context.event_time_order,
             found=context.split_found,
@@ -193,7 +195,7 @@ class FileEnumerator(
     # --- Discovery ---
 
     def _list(self) -> Listing:
-        return self._selection.listing(may_be_missing=self._interval is not None)
+        return self._selection.listing(may_be_missing=self._may_be_missing)
 
     def _take_listing(self, listing: Listing | None, error: BaseException | None) -> None:
         if self._complete:
@@ -238,7 +240,7 @@ class FileEnumerator(
             else:
                 self._listed.replace(files)
                 self._tell_saturated(len(files))
-        if self._interval is not None or self._order in _ORDERS_OF_BOUNDED_SOURCES:
+        if self._interval is not None or self._order is not FileOrder.NAME:
             new = self._memory.in_order(new)
         for file in new:
             self._assigner.add(self._selection.splits_of(file))

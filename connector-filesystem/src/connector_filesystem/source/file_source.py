@@ -91,6 +91,7 @@ class FileSource(
             whole_files=self.csv.newlines_in_values,
             event_time_lower_bound=self.event_time_lower_bound,
             from_manifests=self.order is FileOrder.MANIFEST,
+            ignore_table_log=self.ignore_table_log,
         )
         self._location = self._selection.locations[0]
         patterns = [each for each in self.path if set("*?[") & set(each)]
@@ -147,7 +148,7 @@ class FileSource(
         if self._data_schema is None:
             found = found_schema(
                 self._location,
-                self._selection.files(may_be_missing=self.monitor_interval is not None),
+                self._selection.files(may_be_missing=self._may_be_missing),
                 format=self.format,
                 compression=self.compression,
                 csv=self.csv,
@@ -271,8 +272,13 @@ class FileSource(
             monitor_interval=self.monitor_interval,
             late_file_window=self.late_file_window,
             forget_after=self.forget_after,
+            may_be_missing=self._may_be_missing,
             state=state,
         )
+
+    @property
+    def _may_be_missing(self) -> bool:
+        return self.monitor_interval is not None or self.allow_missing_paths
 
     @property
     def _constant_fields(self) -> tuple[pa.Field, ...]:

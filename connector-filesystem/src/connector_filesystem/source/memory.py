@@ -47,8 +47,14 @@ _HASHES: Final = 6
 class FileOrder(StrEnum):
     """What makes a file new. It determines what the discovery remembers."""
 
+    ANY = "any"
+    """Files can have any name and any time.
+
+    A replaced file is read again. The source remembers each file that it read, as Flink does, in 12
+    bytes.
+    """
     MODIFICATION_TIME = "modification-time"
-    """Files can have any name.
+    """Files can have any name. A file that appears too late is not read.
 
     A replaced file is read again. The source remembers the files of the last `late-file-window`
     before the newest.
@@ -57,12 +63,6 @@ class FileOrder(StrEnum):
     """The path of a new file sorts after all earlier ones, as with dates in names.
 
     The source remembers the last path.
-    """
-    ANY = "any"
-    """Files can have any name and any time.
-
-    A replaced file is read again. The source remembers each file that it read, as Flink does, in 12
-    bytes.
     """
     MANIFEST = "manifest"
     """A new manifest of the sink lists the file, so that the source reads whole epochs in order.

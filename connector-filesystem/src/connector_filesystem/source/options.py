@@ -43,7 +43,7 @@ from connectors_core.source import SOURCE_BATCH_ROWS
 __all__ = ["FileSourceOptions"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
-Order: TypeAlias = Literal["modification-time", "name", "any", "manifest"]
+Order: TypeAlias = Literal["any", "modification-time", "name", "manifest"]
 Change: TypeAlias = SchemaChange | Literal["fail", "null-missing", "ignore-new"]
 
 _SINCE: Final = "2.0.0"
@@ -192,15 +192,16 @@ class FileSourceOptions(
         "default, the source lists files once.",
     )
     order: Setting[
-        FileOrder, FileOrder | Literal["modification-time", "name", "any", "manifest"]
+        FileOrder, FileOrder | Literal["any", "modification-time", "name", "manifest"]
     ] = option(
         "source.order",
         FileOrder,
-        default=FileOrder.MODIFICATION_TIME,
+        default=FileOrder.ANY,
         aliases=("order", "streaming-source.partition-order"),
-        doc="What makes a file new: a later modification time or name than the files already "
-        "read, (`any`) that it has not been read, or (`manifest`) a manifest of the sink. `any` "
-        "remembers every file, in 16 bytes each. `manifest` reads whole epochs, also without a "
+        doc="What makes a file new: (`any`) that it has not been read, a later modification time "
+        "or name than the files already read, or (`manifest`) a manifest of the sink. `any` "
+        "remembers every file, in 16 bytes each. `modification-time` and `name` remember less and "
+        "do not read a file that appears too late. `manifest` reads whole epochs, also without a "
         "monitor interval.",
     )
     late_file_window: Setting[timedelta, timedelta | str] = option(
@@ -235,6 +236,23 @@ class FileSourceOptions(
         default=IGNORED_SUFFIXES,
         doc="Suffixes of incomplete files, which the source ignores. It also ignores names that "
         "start with `.` or `_`.",
+    )
+    allow_missing_paths: Setting[bool] = option(
+        "source.allow-missing-paths",
+        bool,
+        default=False,
+        since="3.0.0",
+        doc="Read no rows from a path that does not exist or a pattern that matches nothing, "
+        "instead of failing. A source with a monitor interval always waits for them.",
+    )
+    ignore_table_log: Setting[bool] = option(
+        "source.ignore-table-log",
+        bool,
+        default=False,
+        since="3.0.0",
+        doc="Read all files of a folder although they belong to a table of Delta Lake, Hudi, "
+        "Iceberg, or Spark's file sink, whose log lists the valid ones. By default, that is an "
+        "error.",
     )
     columns: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "source.columns",

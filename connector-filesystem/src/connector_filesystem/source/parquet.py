@@ -6,17 +6,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.source.row_groups import RowGroupFilter
+from connector_filesystem.source.calendars import LegacyCalendar, check_int96
+from connector_filesystem.source.row_groups import RowGroupFilter, leaves_in
 from connector_filesystem.source.split import Damaged, Position
 from connector_filesystem.source.text import Parsed
 from connector_filesystem.source.types import can_become, cast_values
 from connectors_core.formats.text import converted
+from connectors_core.schema import cast_column, nullable_type
 from connectors_core.source import Predicate
 
 __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
@@ -25,6 +28,9 @@ __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schem
 _BUFFER_BYTES: Final = 1 << 20
 _BUFFER_BYTES_REMOTE: Final = 4 << 20
 _MIN_BATCH_ROWS: Final = 256
+# The names of the columns that hold the seconds of timestamps of 96 bits start with this text.
+_SECONDS: Final = "\0seconds of "
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,9 @@ class ParquetSplitFile:
         except BaseException:
             self._source.close()
             raise
-        self.schema = _with_instants(self._file)
         metadata = self._file.metadata
+        self._calendar = LegacyCalendar.of(metadata.metadata)
+        self.schema, self._corrected = _types_of(self._file, self._calendar)
         whole = start == 0 and end >= size
         groups = map(metadata.row_group, range(metadata.num_row_groups))
         self._groups = [
@@ -112,7 +119,9 @@ class ParquetSplitFile:
         share = len(schema.names) / max(len(self.schema.names), 1)
         fitting = int(batch_bytes / max(row_bytes * share, 1))
         skip = position.rows + position.bad_records
-        kept = RowGroupFilter(filters, self._file.metadata, self.schema, filtered or schema)
+        kept = RowGroupFilter(
+            filters, self._file.metadata, self.schema, filtered or schema, self._calendar
+        )
         for is_read, some in itertools.groupby(groups, lambda each: kept.may_match(each.number)):
             part = list(some)
             if not is_read:
@@ -122,7 +131,7 @@ class ParquetSplitFile:
                 if left > dropped:
                     yield left - dropped
                 continue
-            for batch in self._file.iter_batches(
+            for batch in self._raw_batches(
                 batch_size=min(batch_rows, max(fitting, _MIN_BATCH_ROWS)),
                 row_groups=[group.number for group in part],
                 columns=columns,
@@ -151,6 +160,71 @@ class ParquetSplitFile:
                 else [each.name]
             )
         ]
+
+    def _raw_batches(
+        self, *, columns: Sequence[str] | None, **settings: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches, with timestamps of 96 bits also in seconds."""
+        found = self._file.iter_batches(columns=columns, **settings)
+        names = [
+            name
+            for name in self._corrected
+            if not self.schema.field(name).type.equals(self._file.schema_arrow.field(name).type)
+            and (columns is None or any(_leads_to(name, each) for each in columns))
+        ]
+        if not names:
+            yield from found
+            return
+        file = pq.ParquetFile(
+            self._source,
+            metadata=self._file.metadata,
+            pre_buffer=False,
+            buffer_size=_BUFFER_BYTES,
+            coerce_int96_timestamp_unit="s",
+        )
+        paths = [each for each in columns or names if any(_leads_to(name, each) for name in names)]
+        seconds = file.iter_batches(columns=paths, **settings)
+        held: list[pa.RecordBatch] = []
+        for batch in found:
+            while sum(each.num_rows for each in held) < batch.num_rows:
+                held.append(next(seconds))
+            (joined,) = pa.Table.from_batches(held).combine_chunks().to_batches()
+            for name in names:
+                column = joined.column(name).slice(0, batch.num_rows)
+                batch = batch.append_column(f"{_SECONDS}{name}", column)
+            rest = joined.slice(batch.num_rows)
+            held = [rest] if rest.num_rows else []
+            yield batch
+
+    def corrected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of `batches` with the times that the writer of the file meant.
+
+        Raises:
+            pa.ArrowInvalid: A time cannot be converted.
+        """
+        for name, field in self._corrected.items():
+            at = batch.schema.get_field_index(name)
+            if at < 0:
+                continue
+            seconds: list[pa.Array] = []
+            beside = batch.schema.get_field_index(f"{_SECONDS}{name}")
+            if beside >= 0:
+                cast_column(batch.column(beside), field, partial(_collect, seconds))
+            correct = partial(self._correct, iter(seconds))
+            batch = batch.set_column(at, field, cast_column(batch.column(at), field, correct))
+        return batch
+
+    def _correct(
+        self, seconds: Iterator[pa.Array], column: pa.Array, kind: pa.DataType
+    ) -> pa.Array:
+        """Correct a flat column, as a `CastValues`."""
+        if pa.types.is_date(kind):
+            return self._calendar.dates(column)
+        if kind.tz is not None:
+            check_int96(next(seconds))
+        if kind.tz is None or self._calendar.int96:
+            column = self._calendar.timestamps(column)
+        return column.view(kind)
 
     def behind(self, position: Position, rows: int, bad_records: int = 0) -> Position:
         """Return the position after some good rows or bad records that follow a position."""
@@ -201,7 +275,12 @@ def changed_types(found: pa.Schema, wanted: pa.Schema) -> list[str]:
 
 
 def isolating_rows(
-    batch: pa.RecordBatch, schema: pa.Schema, where: Callable[[int], str], first: int = 0
+    batch: pa.RecordBatch,
+    schema: pa.Schema,
+    where: Callable[[int], str],
+    first: int = 0,
+    *,
+    corrected: Callable[[pa.RecordBatch], pa.RecordBatch],
 ) -> Iterator[Parsed]:
     """Convert a batch as a whole.
 
@@ -212,19 +291,20 @@ def isolating_rows(
         schema: The wanted types.
         where: Returns the location of a row of the batch.
         first: The number of the batch's first row.
+        corrected: See `ParquetSplitFile.corrected`.
 
     Yields:
         Batches and bad rows in order.
     """
     try:
-        rows = converted(batch, schema, cast_values)
+        rows = converted(corrected(batch), schema, cast_values)
     except pa.ArrowInvalid as exc:
         if batch.num_rows == 1:
             yield Damaged(reason=_reason(exc), position=where(first), cause=exc)
             return
         middle = batch.num_rows // 2
-        yield from isolating_rows(batch.slice(0, middle), schema, where, first)
-        yield from isolating_rows(batch.slice(middle), schema, where, first + middle)
+        for at, part in ((0, batch.slice(0, middle)), (middle, batch.slice(middle))):
+            yield from isolating_rows(part, schema, where, first + at, corrected=corrected)
     else:
         yield rows
 
@@ -234,12 +314,40 @@ def _reason(exc: pa.ArrowInvalid) -> str:
     return " ".join(word for word in str(exc).split() if not word.strip("-.").isdigit())
 
 
-def _with_instants(file: pq.ParquetFile) -> pa.Schema:
-    """Return the schema of a file, with legacy 96-bit timestamps as instants in UTC.
+def _types_of(
+    file: pq.ParquetFile, calendar: LegacyCalendar
+) -> tuple[pa.Schema, dict[str, pa.Field]]:
+    """Return the schema of a file, and the types into which its times must be corrected.
 
-    Impala, Hive, and Spark (by default) write instants in this form, in UTC. The file does not say
-    so, and Arrow reads them as times without a zone.
+    A timestamp of 96 bits is an instant in UTC, and Arrow reads it as a time without a zone. Each
+    type to correct becomes another one that means the same, so that a cast finds its values.
     """
+    found: pa.Schema = file.schema_arrow
+
+    def with_instants(kind: pa.DataType, is_int96: bool) -> pa.DataType:
+        return _INSTANT if is_int96 else kind
+
+    def to_correct(kind: pa.DataType, is_int96: bool) -> pa.DataType:
+        if is_int96:
+            return _INSTANT
+        if calendar.datetimes and pa.types.is_date32(kind):
+            return pa.date64()
+        if calendar.datetimes and pa.types.is_timestamp(kind) and kind.tz is not None:
+            return pa.timestamp(kind.unit)
+        return kind
+
+    schema = _mapped(file, found, with_instants)
+    return schema, {
+        field.name: pa.field(field.name, nullable_type(field.type))
+        for field, before in zip(_mapped(file, found, to_correct), found, strict=True)
+        if not field.type.equals(before.type) and found.names.count(field.name) == 1
+    }
+
+
+def _mapped(
+    file: pq.ParquetFile, schema: pa.Schema, change: Callable[[pa.DataType, bool], pa.DataType]
+) -> pa.Schema:
+    """Change the types of flat columns and fields, given whether they have 96 bits."""
     leaves = iter(range(len(file.schema)))
 
     def of_type(kind: pa.DataType) -> pa.DataType:
@@ -252,24 +360,27 @@ def _with_instants(file: pq.ParquetFile) -> pa.Schema:
             return pa.list_(of_field(kind.value_field))
         if pa.types.is_large_list(kind):
             return pa.large_list(of_field(kind.value_field))
-        if pa.types.is_nested(kind):
-            for _ in range(_leaves_in(kind)):
-                next(leaves)
+        first, *others = itertools.islice(leaves, leaves_in(kind))
+        if others or pa.types.is_nested(kind):
             return kind
-        of_96_bits = file.schema.column(next(leaves)).physical_type == "INT96"
-        return pa.timestamp("us", tz="UTC") if of_96_bits else kind
+        return change(kind, file.schema.column(first).physical_type == "INT96")
 
     def of_field(field: pa.Field) -> pa.Field:
         return field.with_type(of_type(field.type))
 
-    found: pa.Schema = file.schema_arrow
-    if not any(file.schema.column(at).physical_type == "INT96" for at in range(len(file.schema))):
-        return found
-    return pa.schema([of_field(field) for field in found])
+    return pa.schema([of_field(field) for field in schema])
 
 
-def _leaves_in(kind: pa.DataType) -> int:
-    return sum(_leaves_in(kind.field(at).type) for at in range(kind.num_fields)) or 1
+def _collect(seconds: list[pa.Array], column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Collect flat columns in seconds, as a `CastValues`."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "s":
+        seconds.append(column)
+    return pa.nulls(len(column), kind)
+
+
+def _leads_to(column: str, path: str) -> bool:
+    """Return whether the path of a projection may be that of a column or of a field in it."""
+    return path == column or path.startswith(f"{column}.")
 
 
 def _begin(group: Any) -> int:

@@ -208,7 +208,12 @@ class _SplitReading:
         try:
             if file.is_empty:
                 return
-            self._check_columns(file.schema.names, changed_types(file.schema, settings.data_schema))
+            names = file.schema.names
+            twice = sorted(
+                name for name in set(settings.data_schema.names) if names.count(name) > 1
+            )
+            changed = [f"{name} (twice)" for name in twice]
+            self._check_columns(names, changed or changed_types(file.schema, settings.data_schema))
             for raw in file.batches(
                 self._position,
                 settings.read_schema,
@@ -226,6 +231,7 @@ class _SplitReading:
                     raw,
                     settings.read_schema,
                     lambda row, start=start: _row_text(file.behind(start, row)),  # type: ignore[misc]
+                    corrected=file.corrected,
                 )
                 for item in _grouped(parsed):
                     if isinstance(item, pa.RecordBatch):

@@ -40,9 +40,9 @@ def can_become(found: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_time(found):
         return is_string(wanted)
     if types.is_struct(found) and types.is_struct(wanted):
-        names = {field.name for field in found}
+        names = [field.name for field in found]
         return all(
-            field.name in names and can_become(found.field(field.name).type, field.type)
+            names.count(field.name) == 1 and can_become(found.field(field.name).type, field.type)
             for field in wanted
         )
     if is_any_list(found) and is_any_list(wanted):

@@ -157,7 +157,7 @@ class Comparison(_OfField):
         return not (below or only)
 
     def __str__(self) -> str:
-        return f"{_name(self.field)} {self.operator} {_value(self.value)}"
+        return f"{field_text(self.field)} {self.operator} {_value(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class IsIn(_OfField):
         return any(Comparison(self.field, "=", each).may_match(ranges) for each in self.values)
 
     def __str__(self) -> str:
-        return f"{_name(self.field)} IN ({', '.join(map(_value, self.values))})"
+        return f"{field_text(self.field)} IN ({', '.join(map(_value, self.values))})"
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class IsNull(_OfField):
         return ranges.get(self.field, ValueRange()).has_nulls
 
     def __str__(self) -> str:
-        return f"{_name(self.field)} IS NULL"
+        return f"{field_text(self.field)} IS NULL"
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class StartsWith(_OfField):
         return found.low is None or found.low[: len(self.prefix)] <= self.prefix
 
     def __str__(self) -> str:
-        return f"{_name(self.field)} STARTS WITH {_value(self.prefix)}"
+        return f"{field_text(self.field)} STARTS WITH {_value(self.prefix)}"
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class Not(Predicate):
 
     def __str__(self) -> str:
         if isinstance(self.condition, IsNull):
-            return f"{_name(self.condition.field)} IS NOT NULL"
+            return f"{field_text(self.condition.field)} IS NOT NULL"
         return f"NOT {self.condition}"
 
 
@@ -348,8 +348,11 @@ def _combined(
     return first
 
 
-def _name(field: FieldPath) -> str:
-    return ".".join(field)
+def field_text(field: FieldPath) -> str:
+    """Return the text of a field in SQL, in which a name with a dot is quoted."""
+    return ".".join(
+        name if name.isidentifier() else "`" + name.replace("`", "``") + "`" for name in field
+    )
 
 
 def _value(value: Any) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from connectors_core.engine.execution.pushed_reader import PushedReader
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
+from connectors_core.source.predicates import field_text
 
 
 def explanation(
@@ -50,7 +51,7 @@ def _of_source(pushed: PushedReader) -> Iterator[str]:
         names = [name for name in reader.columns if name != HEARTBEAT_COLUMN]
         yield f"columns: {', '.join(names)}"
     if pushed.read is not None:
-        yield f"the source reads: {', '.join('.'.join(path) for path in pushed.read)}"
+        yield f"the source reads: {', '.join(map(field_text, pushed.read))}"
     for each in reader.filters:
         where = "the source skips rows" if each in pushed.used else "the pipeline drops rows"
         yield f"condition: {each} ({where})"
