@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from connector_filesystem import (
     FileCompactStrategy,
+    FileOrder,
     FileSink,
     FileSource,
     FileTable,
@@ -143,6 +144,16 @@ class CsvFiles(SourceExternalContext):
             storage_options={"password": Secret(PASSWORD)},
             **settings,
         )
+
+    def changed_sources(self, boundedness: Boundedness) -> Mapping[str, FileSource]:
+        changed: dict[str, Any] = {
+            "order=name": {"order": FileOrder.NAME},
+            "order=modification-time": {"order": FileOrder.MODIFICATION_TIME},
+            "path_regex": {"path_regex": ".*[.]csv"},
+            "split_size": {"split_size": 1000},
+            "batch_rows": {"batch_rows": 3},
+        }
+        return {name: self.create_source(boundedness, **each) for name, each in changed.items()}
 
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED

@@ -216,16 +216,26 @@ class SourceTopic(SourceExternalContext):
 
     def create_source(self, boundedness: Boundedness, **settings: Any) -> KafkaSource:
         bounded = boundedness is Boundedness.BOUNDED
-        return self._source(
-            self._topic.name,
-            ROWS,
-            bounded=OffsetsInitializer.latest() if bounded else None,
-            discovery_interval=timedelta(milliseconds=50),
+        usual: dict[str, Any] = {
+            "bounded": OffsetsInitializer.latest() if bounded else None,
+            "discovery_interval": timedelta(milliseconds=50),
             # The batches are small, so that the reader needs many of them for a split.
-            poll_interval=timedelta(milliseconds=50),
-            batch_rows=7,
-            **settings,
-        )
+            "poll_interval": timedelta(milliseconds=50),
+            "batch_rows": 7,
+        }
+        return self._source(self._topic.name, ROWS, **usual | settings)
+
+    def changed_sources(self, boundedness: Boundedness) -> Mapping[str, KafkaSource]:
+        changed: dict[str, Any] = {
+            "starting_offsets": OffsetsInitializer.latest(),
+            "batch_rows": 5,
+            "poll_interval": timedelta(milliseconds=20),
+            "discovery_interval": timedelta(milliseconds=80),
+        }
+        return {
+            name: self.create_source(boundedness, **{name: value})
+            for name, value in changed.items()
+        }
 
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
         bounded = boundedness is Boundedness.BOUNDED

@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from connector_filesystem.time_zones import check_time_zone
 from connectors_core.errors import ConfigurationError
-from connectors_core.formats.text import concat_texts, is_binary, is_string
+from connectors_core.formats.text import concat_texts, dates_without_text, is_binary, is_string
 from connectors_core.options import suggesting_keywords
 
 __all__ = [
@@ -42,10 +42,6 @@ _MAX_NAME_BYTES: Final = 255
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY: Final = 86_400
-# Dates and times have a text that all readers understand in the years 1 to 9999.
-_FIRST_DAY: Final = (date(1, 1, 1) - _EPOCH.date()).days
-_LAST_DAY: Final = (date(9999, 12, 31) - _EPOCH.date()).days
-_IN_A_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # Only numbers, because names of days and months depend on the locale.
 _DIRECTIVES: Final = {
     **dict.fromkeys("YmdjGVu", _DAY),
@@ -245,8 +241,10 @@ class _ColumnBuckets(BucketAssigner):
                 buckets[left] + folders[right]
                 for left, right in (divmod(pair, len(folders)) for pair in pairs.tolist())
             ]
-        without = [_is_beyond_texts(batch.column(name)) for name in self.names]
-        indices = pa.array(codes, pa.int32(), mask=np.logical_or.reduce(without))
+        without = [rows for _, rows in dates_without_text(batch.select(list(self.names)))]
+        indices = pa.array(
+            codes, pa.int32(), mask=np.logical_or.reduce(without) if without else None
+        )
         return pa.DictionaryArray.from_arrays(indices, buckets)
 
     def dropped_columns(self) -> Sequence[str]:
@@ -361,26 +359,6 @@ def _plain_timestamps(column: pa.Array) -> pa.Array:
     if column.type.unit == "s":
         return plain
     return pc.cast(pc.floor_temporal(plain, unit="second"), pa.timestamp("s"))
-
-
-def _is_beyond_texts(column: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return for each row whether it has a date or a time outside the years 1 to 9999.
-
-    Arrow gives some of them a text such as `<value out of range: ...>`, and others no sign before
-    a year of five digits.
-    """
-    kind = column.type
-    if pa.types.is_dictionary(kind) and pa.types.is_temporal(kind.value_type):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_date32(kind):
-        a_day, numbers = 1, column.view(pa.int32())
-    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
-        unit = kind.unit if pa.types.is_timestamp(kind) else "ms"
-        a_day, numbers = _DAY * _IN_A_SECOND[unit], column.view(pa.int64())
-    else:
-        return np.zeros(len(column), np.bool_)
-    days = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False) // a_day
-    return (days < _FIRST_DAY) | (days > _LAST_DAY)
 
 
 def _path_texts(column: pa.Array) -> pa.Array:

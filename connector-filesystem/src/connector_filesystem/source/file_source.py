@@ -27,6 +27,7 @@ from connector_filesystem.source.split import FileSplit, split_serializer
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
+from connectors_core.options import RecordedOption
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
@@ -49,6 +50,10 @@ from connectors_core.source import (
 __all__ = ["FILE_SOURCE_OPTIONS", "FileSource"]
 
 _BYTES_PER_PLAN: Final = 256 << 20
+_REMEMBER_EACH: Final = (
+    "keep it, or start once with the former value and order='any', which remembers each file, and "
+    "change it after that"
+)
 
 
 class FileSource(
@@ -195,6 +200,25 @@ class FileSource(
     def split_traits(self) -> SplitTraits:
         """Splits are finite, are read in order, and can be replayed."""
         return SplitTraits(end=True, ordered=True, replayable=True, versioned=True)
+
+    def recorded_options(self) -> Sequence[RecordedOption]:
+        """Whether it ends; in the order of modification times also the selection of its files.
+
+        In that order, the source remembers only a time. Older files of another folder, or files that
+        another pattern no longer excludes, would never be read.
+        """
+        options = [*super().recorded_options()]
+        if self.order is FileOrder.MODIFICATION_TIME:
+            selected = {
+                "path": ", ".join(map(repr, self._selection.locations)),
+                "path_regex": self.path_regex or "",
+                "ignored_suffixes": ", ".join(self.ignored_suffixes),
+            }
+            options += [
+                RecordedOption(name=name, value=value, hint=_REMEMBER_EACH)
+                for name, value in selected.items()
+            ]
+        return options
 
     def default_limits(self) -> ReadLimits:
         """256 MB per plan, which limits memory and latency."""
