@@ -6,18 +6,26 @@ They are Flink's `debezium-json` and `debezium-avro-confluent`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.errors import ConfigurationError, ConnectorError
 from connectors_core.formats.avro_format import ConfluentAvroFormat
-from connectors_core.formats.change_rows import Changes, Fault, Operation, are_valid, unfaulted
+from connectors_core.formats.change_rows import (
+    Changes,
+    Fault,
+    Mask,
+    Operation,
+    are_valid,
+    unfaulted,
+)
 from connectors_core.formats.changelog_format import (
     CHANGELOGS_SINCE,
     ChangelogFormat,
@@ -31,7 +39,9 @@ from connectors_core.formats.schema_registry import (
     SchemaRegistry,
     as_registry,
 )
+from connectors_core.formats.text import is_binary, is_string
 from connectors_core.options import Setting, option, option_like, part
+from connectors_core.schema import rows_with
 
 __all__ = ["DebeziumAvroFormat", "DebeziumJsonFormat"]
 
@@ -39,12 +49,18 @@ _NO_BEFORE: Final = (
     "the change has no row before it: let the database report whole rows, such as with REPLICA "
     "IDENTITY FULL in PostgreSQL"
 )
+_UNAVAILABLE: Final = (
+    "the change has a placeholder for a value that the database did not report, and the row before "
+    "does not have the value: let the database report whole rows, such as with REPLICA IDENTITY "
+    "FULL in PostgreSQL"
+)
 _MILLIS: Final = 1000
 
 
 class _DebeziumFormat(ChangelogFormat):
     """The base of both formats."""
 
+    placeholder: Setting[str]
     operation_field = "op"
     operations: ClassVar[Mapping[str, Operation]] = {
         "c": Operation.INSERT,
@@ -66,14 +82,17 @@ class _DebeziumFormat(ChangelogFormat):
 
     def changes(self, envelopes: Envelopes) -> Changes:
         """See `ChangelogFormat`."""
-        before, after = (envelopes.fields.column(name) for name in ("before", "after"))
         operation = envelopes.operation
+        before, after, is_unavailable = self._with_unchanged_values(
+            *(envelopes.fields.column(name) for name in ("before", "after"))
+        )
         has_new = (operation == Operation.INSERT) | (operation == Operation.UPDATE)
         has_old = (operation == Operation.UPDATE) | (operation == Operation.DELETE)
         faults: list[Fault] = [
             (operation == Operation.UNKNOWN, "the operation is unknown"),
             (has_new & ~are_valid(after), "the change has no row after it"),
             (has_old & ~are_valid(before), _NO_BEFORE),
+            (has_new & is_unavailable, _UNAVAILABLE),
         ]
         good = unfaulted(operation, faults)
         if len(good) < len(operation):
@@ -87,6 +106,32 @@ class _DebeziumFormat(ChangelogFormat):
             faults=faults,
         )
 
+    def _with_unchanged_values(
+        self, before: pa.StructArray, after: pa.StructArray
+    ) -> tuple[pa.StructArray, pa.StructArray, Mask]:
+        """Replace placeholders: those after a change by the values before it, others by null.
+
+        A database need not report a large value that did not change.
+
+        Returns:
+            The rows before and after, and which rows after still lack a value.
+        """
+        is_unavailable = np.zeros(len(after), np.bool_)
+        is_found = partial(_equal, self.placeholder.encode())
+        numbers = np.arange(len(after))
+        old, new = before.flatten(), after.flatten()
+        for at, (old_values, new_values) in enumerate(zip(old, new, strict=True)):
+            unknown, lacking = rows_with(old_values, is_found), rows_with(new_values, is_found)
+            if unknown is None or lacking is None:
+                continue  # no such value is a text
+            if lacking.any():
+                both = pa.concat_arrays([new_values, old_values])
+                new[at] = both.take(pa.array(np.where(lacking, numbers + len(after), numbers)))
+                is_unavailable |= lacking & (unknown | ~are_valid(before))
+            if unknown.any():
+                old[at] = pc.if_else(pa.array(unknown), None, old_values)
+        return _with_values(before, old), _with_values(after, new), is_unavailable
+
     def enveloped(self, rows: pa.StructArray, is_deleted: pa.BooleanArray) -> pa.RecordBatch:
         """See `ChangelogFormat`."""
         nothing = pa.scalar(None, rows.type)
@@ -97,6 +142,19 @@ class _DebeziumFormat(ChangelogFormat):
                 "op": pc.if_else(is_deleted, "d", "c"),
             }
         )
+
+
+def _equal(data: bytes, column: pa.Array) -> Mask | None:
+    """Return which values are a text; None for values other than texts and bytes."""
+    if not (is_string(column.type) or is_binary(column.type)):
+        return None
+    found = pc.fill_null(pc.equal(column, pa.scalar(data).cast(column.type)), False)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _with_values(rows: pa.StructArray, values: Sequence[pa.Array]) -> pa.StructArray:
+    """Return rows with other values in their fields."""
+    return pa.StructArray.from_arrays(values, fields=[*rows.type], mask=rows.is_null())
 
 
 class DebeziumJsonFormat(_DebeziumFormat):
@@ -110,6 +168,14 @@ class DebeziumJsonFormat(_DebeziumFormat):
     one. Readers get the same table.
     """
 
+    placeholder: Setting[str] = option(
+        "debezium-json.unavailable-value-placeholder",
+        str,
+        default="__debezium_unavailable_value",
+        doc="Debezium's `unavailable.value.placeholder`: stands for a large value that did not "
+        "change. The value of the row before replaces it. Without one, the change is a bad record.",
+        since=CHANGELOGS_SINCE,
+    )
     schema_include: Setting[bool] = option(
         "debezium-json.schema-include",
         bool,
@@ -145,6 +211,9 @@ class DebeziumAvroFormat(_DebeziumFormat, since=CHANGELOGS_SINCE):
     `ConfluentAvroFormat`.
     """
 
+    placeholder: Setting[str] = option_like(
+        DebeziumJsonFormat.placeholder, "debezium-avro-confluent.unavailable-value-placeholder"
+    )
     registry: Setting[SchemaRegistry] = part(
         HttpSchemaRegistry,
         *(option_like(each, "debezium-" + each.key) for each in HttpSchemaRegistry.OPTIONS),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 from io import BytesIO
@@ -265,3 +266,54 @@ def test_errors_of_the_registry_name_the_options_of_the_format():
     with pytest.raises(RetryableError) as unreachable:
         form.encode(pa.RecordBatch.from_pylist([], schema=SCHEMA))
     assert unreachable.value.option == "debezium-avro-confluent.url"
+
+
+PLACEHOLDER = "__debezium_unavailable_value"
+LARGE = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("text", pa.string()),
+        ("data", pa.binary()),
+        (ROW_KIND_COLUMN, pa.string()),
+    ]
+)
+
+
+def update_of_large(before, after):
+    change = {"op": "u", "before": before, "after": after}
+    return DebeziumJsonFormat().decode(pa.array([json.dumps(change).encode()]), LARGE)
+
+
+@pytest.mark.parametrize(
+    ("column", "placeholder", "value", "stored"),
+    [
+        ("text", PLACEHOLDER, "long", "long"),
+        ("text", PLACEHOLDER, None, None),
+        ("data", base64.b64encode(PLACEHOLDER.encode()).decode(), "AAE=", b"\0\1"),
+    ],
+)
+def test_a_value_that_did_not_change_keeps_that_of_the_row_before(
+    column, placeholder, value, stored
+):
+    decoded = update_of_large({"id": 1, column: value}, {"id": 2, column: placeholder})
+    assert decoded.bad == ()
+    assert decoded.rows.column(column).to_pylist() == [stored, stored]
+    assert decoded.rows.column("id").to_pylist() == [1, 2]
+
+
+def test_a_value_that_no_row_has_makes_the_change_bad():
+    decoded = update_of_large({"id": 1, "text": PLACEHOLDER}, {"id": 1, "text": PLACEHOLDER})
+    assert [each.at for each in decoded.bad] == [0]
+    assert "REPLICA IDENTITY FULL" in decoded.bad[0].reason
+
+
+def test_an_unknown_former_value_is_null():
+    decoded = update_of_large({"id": 1, "text": PLACEHOLDER}, {"id": 1, "text": "new"})
+    assert decoded.rows.column("text").to_pylist() == [None, "new"]
+
+
+def test_another_placeholder_can_be_configured():
+    change = {"op": "u", "before": {"text": "old"}, "after": {"text": "?"}}
+    messages = pa.array([json.dumps(change).encode()])
+    decoded = DebeziumJsonFormat(placeholder="?").decode(messages, LARGE)
+    assert decoded.rows.column("text").to_pylist() == ["old", "old"]
