@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import StrEnum
 from functools import cached_property, partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -33,13 +34,15 @@ from connectors_core.formats.changelog_format import (
     MetadataField,
     check_row_kind,
 )
+from connectors_core.formats.json_format import decode_json
 from connectors_core.formats.messages import Decoded, Encoded
 from connectors_core.formats.schema_registry import (
     HttpSchemaRegistry,
     SchemaRegistry,
     as_registry,
 )
-from connectors_core.formats.text import is_binary, is_string
+from connectors_core.formats.text import JsonReader, is_binary, is_string
+from connectors_core.formats.text.decimals import decimals_from_bytes
 from connectors_core.options import Setting, option, option_like, part
 from connectors_core.schema import rows_with
 
@@ -55,6 +58,15 @@ _UNAVAILABLE: Final = (
     "FULL in PostgreSQL"
 )
 _MILLIS: Final = 1000
+
+
+class Decimals(StrEnum):
+    """How messages have decimals."""
+
+    STRING = "string"
+    """As a number, or as its text."""
+    PRECISE = "precise"
+    """As the base64 of the big-endian bytes of its unscaled value."""
 
 
 class _DebeziumFormat(ChangelogFormat):
@@ -176,6 +188,15 @@ class DebeziumJsonFormat(_DebeziumFormat):
         "change. The value of the row before replaces it. Without one, the change is a bad record.",
         since=CHANGELOGS_SINCE,
     )
+    decimals: Setting[Decimals, Decimals | Literal["string", "precise"]] = option(
+        "debezium-json.decimals",
+        Decimals,
+        default=Decimals.STRING,
+        doc="How messages have decimals: `string`, a number or its text, or `precise`, the base64 "
+        "of its bytes, which is the default of Debezium's `decimal.handling.mode`. Messages with "
+        "bytes cannot be written.",
+        since=CHANGELOGS_SINCE,
+    )
     schema_include: Setting[bool] = option(
         "debezium-json.schema-include",
         bool,
@@ -193,15 +214,46 @@ class DebeziumJsonFormat(_DebeziumFormat):
                 option="debezium-json.schema-include",
                 hint="remove it",
             )
+        if self.decimals is Decimals.PRECISE:
+            raise ConfigurationError(
+                "decimals cannot be written as bytes",
+                option="debezium-json.decimals",
+                hint="remove it",
+            )
         super().check_writable(schema)
 
     def _decode_envelopes(self, messages: pa.Array, schema: pa.Schema) -> Decoded:
         if not self.schema_include:
-            return super()._decode_envelopes(messages, schema)
-        payload = pa.schema([("payload", pa.struct(schema))])
-        decoded = super()._decode_envelopes(messages, payload)
+            return self._decode(messages, schema)
+        decoded = self._decode(messages, pa.schema([("payload", pa.struct(schema))]))
         columns = decoded.rows.column(0).flatten()
         return replace(decoded, rows=pa.RecordBatch.from_arrays(columns, schema=schema))
+
+    def _decode(self, messages: pa.Array, schema: pa.Schema) -> Decoded:
+        if self.decimals is Decimals.STRING:
+            return super()._decode_envelopes(messages, schema)
+        read = pa.schema([each.with_type(_with_bytes(each.type)) for each in schema])
+        reader = JsonReader(read, ignore_new=True)
+        empty = self.record_format.empty_messages
+        return decode_json(messages, reader, schema, empty=empty, cast_values=_cast_precise)
+
+
+def _with_bytes(kind: pa.DataType) -> pa.DataType:
+    """Return a type with bytes for decimals, at any depth."""
+    types = pa.types
+    if types.is_decimal(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([each.with_type(_with_bytes(each.type)) for each in kind])
+    if types.is_map(kind):
+        return pa.map_(kind.key_type, _with_bytes(kind.item_type))
+    if types.is_list(kind):
+        return pa.list_(_with_bytes(kind.value_type))
+    return kind
+
+
+def _cast_precise(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return decimals_from_bytes(column, kind) if pa.types.is_decimal(kind) else column.cast(kind)
 
 
 class DebeziumAvroFormat(_DebeziumFormat, since=CHANGELOGS_SINCE):

@@ -33,6 +33,7 @@ from connectors_core.formats.text import (
     unsupported_json_type,
 )
 from connectors_core.options import Setting, option
+from connectors_core.schema import CastValues
 
 __all__ = [
     "JsonFormat",
@@ -109,6 +110,7 @@ def decode_json(
     *,
     empty: EmptyMessages,
     objects_of: Callable[[pa.Array], pa.Array] = lambda messages: messages,
+    cast_values: CastValues = pa.Array.cast,
 ) -> Decoded:
     """Decode JSON objects, and isolate the bad ones.
 
@@ -118,11 +120,14 @@ def decode_json(
         schema: The columns, to whose types those of the reader are cast.
         empty: How to decode an empty message.
         objects_of: Returns the objects in messages. It raises `KnownBadError` if one has none.
+        cast_values: Casts the columns of the reader; see `cast_column`.
     """
     return decode_isolating(
         messages,
         schema,
-        parse=lambda part: converted(read_json_messages(objects_of(part), reader), schema),
+        parse=lambda part: converted(
+            read_json_messages(objects_of(part), reader), schema, cast_values
+        ),
         explain=lambda _, error: re.sub(r" in row \d+$", "", explained(error)),
         empty=empty,
     )

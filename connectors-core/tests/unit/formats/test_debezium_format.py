@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from io import BytesIO
 
 import fastavro
@@ -317,3 +318,52 @@ def test_another_placeholder_can_be_configured():
     messages = pa.array([json.dumps(change).encode()])
     decoded = DebeziumJsonFormat(placeholder="?").decode(messages, LARGE)
     assert decoded.rows.column("text").to_pylist() == ["old", "old"]
+
+
+PRICES = pa.schema(
+    [
+        ("price", pa.decimal128(10, 2)),
+        ("parts", pa.struct([("prices", pa.list_(pa.decimal128(38, 3)))])),
+        (ROW_KIND_COLUMN, pa.string()),
+    ]
+)
+
+
+def created(prices):
+    messages = [json.dumps({"op": "c", "after": {"price": each}}).encode() for each in prices]
+    return DebeziumJsonFormat(decimals="precise").decode(pa.array(messages), PRICES)
+
+
+@given(st.lists(st.none() | st.decimals("-99999999.99", "99999999.99", places=2), max_size=5))
+def test_precise_decimals_are_bytes(prices):
+    def text(price):
+        number = int(price.scaleb(2))
+        size = (8 + (number + (number < 0)).bit_length()) // 8
+        return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+    decoded = created([None if price is None else text(price) for price in prices])
+    assert decoded.bad == ()
+    assert decoded.rows.column("price").to_pylist() == prices
+
+
+def test_a_text_of_digits_is_bytes_as_well():
+    assert created(["1234"]).rows.column("price").to_pylist() == [Decimal("-26588.24")]
+
+
+@pytest.mark.parametrize("text", ["", "?", base64.b64encode(bytes(17)).decode(), "f////////w=="])
+def test_bytes_that_are_no_decimal_make_the_change_bad(text):
+    decoded = created(["1234", text, "1234"])
+    assert [each.at for each in decoded.bad] == [1]
+
+
+def test_precise_decimals_are_read_at_every_depth():
+    after = {"parts": {"prices": ["AQ==", None, "/w=="]}}
+    message = json.dumps({"op": "c", "after": after}).encode()
+    decoded = DebeziumJsonFormat(decimals="precise").decode(pa.array([message]), PRICES)
+    prices = [Decimal("0.001"), None, Decimal("-0.001")]
+    assert decoded.rows.column("parts").to_pylist() == [{"prices": prices}]
+
+
+def test_precise_decimals_are_not_written():
+    with pytest.raises(ConfigurationError, match="cannot be written as bytes"):
+        DebeziumJsonFormat(decimals="precise").check_writable(PRICES)

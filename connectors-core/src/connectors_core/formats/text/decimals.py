@@ -15,8 +15,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from connectors_core.formats.text.texts import data_of
 
 __all__ = [
     "LONG_DECIMAL",
@@ -24,11 +27,13 @@ __all__ = [
     "check_decimal_texts",
     "check_digits",
     "check_json_decimals",
+    "decimals_from_bytes",
     "decimals_in",
     "may_be_long",
     "may_be_tiny",
 ]
 
+_DECIMAL_BYTES: Final = 16
 LONG_DECIMAL: Final = pa.decimal128(38, 0)
 """The inferred type of whole numbers of more than 64 bits."""
 _LONG_BYTES: Final = re.compile(rb"[0-9]{19}")
@@ -62,6 +67,34 @@ def decimals_in(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
         inside = list(kind) if pa.types.is_struct(kind) else []
         if pa.types.is_decimal(kind) or next(decimals_in(inside), None) is not None:
             yield field
+
+
+def decimals_from_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the decimals whose unscaled values are big-endian bytes, as in Avro and Debezium.
+
+    Args:
+        column: A column of binary.
+        kind: The decimal type, of at most 38 digits, with the scale of the values.
+
+    Raises:
+        pa.ArrowInvalid: A value is empty or has too many digits.
+    """
+    lengths = pc.fill_null(pc.binary_length(column), 1).to_numpy(zero_copy_only=False)
+    if ((lengths < 1) | (lengths > _DECIMAL_BYTES)).any():
+        raise pa.ArrowInvalid(f"the bytes are no number of {kind}")
+    data = np.frombuffer(data_of(pc.fill_null(column, b"\0")), np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    is_negative = data[starts] >= 0x80
+    wide = np.where(is_negative[:, None], np.uint8(0xFF), np.uint8(0)).repeat(_DECIMAL_BYTES, 1)
+    row = np.repeat(np.arange(len(column)), lengths)
+    wide[row, np.arange(len(data)) - np.repeat(starts + lengths, lengths) + _DECIMAL_BYTES] = data
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]))]
+    decimals = pa.Array.from_buffers(kind, len(column), buffers)
+    try:
+        decimals.validate(full=True)
+    except pa.ArrowInvalid as error:  # its text contains the value
+        raise pa.ArrowInvalid(f"a number has too many digits for {kind}") from error
+    return pc.if_else(column.is_valid(), decimals, None)
 
 
 def may_be_tiny(data: bytes | pa.Buffer) -> bool:
