@@ -104,3 +104,10 @@ def test_a_column_that_cannot_name_an_index_is_refused(pattern: str) -> None:
 def test_a_name_that_is_not_quite_the_clock_is_a_column(name: str) -> None:
     with pytest.raises(ConfigurationError, match="is missing"):
         IndexName(f"{{{name}|yyyy}}").check(ROWS.schema)
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_a_time_before_1970_names_the_index_of_its_own_day(unit: str) -> None:
+    last = pa.array([datetime(1969, 12, 31, 23, 59, 59, 999_000)], pa.timestamp(unit))
+    rows = pa.record_batch({"at": last})
+    assert IndexName("old-{at|yyyy.MM.dd}").of(rows).to_pylist() == ["old-1969.12.31"]

@@ -271,3 +271,16 @@ def test_columns_of_the_same_name_are_refused() -> None:
     schema = pa.schema([("a", pa.string()), ("a", pa.string())])
     with pytest.raises(ConfigurationError, match="same name"):
         sink_of().validate(schema)
+
+
+def test_a_time_without_a_text_makes_its_row_bad() -> None:
+    times = pa.array([0, 9_223_372_036_825_200_000]).view(pa.timestamp("us", "UTC"))
+    assert skipped(pa.record_batch({"n": [1, 2], "at": times})) == [
+        {"n": 1, "at": "1970-01-01T00:00:00.000000Z"}
+    ]
+
+
+def test_no_columns_of_an_id_are_refused_but_may_be_left_out() -> None:
+    assert sink_of().id_columns == ()
+    with pytest.raises(ConfigurationError, match="id_columns"):
+        sink_of(id_columns=[])

@@ -162,10 +162,10 @@ class IndexName:
 
 
 def _formatted(column: pa.Array, date_format: str) -> pa.Array:
-    """Format dates in UTC."""
+    """Format dates in UTC, rounded down to seconds, also before 1970."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        column = column.view(pa.timestamp(kind.unit))
+        column = pc.floor_temporal(column.view(pa.timestamp(kind.unit)), unit="second")
     return pc.strftime(column.cast(pa.timestamp("s"), safe=False), format=date_format)
 
 

@@ -19,6 +19,7 @@ from connector_elasticsearch.sink.index_names import DATE_MATH, IndexName
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import (
     concat_texts,
+    dates_without_text,
     is_string,
     json_objects,
     unsupported_json_type,
@@ -204,6 +205,10 @@ class BulkConverter(ElementConverter[bytes]):
             versions = heads.column("version")
             wrong = pc.fill_null(pc.less(versions, 0), True)
             yield from _some(wrong, "the version is null or negative")
+        yield from (
+            (mask, f"the column {name!r} contains a time outside the years 1 to 9999")
+            for name, mask in dates_without_text(batch)
+        )
         for name in self._document_columns(batch.schema):
             mask = not_finite(batch.column(name))
             if mask is not None and deleted is not None:

@@ -207,8 +207,9 @@ class ElasticsearchSinkOptions(
         "document-id.columns",
         list_of(str),
         aliases=("es.mapping.id", "primary-key"),
-        doc="Columns of the document ID. Without them, the server assigns an ID.",
+        doc="Columns of the document ID. Without this option, the server assigns an ID.",
         default=(),
+        validator=not_empty,
     )
     id_delimiter: Setting[str] = option(
         "document-id.key-delimiter",

@@ -204,8 +204,8 @@ class FileSource(
     def recorded_options(self) -> Sequence[RecordedOption]:
         """Whether it ends; in the order of modification times also the selection of its files.
 
-        In that order, the source remembers only a time. Older files of another folder, or files that
-        another pattern no longer excludes, would never be read.
+        In that order, the source remembers only a time. It would never read older files of another
+        folder, nor files that another pattern no longer excludes.
         """
         options = [*super().recorded_options()]
         if self.order is FileOrder.MODIFICATION_TIME:
