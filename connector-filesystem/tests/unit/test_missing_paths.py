@@ -41,7 +41,7 @@ def listed(source):
 def test_a_path_without_a_match_is_an_error_of_a_bounded_source(folder, path):
     write(folder, "a.csv", "x/b.csv")
     for paths in ([f"{folder}/{path}"], [f"{folder}/*.csv", f"{folder}/{path}"]):
-        with pytest.raises(ConfigurationError, match="matches no file|no file or folder") as error:
+        with pytest.raises(ConfigurationError, match=r"matches no file|no file or folder") as error:
             listed(source(*paths))
         assert error.value.option == "path"
         assert "source.allow-missing-paths" in error.value.hint

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from types import SimpleNamespace
@@ -78,7 +78,7 @@ class Records:
         if path == "streams":
             return answer(sorted(self.streams), headers=headers)
         start, since = int(query["offset"]), query.get("since", "")
-        found = [each for each in self.streams.get(path, ()) if each["at"] >= since]
+        found = [each for each in self.streams.get(path, ()) if not since or each["at"] >= since]
         return answer({"records": found[start : start + 2]}, headers=headers)
 
 
@@ -119,6 +119,84 @@ def test_windows_read_each_record_once_although_the_api_repeats_the_boundary(
             found += ids(source, split)
             ends[split.stream] = split.until
     assert found == list(range(len(records.streams["a"])))
+
+
+@pytest.mark.parametrize(
+    ("unit", "form"),
+    [
+        ("s", lambda at: int(at.timestamp())),
+        ("s", lambda at: str(at.timestamp())),
+        ("ms", lambda at: int(at.timestamp()) * 1000),
+        ("us", lambda at: int(at.timestamp()) * 10**6),
+        ("ns", lambda at: int(at.timestamp()) * 10**9),
+    ],
+)
+def test_windows_of_a_cursor_in_a_unit_read_each_record_once(
+    api: Api, records: Records, unit: str, form: Callable[[datetime], Any]
+) -> None:
+    class EpochSource(CursorSource):
+        cursor_unit = unit
+
+        def request(self, stream: str, since: datetime | None) -> Request:
+            return Request.of(stream)
+
+    source = EpochSource(api.url, settle="0 s")
+    records.streams["a"] = [{"id": at, "at": form(moment(at * 10))} for at in range(6)]
+    windows = [PageSplit.of("a", None, moment(20)), PageSplit.of("a", moment(20), moment(60))]
+    for each in records.streams["a"]:
+        assert source.cursor_of(each) == moment(each["id"] * 10)
+    assert [ids(source, split) for split in windows] == [[0, 1], [2, 3, 4, 5]]
+
+
+class OddSource(CursorSource):
+    def request(self, stream: str, since: datetime | None) -> Request:
+        return Request.of(stream)
+
+
+@pytest.mark.parametrize(
+    ("unit", "cursor"),
+    [
+        (None, 1_767_225_600),
+        (None, None),
+        (None, "2026-01-01 00:00:00 UTC"),
+        ("s", None),
+        ("s", True),
+        ("s", "soon"),
+        ("s", 1e300),
+        ("ms", "NaN"),
+        ("ms", [1]),
+    ],
+)
+def test_a_record_whose_cursor_cannot_be_read_is_bad_and_in_no_window(
+    api: Api, records: Records, unit: Any, cursor: object
+) -> None:
+    class Odd(OddSource):
+        cursor_unit = unit
+
+    good = moment(1).isoformat() if unit is None else (moment(1) - moment(0)).seconds
+    records.streams["a"] = [{"id": 0, "at": good}, {"id": 1, "at": cursor}]
+    source = Odd(api.url)
+    page = source.page(source.client(), PageSplit.of("a", None, None))
+    rows: list[pa.RecordBatch] = []
+    output = SimpleNamespace(collect=rows.append)
+    state = PageSplitState(PageSplit.of("a", None, None))
+    context = SimpleNamespace(record_errors=RecordErrorHandler(RecordPolicy.skip()))
+    _PageRows(context, source).emit_record(page, output, state)  # type: ignore[arg-type]
+    assert [row["id"] for row in rows[0].to_pylist()] == [0]
+    context.record_errors = RecordErrorHandler(RecordPolicy.fail())
+    with pytest.raises(BadRecordError, match="cursor of the record cannot be read"):
+        _PageRows(context, source).emit_record(page, output, state)  # type: ignore[arg-type]
+
+
+def test_a_cursor_in_another_form_is_read_by_the_source(api: Api, records: Records) -> None:
+    class Words(OddSource):
+        def cursor_of(self, record: Any) -> datetime:
+            return datetime.strptime(record["at"], "%Y-%m-%d %H:%M:%S UTC")
+
+    records.streams["a"] = [{"id": 0, "at": "2026-01-01 00:00:03 UTC"}]
+    source = Words(api.url)
+    assert ids(source, PageSplit.of("a", None, moment(3))) == []
+    assert ids(source, PageSplit.of("a", moment(3), None)) == [0]
 
 
 class SearchSource(CursorSource):

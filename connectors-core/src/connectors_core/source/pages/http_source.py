@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from http.client import HTTPMessage
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from connectors_core.annotations import experimental
 from connectors_core.clients.connection_check import SupportsConnectionCheck
@@ -41,6 +43,13 @@ __all__ = ["HttpSource"]
 
 # The header `Date` has seconds. A smaller difference is not a wrong clock.
 _CLOCK_SECONDS: Final = timedelta(seconds=2)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROS_PER_UNIT: Final = {
+    "s": Decimal(10**6),
+    "ms": Decimal(1000),
+    "us": Decimal(1),
+    "ns": Decimal("0.001"),
+}
 
 
 @experimental
@@ -61,7 +70,10 @@ class HttpSource(
     Attributes:
         paginator: Finds the next page.
         records_path: The path of the records in a response; empty if the response is the list.
-        cursor: The path of the cursor in a record, an ISO 8601 timestamp that the server sets.
+        cursor: The path of the cursor in a record, a timestamp that the server sets. See
+            `cursor_of`.
+        cursor_unit: The unit of a cursor that is a number since 1970 (UTC); None if it is a text in
+            ISO 8601.
         ascending: Whether the API sorts a stream by its cursor. The source then skips the pages
             after the window.
         immutable: Whether records never change, move, or disappear. Only then is the source
@@ -71,6 +83,7 @@ class HttpSource(
     paginator: ClassVar[Paginator] = SinglePage()
     records_path: ClassVar[str] = ""
     cursor: ClassVar[str | None] = None
+    cursor_unit: ClassVar[Literal["s", "ms", "us", "ns"] | None] = None
     ascending: ClassVar[bool] = False
     immutable: ClassVar[bool] = False
 
@@ -142,6 +155,24 @@ class HttpSource(
             )
         return found
 
+    def cursor_of(self, record: Any) -> datetime:
+        """Return the cursor of a record. Executor, and driver for the discovery.
+
+        Override it for a cursor in another form. A time without a zone is UTC.
+
+        Raises:
+            ValueError: The cursor cannot be read, so the record is bad in each window in which the
+                API returns it. `LookupError`, `TypeError`, and `ArithmeticError` mean the same.
+        """
+        assert self.cursor is not None
+        found = value_at(record, self.cursor)
+        if self.cursor_unit is None:
+            return datetime.fromisoformat(found)
+        if isinstance(found, bool):
+            raise TypeError("a boolean is not a number since 1970")
+        exact = Decimal(found) * _MICROS_PER_UNIT[self.cursor_unit]
+        return _EPOCH + timedelta(microseconds=math.floor(exact))
+
     # --- The API, for the reader ---
 
     def page(self, client: HttpClient, split: PageSplit) -> Page:
@@ -149,11 +180,18 @@ class HttpSource(
         request = split.page or self._first(split)
         response = client.get(request)
         records = self.records(response)
-        inside = [each for each in records if self._is_inside(each, split)]
+        moments = [self._moment(each) for each in records]
+        inside = [at for at, each in enumerate(moments) if self._is_inside(each, split)]
+        unreadable = frozenset(
+            number
+            for number, at in enumerate(inside)
+            if self.cursor is not None and moments[at] is None
+        )
         following = client.next_page(self.paginator, request, response, len(records))
-        if self._is_past(records, split):
+        if moments and self._is_past(moments[-1], split):
             following = None
-        return Page(inside, following, len(response.body))
+        found = [records[at] for at in inside]
+        return Page(found, following, len(response.body), unreadable)
 
     def client(self, timeout: float | None = None) -> HttpClient:
         """Return a client for one thread. Driver and executor.
@@ -167,28 +205,27 @@ class HttpSource(
     def _first(self, split: PageSplit) -> Request:
         return self.paginator.first(self.request(split.stream, split.since))
 
-    def _is_inside(self, record: Any, split: PageSplit) -> bool:
-        """Return whether a record is in the window. `row` decides about one without a cursor."""
-        moment = self._moment(record)
+    def _is_inside(self, moment: datetime | None, split: PageSplit) -> bool:
+        """Return whether a record is in the window. One whose cursor is unreadable is in each."""
         if moment is None:
             return True
         return (split.since is None or split.since <= moment) and (
             split.until is None or moment < split.until
         )
 
-    def _is_past(self, records: Sequence[Any], split: PageSplit) -> bool:
-        """Return whether the pages after these records are after the window."""
-        if not self.ascending or not records or split.until is None:
+    def _is_past(self, last: datetime | None, split: PageSplit) -> bool:
+        """Return whether the pages after a page are after the window, given its last cursor."""
+        if not self.ascending or last is None or split.until is None:
             return False
-        moment = self._moment(records[-1])
-        return moment is not None and moment >= split.until
+        return last >= split.until
 
     def _moment(self, record: Any) -> datetime | None:
+        """Return the cursor of a record; None without one, or if it cannot be read."""
         if self.cursor is None:
             return None
         try:
-            moment = datetime.fromisoformat(value_at(record, self.cursor))
-        except (TypeError, ValueError):
+            moment = self.cursor_of(record)
+        except (ArithmeticError, LookupError, TypeError, ValueError):
             return None
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -217,9 +254,10 @@ class HttpSource(
         if since is not None and until <= since:
             return None
         split = PageSplit.of(stream, since, until)
-        if any(self._is_inside(each, split) for each in records):
+        moments = [self._moment(each) for each in records]
+        if any(self._is_inside(each, split) for each in moments):
             return split
-        if self._is_past(records, split):
+        if moments and self._is_past(moments[-1], split):
             return None
         # Records of the window can be on a later page.
         more = client.next_page(self.paginator, request, response, len(records))

@@ -33,6 +33,8 @@ __all__ = ["RETRIES", "Page", "PageReader", "Pages"]
 
 RETRIES: Final = RetryPolicy(initial_backoff=0.2, max_backoff=60.0, timeout=600.0)
 
+_UNREADABLE: Final = "the cursor of the record cannot be read; see cursor_unit and cursor_of"
+
 
 @experimental
 @dataclass(frozen=True)
@@ -43,11 +45,13 @@ class Page:
         records: The records in the window of the split.
         next: The request for the next page, or None after the last page of the window.
         nbytes: The size of the response.
+        unreadable: The indexes of the records whose cursor cannot be read, which are bad records.
     """
 
     records: Sequence[Any]
     next: Request | None
     nbytes: int
+    unreadable: frozenset[int] = frozenset()
 
 
 class Pages(ABC):
@@ -136,28 +140,34 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
         """Emit the rows of a page and advance past it."""
         split = split_state.to_split()
         try:
+            if element.unreadable:
+                raise ValueError(_UNREADABLE)
             rows = self._rows([self._pages.row(split.stream, each) for each in element.records])
         except (LookupError, TypeError, ValueError):
-            rows = self._good_rows(element.records, split)
+            rows = self._good_rows(element, split)
         output.collect(rows)
         split_state.move_to(element.next)
 
     def _rows(self, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(rows, schema=self._schema)
 
-    def _good_rows(self, records: Sequence[Any], split: PageSplit) -> pa.RecordBatch:
+    def _good_rows(self, page: Page, split: PageSplit) -> pa.RecordBatch:
         """Convert record by record. The record policy handles the bad ones."""
         good = [self._rows([])]
-        for number, each in enumerate(records):
+        for number, each in enumerate(page.records):
             try:
+                if number in page.unreadable:
+                    raise ValueError(_UNREADABLE)
                 good.append(self._rows([self._pages.row(split.stream, each)]))
             except (LookupError, TypeError, ValueError) as exc:
-                page = "first page" if split.page is None else f"page {split.page}"
+                where = "first page" if split.page is None else f"page {split.page}"
                 record = BadRecord(
-                    reason="the record does not fit the columns",
+                    reason=_UNREADABLE
+                    if number in page.unreadable
+                    else "the record does not fit the columns",
                     source_uid="",  # the runtime knows it
                     split_id=split.split_id,
-                    position=f"record {number} of the {page}",
+                    position=f"record {number} of the {where}",
                     raw=orjson.dumps(each),
                 )
                 self._context.record_errors.handle(record, cause=exc)
