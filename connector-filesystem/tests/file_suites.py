@@ -16,11 +16,13 @@ import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 
 from connector_filesystem import (
+    BucketAssigner,
     FileCompactStrategy,
     FileOrder,
     FileSink,
     FileSource,
     FileTable,
+    RollingPolicy,
     SchemaChange,
     manifest_files,
 )
@@ -179,9 +181,20 @@ class ParquetFiles(SinkExternalContext):
         self._folder = folder / "out"
         self._url = f"{address}{self._folder}"
 
-    def create_sink(self) -> FileSink:
+    def create_sink(self, **settings: Any) -> FileSink:
         options = {"password": Secret(PASSWORD)}
-        return FileSink(self._url, format="parquet", storage_options=options)
+        usual = {"format": "parquet", "storage_options": options}
+        return FileSink(self._url, **usual | settings)
+
+    def changed_sinks(self) -> Mapping[str, FileSink]:
+        changed: dict[str, Any] = {
+            "format": {"format": "json"},
+            "bucket_assigner": {"bucket_assigner": BucketAssigner.columns("split")},
+            "rolling_policy": {"rolling_policy": RollingPolicy(max_rows=3)},
+            "manifests": {"manifests": True},
+            "parallelism": {"parallelism": 1},
+        }
+        return {name: self.create_sink(**each) for name, each in changed.items()}
 
     def format_options(self) -> Mapping[str, str]:
         return {"path": self._url, "format": "parquet"}
@@ -206,15 +219,15 @@ class ParquetFiles(SinkExternalContext):
 class CompactedFiles(ParquetFiles):
     """A folder of Parquet files that are merged before they are visible."""
 
-    def create_sink(self) -> FileSink:
-        return super().create_sink().enable_compact(FileCompactStrategy(epochs=2))
+    def create_sink(self, **settings: Any) -> FileSink:
+        return super().create_sink(**settings).enable_compact(FileCompactStrategy(epochs=2))
 
 
 class ListedFiles(CompactedFiles):
     """A folder of merged Parquet files, read from manifests."""
 
-    def create_sink(self) -> FileSink:
-        return super().create_sink().replaced(manifests=True)
+    def create_sink(self, **settings: Any) -> FileSink:
+        return super().create_sink(**settings).replaced(manifests=True)
 
     def _files(self, *, hidden: bool) -> Iterable[Path]:
         if not hidden:

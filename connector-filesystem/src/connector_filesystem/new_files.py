@@ -35,6 +35,7 @@ def check_creates_files(location: FileLocation, kept: str) -> None:
             expected="a local disk, or an object store that creates objects exclusively",
             found=f"{type(fs).__name__}, which writes in place",
             option="path",
+            hint=f"write to such storage, or write files without {kept}",
         )
 
 

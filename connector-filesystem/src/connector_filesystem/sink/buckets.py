@@ -128,6 +128,11 @@ class BucketAssigner(ABC):
         """Return the columns whose values have a folder each; None if values can share one."""
         return None
 
+    def described(self) -> str:
+        """Return a text of the folders, which is the same after a restart."""
+        columns = self.folder_columns()
+        return type(self).__qualname__ if columns is None else ", ".join(columns)
+
     def validate(self, schema: pa.Schema) -> None:
         """Refuse a schema whose rows can never be assigned. Driver.
 
@@ -293,6 +298,9 @@ class _DateBuckets(BucketAssigner):
                 option=PATTERN_OPTION,
             )
         check_time_zone(self.time_zone, TIME_ZONE_OPTION)
+
+    def described(self) -> str:
+        return f"{self.pattern} of {self.column} in {self.time_zone}"
 
     def assign(self, batch: pa.RecordBatch) -> pa.Array | None:
         column = batch.column(self.column)

@@ -39,6 +39,8 @@ from connectors_core.formats.text import (
     unsupported_json_type,
 )
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
+from connectors_core.options import RecordedOption
+from connectors_core.schema import type_text
 from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
@@ -54,6 +56,8 @@ from connectors_core.sink import (
 )
 
 __all__ = ["FILE_SINK_OPTIONS", "FileSink"]
+
+_KEEP_OR_MOVE: Final = "keep it, or write to another path"
 
 
 class FileSink(
@@ -170,6 +174,34 @@ class FileSink(
             f"FileSink({mask_url(self.path)!r}, format={self.format.value!r}, "
             f"compression={self.compression.value!r}, bucket_assigner={self.bucket_assigner!r})"
         )
+
+    def recorded_options(self, schema: pa.Schema) -> Sequence[RecordedOption]:
+        """The format, folders, and types of the files of one path, which would mix otherwise.
+
+        Columns may be added or dropped, except in CSV, whose readers count them.
+        """
+        place, written = repr(self._location), self._written_schema(schema)
+        found = {"format": self.format.value, "folders": self.bucket_assigner.described()}
+        if self.format is FileFormat.CSV:
+            csv = self.csv
+            dialect = (
+                csv.delimiter,
+                csv.quote_char,
+                csv.escape_char,
+                csv.null_values[0],
+                csv.header,
+            )
+            found["dialect"] = " ".join(map(repr, dialect))
+            found["columns"] = ", ".join(f"{each.name} {type_text(each.type)}" for each in written)
+        else:
+            found |= {f"type of {each.name}": type_text(each.type) for each in written}
+        return [
+            RecordedOption(name="path", value=place, hint="", until_committed=True),
+            *(
+                RecordedOption(name=f"{name} in {place}", value=value, hint=_KEEP_OR_MOVE)
+                for name, value in found.items()
+            ),
+        ]
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse a schema whose rows can never be written. Driver.

@@ -20,6 +20,7 @@ from connector_filesystem.sink.replacement import FileReplacement, ReplacingComm
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.options import RecordedOption
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
@@ -136,6 +137,12 @@ class KeyedFileSink(
     def writer_parallelism(self) -> int | None:
         """Return that of the files."""
         return self.files.parallelism
+
+    def recorded_options(self, schema: pa.Schema) -> Sequence[RecordedOption]:
+        """Those of the files, and the key."""
+        name, value = f"key in {self.files.location!r}", ", ".join(self.key_columns)
+        key = RecordedOption(name=name, value=value, hint="keep it, or write to another path")
+        return [*self.files.recorded_options(_rows_of(schema)), key]
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse rows without their key, or that files cannot hold. Driver."""

@@ -18,6 +18,7 @@ from connector_filesystem.sink.writer import FileSinkWriter
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.options import RecordedOption
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     CommittableMessage,
@@ -100,6 +101,10 @@ class FileOverwrite(
     def writer_parallelism(self) -> int | None:
         """Return that of the sink."""
         return self.sink.writer_parallelism()
+
+    def recorded_options(self, schema: pa.Schema) -> Sequence[RecordedOption]:
+        """Return its path. Other options may change, as it replaces the former files."""
+        return [each for each in self.sink.recorded_options(schema) if each.until_committed]
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse what the sink refuses. Driver."""

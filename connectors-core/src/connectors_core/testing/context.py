@@ -147,6 +147,16 @@ class SinkExternalContext(ABC):
         """
         raise NotImplementedError
 
+    def changed_sinks(self) -> Mapping[str, Sink]:
+        """Return sinks into the same place, each with one other option than `create_sink`.
+
+        A restart with each of them must write every row once, or be refused.
+
+        Returns:
+            The sinks by the name of the option.
+        """
+        return {}
+
     def lose(self, committables: Sequence[Any]) -> None:
         """Make the external system lose the data of committables that wait for a commit.
 

@@ -20,6 +20,7 @@ from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision
 from connectors_core.engine.query.status import PipelineState
+from connectors_core.errors import ConfigurationError
 from connectors_core.sink import Sink, SupportsCompaction
 from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.source.source import AnySource
@@ -86,9 +87,37 @@ class SinkTrial(Trial):
         """Run a pipeline for at least two epochs, and stop it."""
         with self.pipeline(plans=MANY_PLANS, **settings) as pipeline:
             pipeline.start()
-            self.wait(
-                lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline
-            )
+            self._wait_for_two_epochs(pipeline)
+
+    def restart_with(self, name: str) -> None:
+        """Write some rows, and restart with a sink with another option.
+
+        The restart must write the other rows, or be refused with a hint. Then the original sink
+        must be able to continue.
+        """
+        context = self.new_context(f"changed-{name}")
+        job = self.job(plans=MANY_PLANS, sink=context.create_sink())
+        job = dataclasses.replace(job, location=str(self.root / f"at-{name}"))
+        with job.build(self.environment) as pipeline:
+            pipeline.start()
+            self._wait_for_two_epochs(pipeline)
+        changed = dataclasses.replace(job, sinks={"out": context.changed_sinks()[name]})
+        if refusals := self._refused(changed):
+            assert refusals[0].hint, f"the refusal names no remedy: {refusals[0]}"
+            self._refused(job)
+        assert_exactly(context.read_back(), self.expected())
+
+    def _refused(self, job: DriverJob) -> list[ConfigurationError]:
+        """Run a pipeline to its end; return its refusal, if it is refused."""
+        try:
+            with job.build(self.environment) as pipeline:
+                self.run_to_end(pipeline)
+        except ConfigurationError as refusal:
+            return [refusal]
+        return []
+
+    def _wait_for_two_epochs(self, pipeline: Any) -> None:
+        self.wait(lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline)
 
     def lose_an_epoch(self) -> None:
         """Run a pipeline until it fails, and lose its decided, uncommitted data."""

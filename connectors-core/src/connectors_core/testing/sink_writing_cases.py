@@ -235,6 +235,17 @@ class SinkWritingCases(PipelineSuite, part=True):
         trial.assert_complete()
 
     @case(
+        Capability.EXACTLY_ONCE,
+        since="1.4",
+        after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    )
+    @pytest.mark.slow_on_spark
+    def test_a_restart_with_one_changed_option_is_exact_or_refused(self, trial: SinkTrial) -> None:
+        """One option at a time: nothing is lost, and no other output is mixed in."""
+        for name in trial.context.changed_sinks():
+            trial.restart_with(name)
+
+    @case(
         Capability.SCHEMA_CHANGE,
         after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
     )

@@ -141,20 +141,20 @@ class SourceTrial(Trial):
         self.write_split()
         stays_bounded = first is source.boundedness() is Boundedness.BOUNDED
         expected = at_first if stays_bounded else self.written
-        if hints := self._refused(replace(job, source=source), sink, expected):
-            assert all(hints), "the refusal names no remedy"
+        if refusals := self._refused(replace(job, source=source), sink, expected):
+            assert refusals[0].hint, f"the refusal names no remedy: {refusals[0]}"
             expected = at_first if first is Boundedness.BOUNDED else self.written
             self._read(job, sink, expected)
         assert_exactly(self.context.to_rows(sink.read()), expected)
 
     def _refused(
         self, job: DriverJob, sink: DirectorySink, expected: list[pa.Table]
-    ) -> list[str | None]:
-        """Run a pipeline; return the hint of its refusal, if it is refused."""
+    ) -> list[ConfigurationError]:
+        """Run a pipeline; return its refusal, if it is refused."""
         try:
             self._read(job, sink, expected)
         except ConfigurationError as refusal:
-            return [refusal.hint]
+            return [refusal]
         return []
 
     def _read(self, job: DriverJob, sink: DirectorySink, expected: list[pa.Table]) -> None:
