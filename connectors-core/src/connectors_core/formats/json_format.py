@@ -61,6 +61,14 @@ class JsonFormat(RecordFormat, since=SINCE):
         default=False,
         doc="Whether a message with a field that is not a column is a bad record.",
     )
+    strict: Setting[bool] = option(
+        "json.decode.strict",
+        bool,
+        default=False,
+        doc="Whether a value in another spelling makes a message a bad record. By default, as in "
+        "Spark and Flink, a fraction of a second is cut to microseconds, a decimal is rounded to "
+        "its scale, and a number or a boolean may be a text.",
+    )
     ignore_null_fields: Setting[bool] = option(
         "json.encode.ignore-null-fields",
         bool,
@@ -91,7 +99,7 @@ class JsonFormat(RecordFormat, since=SINCE):
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
-        reader = JsonReader(schema, ignore_new=not self.fail_on_unknown_field)
+        reader = JsonReader(schema, ignore_new=not self.fail_on_unknown_field, strict=self.strict)
         return decode_json(messages, reader, schema, empty=self.empty_messages)
 
     def encode(self, rows: pa.RecordBatch) -> Encoded:

@@ -291,7 +291,7 @@ def test_nan_and_infinities_are_read_both_quoted_and_unquoted(depth: str) -> Non
         assert {str(each) for each in numbers} == {str(float(word))}
 
 
-@pytest.mark.parametrize("value", ['"1.5"', '"nan"', '"NaN "', '"+Infinity"', '""', "true"])
+@pytest.mark.parametrize("value", ['"x"', '"nan"', '"NaN "', '"+Infinity"', '""', "true"])
 def test_other_strings_are_not_numbers(value: str) -> None:
     schema = pa.schema([("number", pa.float64())])
     found = decoded('{"number":"NaN"}', f'{{"number":{value}}}', '{"number":1}', schema=schema)

@@ -15,7 +15,7 @@ __all__ = ["converted", "explained", "one_batch", "zoned"]
 # Messages must not contain values. Arrow puts values after these words or in quotes.
 _VALUES: Final = re.compile(
     r"(?<=invalid value)\s.*|(?<=couldn't parse):.*|(?<=parse value):.*|(?P<count>, got \d+):.*"
-    r"|\s+in '.*|:\s'.*|(?<=: )[^:]+(?= requires scale)|'[^']*'",
+    r"|\s+in '.*|:\s'.*|(?<=: )[^:]+(?= requires (?:scale|precision))|'[^']*'",
     re.DOTALL,
 )
 

@@ -32,6 +32,7 @@ from connectors_core.formats.text.decimals import (
     may_be_long,
     may_be_tiny,
 )
+from connectors_core.formats.text.lenient import cast_leniently
 from connectors_core.formats.text.texts import (
     concat_texts,
     dates_without_text,
@@ -189,12 +190,14 @@ class CsvReader:
         columns: Names of all fields of a record, in order.
         dialect: The dialect.
         newlines_in_values: Whether quoted fields may contain line breaks.
+        strict: Whether times and decimals with more places than their types are malformed.
     """
 
     schema: pa.Schema
     columns: Sequence[str]
     dialect: CsvDialect = field(default_factory=CsvDialect)
     newlines_in_values: bool = False
+    strict: bool = False
 
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         """Read any number of records, at least one; wanted columns that are not fields are null.
@@ -206,12 +209,40 @@ class CsvReader:
             pa.ArrowInvalid: A record is malformed.
         """
         self._check_decimals(data)
-        table = self._parsed(data, self._convert_options)
-        check_digits(table, self.schema)
+        try:
+            table = self._parsed(data, self._convert_options)
+            check_digits(table, self.schema)
+        except pa.ArrowInvalid as error:
+            table = self._read_leniently(data, error)
         batch = one_batch(table)
         if self.dialect.assume_time_zone is not None:
             batch = _assume_zone(batch, self.schema, self.dialect.assume_time_zone)
         return converted(batch, self.schema)
+
+    def _read_leniently(self, data: bytes | pa.Buffer, error: pa.ArrowInvalid) -> pa.Table:
+        """Read times and decimals with more places than their types; several times slower.
+
+        Raises:
+            pa.ArrowInvalid: The given error, if this does not help.
+        """
+        kinds = {each.name: self._parsed_type(each.type) for each in self.schema}
+        texts = {name: pa.string() for name, kind in kinds.items() if self._may_be_longer(kind)}
+        if self.strict or not texts.keys() & set(self.columns):
+            raise error
+        wanted = [name for name in kinds if name in set(self.columns)]
+        try:
+            table = self._parsed(data, _convert_options(self.dialect, kinds | texts, wanted))
+            columns = [
+                cast_leniently(table.column(name).combine_chunks(), kinds[name], needs_zone=True)
+                for name in table.column_names
+            ]
+        except pa.ArrowInvalid:
+            raise error from None
+        return pa.table(columns, names=table.column_names)
+
+    def _may_be_longer(self, kind: pa.DataType) -> bool:
+        is_time = pa.types.is_timestamp(kind) and not self.dialect.timestamp_formats
+        return is_time or pa.types.is_decimal128(kind)
 
     def _parsed(
         self, data: bytes | pa.Buffer, convert_options: pyarrow.csv.ConvertOptions

@@ -11,7 +11,7 @@ all their digits, binary base64, maps objects, NaN and infinities the strings `N
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -38,6 +38,7 @@ from connectors_core.formats.text.json_rewriter import (
     has_texts,
     rewritten_json,
 )
+from connectors_core.formats.text.lenient import cast_leniently, has_lenient, lenient_type
 from connectors_core.formats.text.texts import (
     concat_texts,
     data_of,
@@ -123,11 +124,14 @@ class JsonReader:
             malformed.
         rewrite: Whether to rewrite objects that Arrow's parser refuses, which takes several times
             as long. Maps are always rewritten.
+        strict: Whether values in another spelling than that of their type are malformed; see
+            `lenient`.
     """
 
     schema: pa.Schema
     ignore_new: bool = False
     rewrite: bool = True
+    strict: bool = False
 
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         """Read any number of objects; missing fields are null.
@@ -138,7 +142,15 @@ class JsonReader:
         Raises:
             pa.ArrowInvalid: An object is malformed.
         """
-        batch = one_batch(self._table(data))
+        try:
+            batch = one_batch(self._table(data))
+        except pa.ArrowInvalid as error:
+            if self.strict or not self.rewrite or not self._can_be_lenient:
+                raise
+            try:
+                return self._read_leniently(data)
+            except pa.ArrowInvalid:
+                raise error from None
         if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
             batch.validate(full=True)  # Arrow silently reads invalid UTF-8
         return converted(batch, self.schema, _cast_values)
@@ -156,6 +168,16 @@ class JsonReader:
                     raise
         rewritten = rewritten_json(data, self.schema)
         return parse_json(rewritten, self._parsed, ignore_new=self.ignore_new)
+
+    @cached_property
+    def _can_be_lenient(self) -> bool:
+        return any(map(has_lenient, self.schema.types))
+
+    def _read_leniently(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
+        """Read objects whose values have other spellings; takes several times as long."""
+        texts = pa.schema([each.with_type(lenient_type(each.type)) for each in self.schema])
+        reader = replace(self, schema=texts, strict=True)
+        return converted(reader.read(data), self.schema, cast_leniently)
 
     @cached_property
     def _has_maps(self) -> bool:
