@@ -130,7 +130,7 @@ def test_consecutive_plans_read_every_row_once_and_replays_return_the_same_rows(
                 source, task.store.child("other"), evaluator=task.evaluator, strategy=task.strategy
             )
             assert by_split(read(other, entry)) == by_split(first)
-            reader_task_module._assert_same_stops(report_of(other, entry), report)
+            reader_task_module.assert_same_stops(report_of(other, entry), report)
         emitted += first
         entry = continued(entry, report)
     assert by_split(emitted) == wanted

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -355,8 +356,8 @@ class PipelineFrames:
     def rows_of(self, run: RunRecord) -> DataFrame:
         """Return the rows of an earlier batch run with the same sources, for the same sinks."""
         former = {uid: batch.in_run(run) for uid, batch in self.batches.items()}
-        frames = dataclasses.replace(self)
-        frames.batches, frames.lookups, frames._direct = former, self.lookups, self._direct
+        frames = copy.copy(self)
+        frames.batches = former
         return frames.writing_job(self.sinks, replaced=former.keys()).df
 
     def writing_job(
