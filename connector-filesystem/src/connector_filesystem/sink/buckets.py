@@ -379,7 +379,7 @@ def _is_beyond_texts(column: pa.Array) -> npt.NDArray[np.bool_]:
         a_day, numbers = _DAY * _IN_A_SECOND[unit], column.view(pa.int64())
     else:
         return np.zeros(len(column), np.bool_)
-    days = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False) // a_day
+    days: npt.NDArray[np.int64] = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False) // a_day
     return (days < _FIRST_DAY) | (days > _LAST_DAY)
 
 
