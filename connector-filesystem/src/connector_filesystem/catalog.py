@@ -49,8 +49,8 @@ class FileCatalogOptions(Configured, scope="file catalog", since="3.0.0"):
         "drop-files",
         bool,
         default=False,
-        doc="Whether `DROP TABLE` deletes the files of the table. Otherwise, it is refused for a "
-        "table with files.",
+        doc="Whether dropping a table or partition deletes its files. Otherwise, it is refused if "
+        "there are files.",
     )
 
 
@@ -192,12 +192,7 @@ class FileCatalog(FunctionCatalog):
         if not self.table_exists(path):
             raise _missing(path)
         if self._keeps_files(path):
-            raise CatalogError(
-                f"the catalog {self.name} does not delete the files of the table {path}",
-                option="drop-files",
-                hint="remove the folder yourself, or create the catalog WITH "
-                "('drop-files' = 'true')",
-            )
+            raise self._files_stay(f"of the table {path}")
         # Without files, only the records of a table with a key can remain.
         records = () if self._drops_files else (CONTENTS_FOLDER,)
         folder = self._path(path.database, path.name, *records)
@@ -244,10 +239,18 @@ class FileCatalog(FunctionCatalog):
         self._make_folder(path.database, path.name, *folders)
 
     def drop_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
-        """See `Catalog`. Its files are removed."""
-        folder = self._path(path.database, path.name, *self._folders_of(path, partition))
+        """See `Catalog`. It deletes the files of the partition, if the catalog allows it.
+
+        Raises:
+            CatalogError: The partition has files, and the catalog does not allow it.
+        """
+        parts = path.database, path.name, *self._folders_of(path, partition)
+        if not self._drops_files:
+            if not self._remove_empty(*parts):
+                raise self._files_stay(f"of a partition of the table {path}")
+            return
         with self._errors("removing a partition of", str(path)):
-            self._location.fs.rm(folder, recursive=True)
+            self._location.fs.rm(self._path(*parts), recursive=True)
 
     def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:
         """See `Catalog`. The size of all files."""
@@ -351,6 +354,13 @@ class FileCatalog(FunctionCatalog):
 
     def _errors(self, doing: str, what: str) -> Any:
         return mapped_errors(f"{doing} {what} in", self._location.url)
+
+    def _files_stay(self, whose: str) -> CatalogError:
+        return CatalogError(
+            f"the catalog {self.name} does not delete the files {whose}",
+            option="drop-files",
+            hint="remove the folder yourself, or create the catalog WITH ('drop-files' = 'true')",
+        )
 
     def _no_database(self, database: str) -> DatabaseNotExistError:
         return DatabaseNotExistError(

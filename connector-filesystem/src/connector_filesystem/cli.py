@@ -30,7 +30,13 @@ def compact_folder(
     file_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Merge smaller files up to this size.")
     ] = "128mb",
-    csv_header: Annotated[bool, typer.Option(help="Whether CSV files begin with a header.")] = True,
+    csv_header: Annotated[
+        bool | None,
+        typer.Option(
+            "--csv-header/--no-csv-header",
+            help="Whether CSV files begin with a header. Required if there are CSV files.",
+        ),
+    ] = None,
     csv_newlines: Annotated[
         bool, typer.Option("--csv-newlines-in-values", help="Fields of CSV can hold line breaks.")
     ] = False,
@@ -55,7 +61,9 @@ def compact_folder(
     compaction = FolderCompaction(
         FileLocation(path, parse_storage_options(storage_option)),
         _size(file_size),
-        CsvOptions(header=csv_header, newlines_in_values=csv_newlines),
+        None
+        if csv_header is None
+        else CsvOptions(header=csv_header, newlines_in_values=csv_newlines),
         take_lock,
     )
     groups = compaction.groups()

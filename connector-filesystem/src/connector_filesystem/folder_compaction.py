@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
 from connector_filesystem.folders import make_folders, sync_folders
+from connector_filesystem.foreign_compactor import ForeignFileCompactor, UnmergeableFileError
 from connector_filesystem.formats import (
     Compression,
     CsvOptions,
@@ -33,11 +33,7 @@ from connector_filesystem.formats import (
 )
 from connector_filesystem.manifests import MANIFESTS_FOLDER
 from connector_filesystem.new_files import create_file
-from connector_filesystem.sink.compactors import (
-    InputFile,
-    Merging,
-    RecordWiseFileCompactor,
-)
+from connector_filesystem.sink.compactors import InputFile, Merging
 from connector_filesystem.sink.contents import CONTENTS_FOLDER
 from connector_filesystem.sink.part_file import (
     STAGING_FOLDER,
@@ -46,7 +42,7 @@ from connector_filesystem.sink.part_file import (
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.paths import PathColumns
 from connector_filesystem.table_logs import log_in
-from connectors_core.errors import ConfigurationError, DataLossError
+from connectors_core.errors import ConfigurationError, DataLossError, MissingOptionError
 from connectors_core.secrets import mask_url
 
 __all__ = ["FileGroup", "FolderCompaction"]
@@ -80,6 +76,12 @@ class FileGroup:
         """The size of all files in bytes."""
         return sum(file.size for file in self.files)
 
+    def without(self, path: str) -> list[FileGroup]:
+        """Return the files after and before one of them, if they can still be merged."""
+        at = [file.path for file in self.files].index(path)
+        parts = self.files[at + 1 :], self.files[:at]
+        return [replace(self, files=part) for part in parts if len(part) > 1]
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Merged:
@@ -103,13 +105,13 @@ class FolderCompaction:
     Args:
         location: The folder. Folders below it are compacted, each alone.
         file_size: Files below this size are merged up to this size, in bytes.
-        csv: The dialect of CSV files.
+        csv: The dialect of CSV files; None refuses them.
         take_lock: Whether to continue although another run seems to be active.
     """
 
     location: FileLocation
     file_size: int
-    csv: CsvOptions
+    csv: CsvOptions | None
     take_lock: bool = False
 
     def groups(self) -> list[FileGroup]:
@@ -117,6 +119,7 @@ class FolderCompaction:
 
         Raises:
             ConfigurationError: The files belong to a table that lists them elsewhere.
+            MissingOptionError: There are CSV files, whose dialect is not known.
         """
         selection = FileSelection(
             locations=(self.location,),
@@ -143,6 +146,13 @@ class FolderCompaction:
                 found[-1] = group = replace(group, files=group.files + alone.files)
         groups = [each for each in found if len(each.files) > 1]
         self._refuse_tables({self.location.relative(each.files[0].path) for each in groups})
+        if self.csv is None and any(each.format is FileFormat.CSV for each in groups):
+            raise MissingOptionError(
+                "--csv-header",
+                scope="a folder with CSV files",
+                doc="only you know whether their first lines are headers. If they are rows, use "
+                "--no-csv-header",
+            )
         return groups
 
     def _group_of(self, file: FileStatus) -> FileGroup | None:
@@ -171,7 +181,8 @@ class FolderCompaction:
             The number of files that were merged.
 
         Raises:
-            ConfigurationError: Another run is active, or a sink has staged files in the folder.
+            ConfigurationError: Another run is active, a sink has staged files in the folder, or
+                some files cannot be merged. The others are then merged.
             DataLossError: A file of an interrupted merge is gone.
         """
         with mapped_errors("merging files of", self.location.url), self._locked():
@@ -179,15 +190,37 @@ class FolderCompaction:
             for name in self.location.names(_JOURNALS):
                 self._complete(f"{_JOURNALS}/{name}")
             self._remove_tree(_STAGED)
-            groups = self.groups()
-            for group in groups:
-                self._complete(self._prepare(group))
-        return sum(len(group.files) for group in groups)
+            groups = self.groups()[::-1]
+            merged = 0
+            refused: list[UnmergeableFileError] = []
+            while groups:
+                group = groups.pop()
+                try:
+                    merged += self._merge(group)
+                except UnmergeableFileError as error:
+                    refused.append(error)
+                    groups += group.without(self.location.join(error.file.path))
+        if refused:
+            raise _unmerged(refused, merged)
+        return merged
 
     # --- One merge ---
 
-    def _prepare(self, group: FileGroup) -> str:
-        """Merge a group into hidden files, and return the path of its journal."""
+    def _merge(self, group: FileGroup) -> int:
+        """Merge a group, and return the number of files that were merged."""
+        prepared = self._prepare(group)
+        if prepared is None:
+            return 0
+        path, count = prepared
+        self._complete(path)
+        return count
+
+    def _prepare(self, group: FileGroup) -> tuple[str, int] | None:
+        """Merge a group into hidden files.
+
+        Returns:
+            The path of its journal and the number of its originals, or None if no two files fit.
+        """
         name = uuid.uuid4().hex[:12]
         folder = f"{_STAGED}/{name}"
         make_folders(self.location, folder)
@@ -198,15 +231,26 @@ class FolderCompaction:
         merging = Merging(
             self.location, folder, config=self._config(group), buffer_size=_BUFFER_BYTES
         )
-        outputs = RecordWiseFileCompactor().merge(inputs, merging)
+        try:
+            outputs = ForeignFileCompactor().merge(inputs, merging)
+        except UnmergeableFileError:
+            self._remove_tree(folder)
+            raise
         sync_folders(self.location, [folder])
-        merged, at = [], 0
+        merged: list[_Merged] = []
+        originals: list[FileStatus] = []
+        at = 0
         for number, output in enumerate(outputs):
-            stem = inputs[at].path.removesuffix(group.suffix)
-            final = f"{stem}-compacted-{name}-{number}{group.suffix}"
-            merged.append(_Merged(staged=output.path, final=final, size=output.size))
+            if output.inputs > 1:  # a file that fits none of its neighbors stays
+                stem = inputs[at].path.removesuffix(group.suffix)
+                final = f"{stem}-compacted-{name}-{number}{group.suffix}"
+                merged.append(_Merged(staged=output.path, final=final, size=output.size))
+                originals += group.files[at : at + output.inputs]
             at += output.inputs
-        for file in group.files:
+        if not merged:
+            self._remove_tree(folder)
+            return None
+        for file in originals:
             if not self.location.status(file.path).is_same_version(file):
                 raise ConfigurationError(
                     f"the file {self.location.url_of(file.path)} has changed while it was merged",
@@ -214,34 +258,23 @@ class FolderCompaction:
                 )
         journal = _Journal(
             originals=tuple(
-                {**asdict(file), "path": self.location.relative(file.path)} for file in group.files
+                {**asdict(file), "path": self.location.relative(file.path)} for file in originals
             ),
             merged=tuple(asdict(each) for each in merged),
         )
         path = f"{_JOURNALS}/{name}.json"
         self._create(path, json.dumps(asdict(journal)).encode())
-        return path
+        return path, len(originals)
 
     def _config(self, group: FileGroup) -> EncoderConfig:
         return EncoderConfig(
             group.format,
             group.compression,
-            csv=self.csv,
+            csv=self.csv or CsvOptions(),
             json=JsonOptions(),
-            parquet=ParquetOptions(compression=self._codec(group.files[0]))
-            if group.format is FileFormat.PARQUET
-            else ParquetOptions(),
+            parquet=ParquetOptions(),
             schema=pa.schema([]),
         )
-
-    def _codec(self, file: FileStatus) -> Any:
-        """Return the compression inside a Parquet file."""
-        with self.location.fs.open(file.path, "rb") as source:
-            metadata = pq.ParquetFile(source).metadata
-            if not metadata.num_row_groups or not metadata.num_columns:
-                return "none"
-            codec = metadata.row_group(0).column(0).compression.lower()
-        return {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
 
     def _complete(self, path: str) -> None:
         """Remove the originals of a recorded merge, then show its merged files."""
@@ -367,6 +400,16 @@ class FolderCompaction:
         for name in self.location.names(folder):
             with contextlib.suppress(OSError, NotImplementedError):
                 self.location.fs.rmdir(self.location.join(f"{folder}/{name}"))
+
+
+def _unmerged(refused: Sequence[UnmergeableFileError], merged: int) -> ConfigurationError:
+    reasons = "; ".join(f"{each.file.path}: {each.reason}" for each in refused)
+    return ConfigurationError(
+        f"{len(refused)} files cannot be merged without a loss, and stay as they are",
+        expected="files that can be joined",
+        found=reasons,
+        hint=f"the other {merged} files were merged. {refused[0].hint}",
+    )
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -72,13 +72,26 @@ def test_folders_with_files_of_a_known_format_are_tables(catalog, root):
         catalog.list_tables("none")
 
 
+def test_a_partition_with_files_is_dropped_only_if_the_catalog_drops_files(catalog, root):
+    first = {"day": "2024-01-01", "kind": "a/b"}
+    before = catalog.get_table_statistics(TRIPS), catalog.list_partitions(TRIPS)
+    with pytest.raises(CatalogError, match="does not delete the files") as refused:
+        catalog.drop_partition(TRIPS, first)
+    assert refused.value.option == "drop-files"
+    assert (catalog.get_table_statistics(TRIPS), catalog.list_partitions(TRIPS)) == before
+    new(root, **{"drop-files": "true"}).drop_partition(TRIPS, first)
+    assert first not in catalog.list_partitions(TRIPS)
+
+
 def test_partitions_are_discovered_added_and_removed(catalog):
     first = {"day": "2024-01-01", "kind": "a/b"}
     assert catalog.list_partitions(TRIPS) == [first, {"day": "2024-01-02", "kind": ""}]
-    catalog.drop_partition(TRIPS, first)
-    catalog.create_partition(TRIPS, {"kind": "c=d", "day": "2024-01-03"})
-    assert {"day": "2024-01-03", "kind": "c=d"} in catalog.list_partitions(TRIPS)
-    assert first not in catalog.list_partitions(TRIPS)
+    added = {"kind": "c=d", "day": "2024-01-03"}
+    catalog.create_partition(TRIPS, added)
+    assert added in catalog.list_partitions(TRIPS)
+    catalog.drop_partition(TRIPS, added)
+    assert added not in catalog.list_partitions(TRIPS)
+    assert first in catalog.list_partitions(TRIPS)
     with pytest.raises(InvalidOptionError, match="does not fit"):
         catalog.create_partition(TRIPS, {"day": "2024-01-03"})
     assert catalog.list_partitions(ObjectPath("shop", "sums")) == [{}]

@@ -16,23 +16,32 @@ import pyarrow.parquet as pq
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.sink.part_file import EncoderConfig, PartFile, StagedOutput, Unclosed
-from connector_filesystem.source.calendars import LegacyCalendar
-from connectors_core.errors import DataLossError, InvalidOptionError, UnsupportedError
+from connectors_core.errors import DataLossError, InvalidOptionError
 
 __all__ = [
+    "BYTE_ORDER_MARK",
+    "PIECE_BYTES",
     "ConcatFileCompactor",
     "FileCompactor",
     "IdenticalFileCompactor",
     "InputFile",
     "MergedFile",
     "Merging",
+    "OutputFile",
+    "Outputs",
     "RecordWiseFileCompactor",
+    "Records",
+    "TextOutput",
+    "TextPieces",
+    "TextRecords",
     "default_compactor",
+    "has_header",
+    "plain_text",
 ]
 
-_PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 16 * 1024
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +197,7 @@ class ConcatFileCompactor(FileCompactor):
         try:
             for each in files:
                 with merging.open_input(each) as source:
-                    while piece := source.read(_PIECE_BYTES):
+                    while piece := source.read(PIECE_BYTES):
                         output.write(piece)
             output.finish()
         except BaseException:
@@ -214,7 +223,7 @@ class RecordWiseFileCompactor(FileCompactor):
 
     def merge(self, files: Sequence[InputFile], merging: Merging) -> Sequence[MergedFile]:
         """Write the records again."""
-        outputs = _Outputs(merging)
+        outputs = Outputs(merging)
         try:
             for each in files:
                 with merging.open_input(each) as source:
@@ -231,7 +240,7 @@ def default_compactor(config: EncoderConfig) -> FileCompactor:
     return joined if joined.refusal(config) is None else RecordWiseFileCompactor()
 
 
-class _Records(ABC):
+class Records(ABC):
     """The records of an open input.
 
     Attributes:
@@ -241,11 +250,11 @@ class _Records(ABC):
     layout: object
 
     @abstractmethod
-    def begin(self, merging: Merging, number: int) -> _Output:
+    def begin(self, merging: Merging, number: int) -> OutputFile:
         """Begin an output of this layout."""
 
 
-class _Output(ABC):
+class OutputFile(ABC):
     """One merged file."""
 
     @abstractmethod
@@ -261,23 +270,24 @@ class _Output(ABC):
         """Leave the file to the sweep."""
 
 
-def _records_of(file: InputFile, source: BinaryIO, config: EncoderConfig) -> _Records:
+def _records_of(file: InputFile, source: BinaryIO, config: EncoderConfig) -> Records:
     if config.format is FileFormat.PARQUET:
         return _ParquetRecords(file, source)
-    return _TextRecords(source, config)
+    return TextRecords(source, config)
 
 
 @dataclass
-class _Outputs:
+class Outputs:
     """The merged files; each input goes to the last one, or to a new one of its layout."""
 
     merging: Merging
     finished: list[MergedFile] = field(default_factory=list)
     layout: object = None
-    current: _Output | None = None
+    current: OutputFile | None = None
     inputs: int = 0
 
-    def add(self, records: _Records) -> None:
+    def add(self, records: Records) -> None:
+        """Copy the records of the next input."""
         if self.current is None or records.layout != self.layout:
             self._finish_current()
             self.layout = records.layout
@@ -286,10 +296,12 @@ class _Outputs:
         self.inputs += 1
 
     def finish(self) -> list[MergedFile]:
+        """Complete all outputs."""
         self._finish_current()
         return self.finished
 
     def abort(self) -> None:
+        """Leave the current output to the sweep."""
         if self.current is not None:
             self.current.abort()
 
@@ -301,28 +313,18 @@ class _Outputs:
             self.current, self.inputs = None, 0
 
 
-class _ParquetRecords(_Records):
+class _ParquetRecords(Records):
     def __init__(self, file: InputFile, source: BinaryIO) -> None:
         self.file = file
         self.content = pq.ParquetFile(source, pre_buffer=False)
-        self.layout = self.content.schema_arrow
-        columns = self.content.schema
-        if LegacyCalendar.of(self.content.metadata.metadata) != LegacyCalendar() or any(
-            columns.column(at).physical_type == "INT96" for at in range(len(columns))
-        ):
-            raise UnsupportedError(
-                f"the file {file.path!r} has times that a merged file would change",
-                expected="files without timestamps of 96 bits and without Spark's legacy calendar",
-                hint="write it again with Spark, with outputTimestampType=TIMESTAMP_MICROS and "
-                "datetimeRebaseModeInWrite=CORRECTED (both below spark.sql.parquet), or move it to "
-                "another folder",
-            )
+        # With the metadata of the schema and its fields, which == does not compare.
+        self.layout = self.content.schema_arrow.serialize().to_pybytes()
 
-    def begin(self, merging: Merging, number: int) -> _Output:
+    def begin(self, merging: Merging, number: int) -> OutputFile:
         return _ParquetOutput(merging, number, self.content.schema_arrow)
 
 
-class _ParquetOutput(_Output):
+class _ParquetOutput(OutputFile):
     def __init__(self, merging: Merging, number: int, schema: pa.Schema) -> None:
         self._full_bytes = merging.buffer_size
         self._full_rows = merging.config.parquet.row_group_rows
@@ -356,24 +358,32 @@ class _ParquetOutput(_Output):
         self._file.abort()
 
 
-class _TextRecords(_Records):
+class TextRecords(Records):
+    """The lines of a text file, whose header is not one of them.
+
+    Attributes:
+        content: The lines.
+        opening: How a file with such lines begins.
+        line_end: The end of a line.
+    """
+
     def __init__(self, source: BinaryIO, config: EncoderConfig) -> None:
-        plain: Any = source
-        if config.compression is not Compression.NONE:
-            plain = pa.CompressedInputStream(
-                pa.PythonFile(source, mode="r"), config.compression.value
-            )
-        self.content = _Reader(plain.read)
-        self.content.skip(_BYTE_ORDER_MARK)
-        self.header = self.content.record(config.csv) if _has_header(config) else b""
-        self.layout = self.header
+        self.content = TextPieces(plain_text(source, config.compression).read)
+        self.content.skip(BYTE_ORDER_MARK)
+        header = self.content.record(config.csv) if has_header(config) else b""
+        self.line_end = b"\n"
+        self.opening = header and header.rstrip(b"\r\n") + self.line_end
+        self.layout = self.opening
 
-    def begin(self, merging: Merging, number: int) -> _Output:
-        return _TextOutput(merging, number, self.header)
+    def begin(self, merging: Merging, number: int) -> OutputFile:
+        """Begin a file."""
+        return TextOutput(merging, number, self.opening)
 
 
-class _TextOutput(_Output):
-    def __init__(self, merging: Merging, number: int, header: bytes) -> None:
+class TextOutput(OutputFile):
+    """A merged text file."""
+
+    def __init__(self, merging: Merging, number: int, opening: bytes) -> None:
         compression = merging.config.compression
         self._file = merging.create_output(number)
         self._unclosed = Unclosed(self._file)
@@ -384,24 +394,30 @@ class _TextOutput(_Output):
             )
         self._write: Callable[[bytes], Any] = (self._compressed or self._file).write
         self._ends_line = True
-        if header:
-            self._write(header + b"\n")
+        self.write(opening)
 
-    def append(self, records: _TextRecords) -> None:
+    def write(self, piece: bytes) -> None:
+        """Append bytes."""
+        self._write(piece)
+
+    def append(self, records: TextRecords) -> None:
+        """Copy lines, each with an end."""
         if not self._ends_line:
-            self._write(b"\n")
+            self.write(records.line_end)
             self._ends_line = True
         while piece := records.content.read():
-            self._write(piece)
+            self.write(piece)
             self._ends_line = piece.endswith(b"\n")
 
     def finish(self) -> int:
+        """Complete the file."""
         if self._compressed is not None:
             self._compressed.close()
         self._file.finish()
         return self._file.tell()
 
     def abort(self) -> None:
+        """Leave it."""
         self._unclosed.discard()
         if self._compressed is not None:
             with contextlib.suppress(Exception):
@@ -409,11 +425,19 @@ class _TextOutput(_Output):
         self._file.discard()
 
 
-def _has_header(config: EncoderConfig) -> bool:
+def plain_text(source: BinaryIO, compression: Compression) -> Any:
+    """Return the bytes of a file without its compression."""
+    if compression is Compression.NONE:
+        return source
+    return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), compression.value)
+
+
+def has_header(config: EncoderConfig) -> bool:
+    """Return whether files begin with the names of the columns."""
     return config.format is FileFormat.CSV and config.csv.header
 
 
-class _Reader:
+class TextPieces:
     """Reads the bytes of a text file, in pieces."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
@@ -423,26 +447,32 @@ class _Reader:
     def read(self) -> bytes:
         """Return the next piece; empty at the end."""
         ahead, self._ahead = self._ahead, b""
-        return ahead or self._read(_PIECE_BYTES)
+        return ahead or self._read(PIECE_BYTES)
 
-    def skip(self, prefix: bytes) -> None:
-        """Skip these bytes if the file begins with them."""
-        self._ahead = self.read().removeprefix(prefix)
+    def skip(self, prefix: bytes) -> bool:
+        """Skip these bytes if the file begins with them, and return whether it does."""
+        start = self.read()
+        self._ahead = start.removeprefix(prefix)
+        return len(self._ahead) < len(start)
+
+    def unread(self, piece: bytes) -> None:
+        """Put the bytes that were read last back."""
+        self._ahead = piece + self._ahead
 
     def record(self, csv: CsvOptions) -> bytes:
-        """Return the first record of CSV, without its line break."""
+        """Return the first record of CSV, with its line break."""
         quote = csv.quote_char.encode()
         found = self.read()
         at = 0
         while True:
             end = found.find(b"\n", at)
             if end < 0:
-                piece = self._read(_PIECE_BYTES)
+                piece = self._read(PIECE_BYTES)
                 if not piece:
-                    return found.rstrip(b"\r\n")
+                    return found
                 found += piece
             elif csv.newlines_in_values and found.count(quote, 0, end) % 2:
                 at = end + 1  # within quotes
             else:
                 self._ahead = found[end + 1 :]
-                return found[:end].removesuffix(b"\r")
+                return found[: end + 1]
