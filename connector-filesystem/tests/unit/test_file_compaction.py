@@ -426,15 +426,15 @@ class TestPipelines:
         [(FaultPoint.BEFORE_DECISION, {"epoch": 3}), (FaultPoint.BEFORE_COMPACTION, {})],
         ids=["waiting", "requested"],
     )
-    def test_another_format_leaves_held_files_as_they_are(
+    def test_another_compression_leaves_held_files_as_they_are(
         self, setup: Setup, point: FaultPoint, where: dict[str, int]
     ) -> None:
         fault = Fault(point, action=FaultAction.RAISE, where=where)
         with pytest.raises(Exception, match="fault injected"):
             setup.run(None, fault)
-        setup.run(setup.sink.replaced(format="parquet"))
+        setup.run(setup.sink.replaced(compression="gzip"))
         suffixes = Counter(path.suffix for path in visible(setup.out))
-        assert set(suffixes) == {".jsonl", ".parquet"}
+        assert set(suffixes) == {".jsonl", ".gz"}
         setup.assert_complete()
 
 

@@ -24,7 +24,7 @@ from connector_filesystem import CsvOptions
 from connector_filesystem.cli import app
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
-from connectors_core.errors import ConfigurationError, DataLossError, UnsupportedError
+from connectors_core.errors import ConfigurationError, DataLossError
 from connectors_core.testing.servers import S3Server
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -249,12 +249,16 @@ def test_objects_are_merged_and_a_crash_is_completed(
 
 
 @pytest.mark.parametrize("int96", [True, False])
-def test_files_whose_times_a_merge_would_change_are_refused(tmp_path: Path, int96: bool) -> None:
+def test_times_of_spark_are_merged_as_they_are(tmp_path: Path, int96: bool) -> None:
     table = pa.table({"t": pa.array([0], pa.timestamp("us", tz="UTC"))})
     footer = None if int96 else {"org.apache.spark.version": "2.4.8"}
     for name in ("a.parquet", "b.parquet"):
         found = table.replace_schema_metadata(footer)
         pq.write_table(found, tmp_path / name, use_deprecated_int96_timestamps=int96)
-    with pytest.raises(UnsupportedError, match="times that a merged file would change"):
-        compaction(tmp_path).run()
-    assert [each.name for each in visible(tmp_path)] == ["a.parquet", "b.parquet"]
+    before = pq.ParquetFile(tmp_path / "a.parquet")
+    compaction(tmp_path).run()
+    [merged] = visible(tmp_path)
+    after = pq.ParquetFile(merged)
+    assert after.metadata.num_rows == 2
+    assert after.schema.equals(before.schema)
+    assert after.metadata.metadata == before.metadata.metadata

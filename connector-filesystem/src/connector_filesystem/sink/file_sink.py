@@ -180,7 +180,7 @@ class FileSink(
 
         Columns may be added or dropped, except in CSV, whose readers count them.
         """
-        place, written = repr(self._location), self._written_schema(schema)
+        place, written = mask_url(self._location.url), self._written_schema(schema)
         found = {"format": self.format.value, "folders": self.bucket_assigner.described()}
         if self.format is FileFormat.CSV:
             csv = self.csv

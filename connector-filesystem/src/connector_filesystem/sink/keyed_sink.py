@@ -21,6 +21,7 @@ from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
 from connectors_core.options import RecordedOption
+from connectors_core.secrets import mask_url
 from connectors_core.serialization import JsonDataclassSerializer, VersionedSerializer
 from connectors_core.sink import (
     ROW_KIND_COLUMN,
@@ -140,7 +141,7 @@ class KeyedFileSink(
 
     def recorded_options(self, schema: pa.Schema) -> Sequence[RecordedOption]:
         """Those of the files, and the key."""
-        name, value = f"key in {self.files.location!r}", ", ".join(self.key_columns)
+        name, value = f"key in {mask_url(self.files.location.url)}", ", ".join(self.key_columns)
         key = RecordedOption(name=name, value=value, hint="keep it, or write to another path")
         return [*self.files.recorded_options(_rows_of(schema)), key]
 

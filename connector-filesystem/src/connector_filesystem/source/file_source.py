@@ -210,7 +210,7 @@ class FileSource(
         options = [*super().recorded_options()]
         if self.order is FileOrder.MODIFICATION_TIME:
             selected = {
-                "path": ", ".join(map(repr, self._selection.locations)),
+                "path": ", ".join(mask_url(each.url) for each in self._selection.locations),
                 "path_regex": self.path_regex or "",
                 "ignored_suffixes": ", ".join(self.ignored_suffixes),
             }

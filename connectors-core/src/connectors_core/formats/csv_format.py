@@ -23,7 +23,7 @@ from connectors_core.formats.text import (
     unreadable_csv_type,
     unsupported_csv_type,
 )
-from connectors_core.options import Option, Options, Setting, option, option_like, part
+from connectors_core.options import Option, Options, Setting, option_like, part
 
 __all__ = ["CsvFormat"]
 
@@ -46,6 +46,7 @@ _OF_DIALECT: Final = (
     _of_messages(CsvDialect.null_values, type=str, default="", doc="Text of a missing value."),
     _of_messages(CsvDialect.timestamp_formats),
     _of_messages(CsvDialect.assume_time_zone),
+    option_like(CsvDialect.strict),
 )
 
 
@@ -68,13 +69,6 @@ class CsvFormat(RecordFormat):
         default=CsvDialect,
         doc="Dialect of a record: delimiter, quotes, and text of missing values.",
     )
-    strict: Setting[bool] = option(
-        "csv.decode.strict",
-        bool,
-        default=False,
-        doc="Whether a time or a decimal with more places than its type makes a message a bad "
-        "record. By default, times are cut and decimals are rounded, as in Spark and Flink.",
-    )
 
     def check_readable(self, schema: pa.Schema) -> None:
         """See `DecodingFormat`."""
@@ -93,7 +87,7 @@ class CsvFormat(RecordFormat):
 
     def decode(self, messages: pa.Array | pa.ChunkedArray, schema: pa.Schema) -> Decoded:
         """See `DecodingFormat`."""
-        reader = _SealedReader(schema, self.dialect, strict=self.strict)
+        reader = _SealedReader(schema, self.dialect)
         return decode_isolating(
             messages,
             schema,
@@ -119,15 +113,15 @@ class _SealedReader:
     are as many records as messages and each ends with its seal, each record is one message.
     """
 
-    def __init__(self, schema: pa.Schema, dialect: CsvDialect, *, strict: bool) -> None:
+    def __init__(self, schema: pa.Schema, dialect: CsvDialect) -> None:
         special = {dialect.delimiter, dialect.quote_char, dialect.escape_char}
         letters = [letter for letter in _SEAL_LETTERS if letter not in special]
         self._seal = "".join(secrets.choice(letters) for _ in range(_SEAL_LENGTH))
         self._delimiter = dialect.delimiter
-        self._plain = CsvReader(schema, schema.names, dialect, strict=strict)
+        self._plain = CsvReader(schema, schema.names, dialect)
         field = pa.field(self._seal, pa.string())
         names = [*schema.names, self._seal]
-        self._sealed = CsvReader(schema.append(field), names, dialect, strict=strict)
+        self._sealed = CsvReader(schema.append(field), names, dialect)
 
     def read(self, messages: pa.Array) -> pa.RecordBatch:
         texts = pc.ascii_rtrim(messages.view(pa.string()), "\r\n")

@@ -186,7 +186,7 @@ class DebeziumJsonFormat(_DebeziumFormat):
         default="__debezium_unavailable_value",
         doc="Debezium's `unavailable.value.placeholder`: stands for a large value that did not "
         "change. The value of the row before replaces it. Without one, the change is a bad record.",
-        since=CHANGELOGS_SINCE,
+        since="1.2.0",
     )
     decimals: Setting[Decimals, Decimals | Literal["string", "precise"]] = option(
         "debezium-json.decimals",
@@ -195,7 +195,7 @@ class DebeziumJsonFormat(_DebeziumFormat):
         doc="How messages have decimals: `string`, a number or its text, or `precise`, the base64 "
         "of its bytes, which is the default of Debezium's `decimal.handling.mode`. Messages with "
         "bytes cannot be written.",
-        since=CHANGELOGS_SINCE,
+        since="1.2.0",
     )
     schema_include: Setting[bool] = option(
         "debezium-json.schema-include",

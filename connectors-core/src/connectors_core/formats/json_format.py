@@ -65,6 +65,7 @@ class JsonFormat(RecordFormat, since=SINCE):
         "json.decode.strict",
         bool,
         default=False,
+        since="1.2.0",
         doc="Whether a value in another spelling makes a message a bad record. By default, as in "
         "Spark and Flink, a fraction of a second is cut to microseconds, a decimal is rounded to "
         "its scale, and a number or a boolean may be a text.",

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors_core.formats import CsvFormat, DebeziumJsonFormat, JsonFormat, MaxwellJsonFormat
+from connectors_core.formats.text import CsvDialect
 from connectors_core.schema import ROW_KIND_COLUMN
 
 MOMENT, PRICE = pa.timestamp("us", tz="UTC"), pa.decimal128(10, 2)
@@ -74,7 +75,7 @@ def test_csv_cuts_times_and_rounds_decimals() -> None:
     found = CsvFormat().decode(lines, schema)
     assert found.rows.to_pylist() == [{"at": CUT, "price": Decimal("1.24"), "n": 1}]
     assert [each.at for each in found.bad] == [1, 2]
-    strict = CsvFormat(strict=True).decode(lines, schema)
+    strict = CsvFormat(dialect=CsvDialect(strict=True)).decode(lines, schema)
     assert [each.at for each in strict.bad] == [0, 1, 2]
 
 

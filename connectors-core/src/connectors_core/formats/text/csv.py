@@ -142,6 +142,14 @@ class CsvDialect(Configured, since="1.0.0"):
         doc="Time zone of the times that are read, for columns whose type has a zone. By "
         "default, every such time must have an offset, e.g. `2013-01-01T05:00:00Z`.",
     )
+    strict: Setting[bool] = option(
+        "csv.decode.strict",
+        bool,
+        default=False,
+        since="1.2.0",
+        doc="Whether a time or a decimal with more places than its type makes a record bad. By "
+        "default, times are cut and decimals are rounded, as in Spark and Flink.",
+    )
 
     def __post_init__(self) -> None:
         kind = type(self)
@@ -190,14 +198,12 @@ class CsvReader:
         columns: Names of all fields of a record, in order.
         dialect: The dialect.
         newlines_in_values: Whether quoted fields may contain line breaks.
-        strict: Whether times and decimals with more places than their types are malformed.
     """
 
     schema: pa.Schema
     columns: Sequence[str]
     dialect: CsvDialect = field(default_factory=CsvDialect)
     newlines_in_values: bool = False
-    strict: bool = False
 
     def read(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         """Read any number of records, at least one; wanted columns that are not fields are null.
@@ -227,7 +233,7 @@ class CsvReader:
         """
         kinds = {each.name: self._parsed_type(each.type) for each in self.schema}
         texts = {name: pa.string() for name, kind in kinds.items() if self._may_be_longer(kind)}
-        if self.strict or not texts.keys() & set(self.columns):
+        if self.dialect.strict or not texts.keys() & set(self.columns):
             raise error
         wanted = [name for name in kinds if name in set(self.columns)]
         try:
