@@ -102,8 +102,14 @@ class DocumentDecoder:
 
     @property
     def paths(self) -> list[str]:
-        """Fields to request from the source of each document, or an empty sequence for all."""
-        return list(leaves(list(self._source)))
+        """Fields to request from the source of each document, or an empty sequence for all.
+
+        These are whole columns. If the request named the fields in an object, the server would
+        omit a value that is not an object, and the column would be null. Vectors are also named,
+        because the server can omit those that no request names.
+        """
+        vectors = (path for path, kind in _leaves(self._source) if pa.types.is_floating(kind))
+        return list(dict.fromkeys([*self._source.names, *vectors]))
 
     @cached_property
     def filters(self) -> bool:

@@ -106,7 +106,7 @@ class ElasticsearchSource(
         return pa.schema([*projection.schema, *metadata])
 
     def supports_nested_projection(self) -> bool:
-        """True: the server omits the other fields of an object."""
+        """True: the reader does not decode the other fields of an object."""
         return True
 
     def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
