@@ -13,16 +13,16 @@ from connectors_core.sink import Sink
 from connectors_core.source import Source
 
 HOST = "http://127.0.0.1:9"
-SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("m", pa.map_(pa.string(), pa.int64()))])
+SCHEMA = pa.schema(
+    [("a", pa.string()), ("b", pa.string()), ("m", pa.map_(pa.string(), pa.int64()))]
+)
 SINK: dict[str, Any] = {"index": "flights", "id_columns": ["a", "b"], "routing_column": "a"}
 SOURCE: dict[str, Any] = {"index": "flights", "query": {"term": {"b": 1}}, "sort_field": "a"}
 
 
 def recorded(part: Sink | Source[Any, Any]) -> dict[str, str]:
     """Return the recorded options as a pipeline compares them: by name, as text."""
-    found = (
-        part.recorded_options(SCHEMA) if isinstance(part, Sink) else part.recorded_options()
-    )
+    found = part.recorded_options(SCHEMA) if isinstance(part, Sink) else part.recorded_options()
     assert len({each.name for each in found}) == len(found)
     assert all(isinstance(each.value, str) and each.hint for each in found)
     return {each.name: each.value for each in found}
