@@ -118,9 +118,7 @@ def test_a_field_that_the_index_keeps_out_of_the_source_is_refused_with_the_othe
     fields = {"number": {"type": "long"}, "host": {"properties": {"name": {"type": "keyword"}}}}
     mapping = {"_source": {"excludes": [pattern]}, "properties": fields}
     server.request("PUT", f"/{index}", {"mappings": mapping})
-    server.request(
-        "POST", f"/{index}/_doc?refresh=true", {"number": 1, "host": {"name": "a"}}
-    )
+    server.request("POST", f"/{index}/_doc?refresh=true", {"number": 1, "host": {"name": "a"}})
     (kept,) = server.documents(index)
     assert "name" not in kept["_source"].get("host", {})
     with pytest.raises(ConfigurationError, match="does not keep") as error:

@@ -310,6 +310,33 @@ def test_an_object_with_only_a_formatted_timestamp_is_not_null() -> None:
     assert rows(found) == [{"object": {"moment": NEW_YEAR}}, {"object": None}]
 
 
+def test_a_formatted_timestamp_goes_to_the_column_with_a_dot_in_its_name() -> None:
+    inner = pa.struct([("b", pa.struct([("long", pa.int64())])), ("b.moment", MOMENT)])
+    formatted = ["a.moment", "o.b.moment"]
+    of = decoder(
+        ("a", pa.struct([("long", pa.int64())])),
+        ("a.moment", MOMENT),
+        ("o", pa.struct([*inner, ("long", pa.int64())])),
+        formatted=formatted,
+    )
+    written = [{path: [DAY] for path in formatted}] * 2
+    expected = {
+        "a": None,
+        "a.moment": NEW_YEAR,
+        "o": {"b": None, "b.moment": NEW_YEAR, "long": 1},
+    }
+    body = page({"o": {"long": 1}}, {"o": {"long": 1}}, fields=written)
+    assert rows(at_once(of, body)) == rows(of._one_by_one(body)) == [expected] * 2
+
+
+def test_two_columns_cannot_share_a_formatted_timestamp() -> None:
+    fields = [("a", pa.struct([("moment", MOMENT)])), ("a.moment", MOMENT)]
+    with pytest.raises(ConfigurationError, match="one column only") as error:
+        decoder(*fields, formatted=["a.moment"])
+    assert error.value.found == "a.moment"
+    decoder(*fields)
+
+
 @pytest.mark.parametrize("value", ["POINT (1 2)", [1, 2], 1, [{"moment": DAY}, "text"]])
 @pytest.mark.parametrize("formatted", [[], ["object.moment"]])
 def test_a_value_that_is_not_an_object_is_a_bad_record(value: Any, formatted: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connector_elasticsearch.documents import DocumentOptions, selection
+from connector_elasticsearch.documents import DocumentOptions, Layout, selection
 from connector_elasticsearch.documents.source_filters import check_source
 from connector_elasticsearch.lookup import ElasticsearchTable
 from connector_elasticsearch.source import ElasticsearchSource
@@ -102,3 +102,14 @@ def test_a_column_that_the_source_of_documents_lacks_is_refused(
     with pytest.raises(ConfigurationError, match="'cut' does not keep") as error:
         check_source(LAYOUT, mappings)
     assert (error.value.found, error.value.option) == (missing, "fields")
+
+
+def test_a_lookup_lets_the_server_write_timestamps_of_columns_with_dots() -> None:
+    moment = pa.timestamp("us", tz="UTC")
+    inner = pa.struct([("moment", moment), ("day", moment)])
+    schema = pa.schema([("a.moment", moment), ("o", inner), ("n", pa.int64())])
+    table = ElasticsearchTable(HOST, "flights", schema=schema)
+    formatted = ("a.moment", "n.moment", "o.moment")
+    vars(table._documents)["layout"] = Layout(schema, formatted, {})
+    assert table._rows(schema).formatted == ("a.moment", "o.moment")
+    assert table._rows(schema.remove(0)).formatted == ("o.moment",)
