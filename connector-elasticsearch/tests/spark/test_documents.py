@@ -95,7 +95,7 @@ def test_a_struct_column_over_a_value_that_is_not_an_object_is_a_bad_record(
         assert piece.damaged is not None, needed
     assert not any(piece.damaged for piece in pieces_of(source, ("number",)))
     for key in ("id", "number"):  # by a request of documents, and by a search
-        with pytest.raises(BadRecordError, match="host|place"):
+        with pytest.raises(BadRecordError, match=r"host|place"):
             looked_up(ElasticsearchTable(server.url, index, schema=STRUCTS, id_column="id"), key)
 
 

@@ -260,7 +260,7 @@ class ElasticsearchSinkOptions(
         bool,
         default=False,
         since="3.0.0",
-        doc="Whether `update` and `upsert` merge maps and structs into the objects of the document, "
+        doc="Whether `update` and `upsert` merge maps and structs into the document's objects, "
         "whose other keys stay. By default, each column replaces its field. For rows with maps or "
         "structs, this needs a server that runs Painless scripts.",
     )
