@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sink_writing import QUICK, open_writer, write
 from connector_elasticsearch import ElasticsearchRequestError, ElasticsearchSink
 from connector_elasticsearch.sink.writer import ALREADY_WRITTEN_METRIC, STALE_METRIC
 from connector_elasticsearch.testing import ElasticsearchServer
+from connector_elasticsearch.testing.plugins import Plugin
 from connectors_core.errors import BadRecordError, RetryableError
 from connectors_core.metrics import MetricGroup, SinkMetric
 from connectors_core.records import RecordPolicy
@@ -28,6 +30,9 @@ from connectors_core.records import RecordPolicy
 pytestmark = pytest.mark.line("4.3")  # these tests use the newer client, but not Spark
 
 MAX_CONTENT = 1 << 20
+SCRIPTS = Plugin("update-scripts", Path(__file__).parents[1] / "update_scripts")
+MAP = pa.map_(pa.string(), pa.int64())
+STRUCT = pa.struct([("known", pa.int64())])
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,62 @@ def test_rows_without_ids_are_duplicated_when_they_are_rewritten(
     for _ in range(2):
         write(sink_of(server, index, id_columns=[]), numbered(1, 2, 3))
     assert sorted(found(server, index).values()) == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.fixture(scope="module")
+def scripting() -> Iterator[ElasticsearchServer]:
+    """Start a server that runs the script of updates."""
+    with ElasticsearchServer(plugins=[SCRIPTS]) as server:
+        yield server
+
+
+def objects(*keys: dict[str, int], **columns: Any) -> pa.Table:
+    """Return rows with the ids d0, d1, ... and the same values as a map and as a struct."""
+    ids = [f"d{number}" for number in range(len(keys))]
+    maps = pa.array([list(each.items()) for each in keys], MAP)
+    structs = pa.array([{"known": each.get("known")} for each in keys], STRUCT)
+    return pa.table({"id": ids, "map": maps, "struct": structs, **columns})
+
+
+@pytest.mark.parametrize("operation", ["update", "upsert"])
+@pytest.mark.parametrize("merges", [False, True])
+def test_a_row_replaces_its_maps_and_structs_unless_they_are_merged(
+    scripting: ElasticsearchServer, operation: str, merges: bool
+) -> None:
+    index = f"objects-{operation}-{merges}".lower()
+    before = {"n": 7, "map": {"gone": 1, "known": 2}, "struct": {"other": 3, "known": 4}}
+    scripting.request("PUT", f"/{index}/_doc/d0", before)
+    sink = sink_of(scripting, index, operation=operation, merge_objects=merges)
+    write(sink, objects({"known": 5}))
+    (document,) = (each["_source"] for each in scripting.documents(index))
+    kept: tuple[dict[str, int], ...] = ({"gone": 1}, {"other": 3}) if merges else ({}, {})
+    assert document == {
+        "n": 7, "id": "d0", "map": {**kept[0], "known": 5}, "struct": {**kept[1], "known": 5}
+    }  # fmt: skip
+
+
+def test_an_upsert_of_maps_creates_updates_and_deletes_documents(
+    scripting: ElasticsearchServer,
+) -> None:
+    sink = sink_of(scripting, "changes", operation="upsert", ignore_null_fields=True)
+    write(sink, objects({"a": 1}, {"b": 2}, {"c": 3}, n=[1, 2, 3]))
+    write(sink, objects({"x": 4}, {}, {}, n=[None, 5, 6], _row_kind=["+U", "+U", "-D"]))
+    rows = {each["_id"]: each["_source"] for each in scripting.documents("changes")}
+    assert {name: (row["map"], row["n"]) for name, row in rows.items()} == {
+        "d0": ({"x": 4}, 1),  # a null that is omitted leaves the field unchanged
+        "d1": ({}, 5),
+    }
+
+
+def test_a_server_without_scripts_fails_the_sink_and_names_the_option(
+    server: ElasticsearchServer, index: str
+) -> None:
+    sink = sink_of(server, index, operation="upsert")
+    with pytest.raises(ElasticsearchRequestError, match="setting of the sink") as error:
+        write(sink, objects({"a": 1}), policy=RecordPolicy.skip())
+    assert error.value.option == "sink.merge-objects"
+    write(sink_of(server, index, operation="upsert", merge_objects=True), objects({"a": 1}))
+    assert len(server.documents(index)) == 1
 
 
 def test_create_keeps_existing_documents_and_counts_them(

@@ -190,3 +190,11 @@ def test_columns_without_an_exact_type_have_a_wider_one() -> None:
     assert kinds == {"day": "date", "local": "date", "price": "double", "any": "object"}
     with pytest.raises(ConfigurationError, match="the column 'span' cannot be a field"):
         properties_of([pa.field("span", pa.duration("us"))])
+
+
+def test_a_path_keeps_a_nested_field_and_a_column_with_a_dot_in_its_name() -> None:
+    whole = pa.schema(
+        [("a", pa.struct([("b", pa.int64()), ("c", pa.int64())])), ("a.b", pa.int64())]
+    )
+    found = pa.schema([("a", pa.struct([("b", pa.int64())])), ("a.b", pa.int64())])
+    assert pruned(whole, ["a.b"]) == found

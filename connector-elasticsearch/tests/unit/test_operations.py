@@ -101,6 +101,33 @@ def test_update_and_upsert_become_update_actions(operation: str, document: dict[
     assert lines(found) == [{"update": {"_id": "a"}}, document]
 
 
+MAP = pa.map_(pa.string(), pa.int64())
+STRUCT = pa.struct([("k", pa.int64())])
+
+
+@pytest.mark.parametrize("kind", [MAP, STRUCT, pa.list_(MAP)], ids=str)
+@pytest.mark.parametrize("merges", [False, True])
+@pytest.mark.parametrize("operation", ["update", "upsert", "index"])
+def test_an_update_of_objects_replaces_them_unless_they_are_merged(
+    operation: str, merges: bool, kind: pa.DataType
+) -> None:
+    value: Any = {"k": 1}
+    column = [value] if kind == STRUCT else [[("k", 1)]] if kind == MAP else [[[("k", 1)]]]
+    rows = pa.record_batch({"id": ["a"], "m": pa.array(column, kind)})
+    found = operations(rows, operation=operation, id_columns=["id"], merge_objects=merges)
+    document = {"id": "a", "m": [value] if pa.types.is_list(kind) else value}
+    upserts = operation == "upsert"
+    if operation == "index":
+        body: Any = document
+    elif merges or pa.types.is_list(kind):  # the server replaces lists
+        body = {"doc": document} | ({"doc_as_upsert": True} if upserts else {})
+    else:
+        script = {"source": "ctx._source.putAll(params.doc)", "params": {"doc": document}}
+        more = {"scripted_upsert": True, "upsert": {}} if upserts else {}
+        body = {"script": script} | more
+    assert lines(found) == [{"update" if operation != "index" else "index": {"_id": "a"}}, body]
+
+
 def test_a_changelog_becomes_index_and_delete_actions() -> None:
     kinds = ["+I", "-U", "+U", "-U", "+U", "-D"]
     values = [1.0, math.nan, 2, 2, 3, math.nan]

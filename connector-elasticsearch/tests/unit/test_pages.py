@@ -303,11 +303,79 @@ def test_timestamps_in_lists_are_matched_by_the_values_in_the_document() -> None
 
 def test_an_object_with_only_a_formatted_timestamp_is_not_null() -> None:
     of = decoder(("object", pa.struct([("moment", MOMENT)])), formatted=["object.moment"])
-    assert of._documents.search()["_source"] == ["object.moment"]
+    assert of._documents.search()["_source"] == ["object"]
     found = at_once(
         of, page({"object": {"moment": "a"}}, {}, fields=[{"object.moment": [DAY]}, {}])
     )
     assert rows(found) == [{"object": {"moment": NEW_YEAR}}, {"object": None}]
+
+
+def test_a_formatted_timestamp_goes_to_the_column_with_a_dot_in_its_name() -> None:
+    inner = pa.struct([("b", pa.struct([("long", pa.int64())])), ("b.moment", MOMENT)])
+    formatted = ["a.moment", "o.b.moment"]
+    of = decoder(
+        ("a", pa.struct([("long", pa.int64())])),
+        ("a.moment", MOMENT),
+        ("o", pa.struct([*inner, ("long", pa.int64())])),
+        formatted=formatted,
+    )
+    written = [{path: [DAY] for path in formatted}] * 2
+    expected = {
+        "a": None,
+        "a.moment": NEW_YEAR,
+        "o": {"b": None, "b.moment": NEW_YEAR, "long": 1},
+    }
+    body = page({"o": {"long": 1}}, {"o": {"long": 1}}, fields=written)
+    assert rows(at_once(of, body)) == rows(of._one_by_one(body)) == [expected] * 2
+
+
+def test_two_columns_cannot_share_a_formatted_timestamp() -> None:
+    fields = [("a", pa.struct([("moment", MOMENT)])), ("a.moment", MOMENT)]
+    with pytest.raises(ConfigurationError, match="one column only") as error:
+        decoder(*fields, formatted=["a.moment"])
+    assert error.value.found == "a.moment"
+    decoder(*fields)
+
+
+@pytest.mark.parametrize("value", ["POINT (1 2)", [1, 2], 1, [{"moment": DAY}, "text"]])
+@pytest.mark.parametrize("formatted", [[], ["object.moment"]])
+def test_a_value_that_is_not_an_object_is_a_bad_record(value: Any, formatted: list[str]) -> None:
+    of = decoder(("object", pa.struct([("moment", MOMENT)])), formatted=formatted)
+    found = of.decode(page({"object": value}, {}))
+    assert len(reasons(found)) == len(rows(found)) == 1
+
+
+def test_a_request_names_whole_columns_and_the_vectors_in_them() -> None:
+    inner = pa.struct([("vector", pa.list_(pa.float32())), ("text", pa.string())])
+    of = decoder(("object", inner), ("vector", pa.list_(pa.float64())), ("maker.name", pa.string()))
+    assert of._documents.paths == ["object", "vector", "maker.name", "object.vector"]
+
+
+OBJECT = pa.struct([("long", pa.int64()), ("inner", pa.struct([("text", pa.string())]))])
+
+
+@pytest.mark.parametrize(
+    ("field", "source"),
+    [
+        (("object", OBJECT), {"object.long": 4, "object": {"long": 5}}),
+        (("object", OBJECT), {"object": {"inner": {"text": "a"}}, "object.inner": {"text": "b"}}),
+        (("object", OBJECT), {"object.inner.text": "a", "object.inner": {"text": "b"}}),
+        (("object.long", pa.int64()), {"object.long": 4, "object": {"long": 5}}),
+        (("object.a.b", pa.int64()), {"object": {"a": {"b": 4}, "a.b": 5}}),
+    ],
+)
+def test_a_field_that_is_written_in_two_ways_has_both_values(
+    field: tuple[str, pa.DataType], source: dict[str, Any]
+) -> None:
+    (reason,) = reasons(decoder(field).decode(page(source)))
+    assert "several values" in reason
+
+
+def test_an_array_that_is_written_in_two_ways_has_the_values_of_both() -> None:
+    longs = pa.list_(pa.int64())
+    of = decoder(("object", pa.struct([("longs", longs)])), ("object.longs", longs))
+    (row,) = rows(of.decode(page({"object.longs": [4], "object": {"longs": [5, 6]}})))
+    assert sorted(row["object"]["longs"]) == sorted(row["object.longs"]) == [4, 5, 6]
 
 
 @pytest.mark.parametrize("written", [[], [DAY, DAY, DAY], ["+10000-01-01T00:00:00.000000Z"] * 2])

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import pickle
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from connector_elasticsearch.documents import DocumentOptions, selection
+from connector_elasticsearch.documents import DocumentOptions, Layout, selection
+from connector_elasticsearch.documents.source_filters import check_source
 from connector_elasticsearch.lookup import ElasticsearchTable
 from connector_elasticsearch.source import ElasticsearchSource
 from connectors_core.errors import ConfigurationError, UnsupportedError
@@ -60,3 +62,54 @@ def test_the_mapping_is_requested_once_and_pickled(monkeypatch: pytest.MonkeyPat
     assert documents.layout is layout
     assert pickle.loads(pickle.dumps(documents)).layout.schema == layout.schema
     assert asked == ["/flights-2013,flights-2014/_mapping"]
+
+
+LAYOUT = pa.schema(
+    [("secret", pa.string()), ("host", pa.struct([("name", pa.string()), ("port", pa.int32())]))]
+)
+FIELDS = {
+    "secret": {"type": "keyword", "fields": {"text": {"type": "text"}}},
+    "host": {"properties": {"name": {"type": "keyword"}, "port": {"type": "integer"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ({"excludes": ["secret"]}, "secret"),
+        ({"excludes": "secret"}, "secret"),
+        ({"excludes": ["host"]}, "host.name, host.port"),
+        ({"excludes": ["host.*"]}, "host.name, host.port"),
+        ({"excludes": ["*.name", "other"]}, "host.name"),
+        ({"excludes": ["secret.part"]}, "secret"),
+        ({"includes": ["host.name"]}, "host.port, secret"),
+        ({"includes": ["host"], "excludes": ["host.p*"]}, "host.port, secret"),
+        ({"excludes": ["other", "secret.text", "hos"]}, None),
+        ({"includes": ["*"]}, None),
+        ({"includes": ["h*", "secret"]}, None),
+        ({"mode": "synthetic"}, None),
+        ({"enabled": False}, None),  # the decoder refuses the first document
+    ],
+    ids=repr,
+)
+def test_a_column_that_the_source_of_documents_lacks_is_refused(
+    source: dict[str, Any], missing: str | None
+) -> None:
+    mappings = {"whole": {"properties": FIELDS}, "cut": {"_source": source, "properties": FIELDS}}
+    if missing is None:
+        check_source(LAYOUT, mappings)
+        return
+    with pytest.raises(ConfigurationError, match="'cut' does not keep") as error:
+        check_source(LAYOUT, mappings)
+    assert (error.value.found, error.value.option) == (missing, "fields")
+
+
+def test_a_lookup_lets_the_server_write_timestamps_of_columns_with_dots() -> None:
+    moment = pa.timestamp("us", tz="UTC")
+    inner = pa.struct([("moment", moment), ("day", moment)])
+    schema = pa.schema([("a.moment", moment), ("o", inner), ("n", pa.int64())])
+    table = ElasticsearchTable(HOST, "flights", schema=schema)
+    formatted = ("a.moment", "n.moment", "o.moment")
+    vars(table._documents)["layout"] = Layout(schema, formatted, {})
+    assert table._rows(schema).formatted == ("a.moment", "o.moment")
+    assert table._rows(schema.remove(0)).formatted == ("o.moment",)

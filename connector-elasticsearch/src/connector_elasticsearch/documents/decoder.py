@@ -78,6 +78,7 @@ class DocumentDecoder:
         formatted: Paths of timestamps that the server must write in its own format.
 
     Raises:
+        ConfigurationError: Two columns have the timestamps of one field.
         UnsupportedError: A column has a type without a JSON counterpart.
     """
 
@@ -93,6 +94,15 @@ class DocumentDecoder:
         self._formatted = tuple(formatted)
         several = {path for path, is_several in _moments(list(schema)) if is_several}
         self._moments = {path: Moments(is_several=path in several) for path in formatted}
+        paths = list(moments_of(list(schema)))
+        shared = [path for path in formatted if paths.count(path) > 1]
+        if shared:
+            raise ConfigurationError(
+                "a date with its own format can be read into one column only",
+                expected="one column, or one field of a struct, for each field",
+                found=", ".join(shared),
+                option="schema",
+            )
         self._moments_in_lists = bool(several.intersection(formatted))
         self._convert = [(field, converter_of(field, self._moments)) for field in schema]
         self._not_at_once = tuple(sorted(_names_to_look_for(schema)))
@@ -102,8 +112,14 @@ class DocumentDecoder:
 
     @property
     def paths(self) -> list[str]:
-        """Fields to request from the source of each document, or an empty sequence for all."""
-        return list(leaves(list(self._source)))
+        """Fields to request from the source of each document, or an empty sequence for all.
+
+        These are whole columns. If the request named the fields in an object, the server would
+        omit a value that is not an object, and the column would be null. Vectors are also named,
+        because the server can omit those that no request names.
+        """
+        vectors = (path for path, kind in _leaves(self._source) if pa.types.is_floating(kind))
+        return list(dict.fromkeys([*self._source.names, *vectors]))
 
     @cached_property
     def filters(self) -> bool:
@@ -197,7 +213,7 @@ class DocumentDecoder:
                 raise pa.ArrowInvalid("null in a column that is not nullable")
             columns.append(column)
         for path in self._formatted:
-            _replace(columns, self._source, path.split("."), hits.field("fields").field(path))
+            _replace(columns, self._source, path, hits.field("fields").field(path))
         columns += [hits.field(column.value) for column, _ in self._metadata]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -364,18 +380,18 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _replace(
-    columns: list[pa.Array], fields: Sequence[pa.Field], path: Sequence[str], moments: pa.Array
+    columns: list[pa.Array], fields: Sequence[pa.Field], path: str, moments: pa.Array
 ) -> None:
     """Replace the source's timestamps with those that the server wrote."""
-    at = next(at for at, field in enumerate(fields) if field.name == path[0])
-    if len(path) == 1:
+    at = next(at for at, field in enumerate(fields) if path in leaves([field]))
+    if fields[at].name == path:
         if pc.max(pc.list_value_length(moments)).as_py() not in {None, 1}:
             raise pa.ArrowInvalid("several timestamps")
         columns[at] = pc.list_element(pc.fill_null(moments, [None]), 0).cast(fields[at].type)
         return
     struct = columns[at]
     children = [struct.field(each) for each in range(struct.type.num_fields)]
-    _replace(children, struct.type.fields, path[1:], moments)
+    _replace(children, fields[at].type.fields, path.removeprefix(f"{fields[at].name}."), moments)
     columns[at] = pa.StructArray.from_arrays(
         children, fields=struct.type.fields, mask=struct.is_null()
     )

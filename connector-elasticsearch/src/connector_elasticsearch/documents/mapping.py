@@ -203,7 +203,7 @@ def pruned(schema: pa.Schema, paths: Collection[str]) -> pa.Schema:
         ConfigurationError: A field does not exist.
     """
     left = set(paths)
-    found = pa.schema(_pruned(schema, left, ""))
+    found = pa.schema(_pruned(schema, frozenset(paths), left, ""))
     if left:
         raise ConfigurationError(
             "no field has this path",
@@ -274,10 +274,10 @@ def _leaves(properties: Mapping[str, Any], above: str) -> Iterator[tuple[str, Ma
         yield from _leaves(field.get("properties", {}), f"{above}{name}.")
 
 
-def _pruned(fields: Any, left: set[str], above: str) -> Iterator[pa.Field]:
+def _pruned(fields: Any, paths: frozenset[str], left: set[str], above: str) -> Iterator[pa.Field]:
     for field in fields:
         path = f"{above}{field.name}"
-        if path in left:
+        if path in paths:
             left.discard(path)
             yield field
             continue
@@ -285,7 +285,7 @@ def _pruned(fields: Any, left: set[str], above: str) -> Iterator[pa.Field]:
         if pa.types.is_list(inner):
             inner, wrap = inner.value_type, lambda kept: pa.list_(pa.struct(kept))
         if pa.types.is_struct(inner):
-            kept = list(_pruned(inner.fields, left, f"{path}."))
+            kept = list(_pruned(inner.fields, paths, left, f"{path}."))
             if kept:
                 yield field.with_type(wrap(kept))
 

@@ -82,7 +82,7 @@ class DocumentOptions(
         default=(),
         aliases=("es.read.field.include",),
         doc="Columns or paths to read, e.g. `carrier, aircraft.maker`. The server sends no "
-        "others. The default is all columns.",
+        "other columns. The default is all columns.",
     )
     array_fields: Setting[tuple[str, ...], str | Sequence[str]] = option(
         "array-fields",

@@ -22,6 +22,7 @@ from connector_elasticsearch.client.retries import retrying
 from connector_elasticsearch.documents.decoder import moments_of
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
+from connector_elasticsearch.documents.source_filters import check_source
 
 __all__ = ["DocumentSelection"]
 
@@ -58,12 +59,14 @@ class DocumentSelection:
         Driver.
 
         Raises:
-            ConfigurationError: The index does not exist, or its mapping is not supported.
+            ConfigurationError: The index does not exist, its mapping is not supported, or it does
+                not keep a column in the source of documents.
         """
         mappings = self._of_indices("mappings", "_mapping")
         schema = fields_of(mappings, self.array_fields) if self.schema is None else self.schema
         if self.fields:
             schema = pruned(schema, self.fields)
+        check_source(schema, mappings)
         formatted = with_own_format(mappings) & set(moments_of(list(schema)))
         return Layout(schema, tuple(sorted(formatted)), mappings)
 

@@ -196,8 +196,8 @@ def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
         field: The field. Its own name can contain dots.
     """
     found = document.get(field.name)
-    if found is None and "." in field.name:
-        found = _below(document, field.name)
+    if "." in field.name:
+        found = _together([each for each in _spelled(document, field.name) if each is not None])
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     if not pa.types.is_struct(kind):
         return found
@@ -209,24 +209,31 @@ def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
     }
     if not dotted:
         return found
-    if found is None or isinstance(found, dict):
-        return {**(found or {}), **dotted}
+    if found is None:
+        return dotted
+    if isinstance(found, dict):
+        # To the server, a field that is written in both ways has the values of both.
+        both = {name: [found[name], dotted[name]] for name in found.keys() & dotted.keys()}
+        return {**found, **dotted, **both}
     return [*found, dotted] if isinstance(found, list) else found
 
 
-def _below(value: Any, path: str) -> Any:
-    """Return the values of objects at a path. Each object can write a part of it with dots."""
+def _spelled(value: Any, path: str) -> Iterator[Any]:
+    """Yield the values of objects at a path. Each object can write a part of it with dots."""
     if isinstance(value, list):
-        below = (_below(each, path) for each in flat(value))
-        return [each for each in below if each is not None] or None
-    if not isinstance(value, dict):
-        return None
-    found: Any = value.get(path)
-    at = path.find(".")
-    while found is None and at >= 0:
-        found = _below(value.get(path[:at]), path[at + 1 :])
-        at = path.find(".", at + 1)
-    return found
+        for each in flat(value):
+            yield from _spelled(each, path)
+    elif isinstance(value, dict):
+        yield value.get(path)
+        at = path.find(".")
+        while at >= 0:
+            yield from _spelled(value.get(path[:at]), path[at + 1 :])
+            at = path.find(".", at + 1)
+
+
+def _together(values: list[Any]) -> Any:
+    """Return the values of one field: null, the only value, or a list."""
+    return values if len(values) > 1 else values[0] if values else None
 
 
 def _integer(value: Any, least: int, most: int) -> int | None:

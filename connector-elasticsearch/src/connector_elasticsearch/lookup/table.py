@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.client.reachability import check_reachable
-from connector_elasticsearch.documents import DocumentOptions, DocumentRows, Layout
+from connector_elasticsearch.documents import DocumentOptions, DocumentRows, Layout, moments_of
 from connector_elasticsearch.lineage import dataset_of
 from connector_elasticsearch.lookup.functions import (
     ElasticsearchAsyncLookupFunction,
@@ -204,11 +204,8 @@ class ElasticsearchTable(
         )
 
     def _rows(self, schema: pa.Schema) -> DocumentRows:
-        formatted = (
-            path
-            for path in self._documents.layout.formatted
-            if path.partition(".")[0] in schema.names
-        )
+        moments = set(moments_of([each for each in schema if each.name != self.id_column]))
+        formatted = (path for path in self._documents.layout.formatted if path in moments)
         return DocumentRows(schema=schema, id_column=self.id_column, formatted=tuple(formatted))
 
     def _field(self, layout: Layout, key: str) -> str | None:

@@ -20,9 +20,12 @@ from connector_elasticsearch.sink.writer import BulkTarget, ElasticsearchWriter
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.options import RecordedOption
 from connectors_core.sink import AsyncSink, WriterInitContext
 
 __all__ = ["ElasticsearchSink"]
+
+_SAME_IDS: Final = "keep it, or write to another index"
 
 
 class ElasticsearchSink(
@@ -108,6 +111,21 @@ class ElasticsearchSink(
         """Return the columns of the document ID."""
         return self.id_columns
 
+    def recorded_options(self, schema: pa.Schema) -> Sequence[RecordedOption]:
+        """Record how an index tells its documents apart: by the columns of their ID, and by shard.
+
+        With another ID or another routing, rows that are written again would be new documents.
+        """
+        options = {"document-id.columns": ", ".join(map(repr, self.id_columns))}
+        if len(self.id_columns) > 1:
+            options["document-id.key-delimiter"] = self.id_delimiter
+        if self.id_columns:
+            options["routing.column"] = self.routing_column or ""
+        return [
+            RecordedOption(name=f"{name} of index {self.index}", value=value, hint=_SAME_IDS)
+            for name, value in options.items()
+        ]
+
     def create_writer(self, context: WriterInitContext) -> ElasticsearchWriter:
         """Create the writer of one task in one epoch. Executor."""
         target = BulkTarget(
@@ -130,6 +148,7 @@ class ElasticsearchSink(
             version_type=self.version_type,
             exclude_columns=self.exclude_columns,
             ignore_null_fields=self.ignore_null_fields,
+            merge_objects=self.merge_objects,
         )
 
 

@@ -38,6 +38,9 @@ from connectors_core.sink import (
 __all__ = ["BulkConverter", "VersionType", "WriteOperation", "document_of"]
 
 _MAX_ID_BYTES: Final = 512  # the server refuses the whole request for a longer ID
+# The server merges objects of a `doc`, so keys that a map no longer has would stay. It compiles the
+# script once, because its text is always the same.
+_REPLACE: Final = "ctx._source.putAll(params.doc)"
 _BAD_ROW: Final = "ELASTICSEARCH_DOCUMENT"
 
 _Mask = npt.NDArray[np.bool_]
@@ -51,9 +54,9 @@ class WriteOperation(StrEnum):
     CREATE = "create"
     """Write the document unless its ID exists. Data streams accept only this operation."""
     UPDATE = "update"
-    """Write the fields of the document with this ID, which must exist."""
+    """Replace the fields of the document with this ID, which must exist."""
     UPSERT = "upsert"
-    """Write the fields of the document with this ID, or create it."""
+    """Replace the fields of the document with this ID, or create it."""
 
 
 class VersionType(StrEnum):
@@ -87,6 +90,7 @@ class BulkConverter(ElementConverter[bytes]):
         version_type: When a version replaces another one.
         exclude_columns: Columns that are not part of the document.
         ignore_null_fields: Omit null fields.
+        merge_objects: Whether an update merges an object into the one of the document.
     """
 
     index: IndexName
@@ -98,6 +102,7 @@ class BulkConverter(ElementConverter[bytes]):
     version_type: VersionType
     exclude_columns: tuple[str, ...]
     ignore_null_fields: bool
+    merge_objects: bool
 
     def validate(self, schema: pa.Schema) -> None:
         """Refuse a schema whose rows can never be written. Driver.
@@ -227,12 +232,7 @@ class BulkConverter(ElementConverter[bytes]):
     def _bodies(self, batch: pa.RecordBatch, heads: pa.RecordBatch) -> pa.Array:
         head = self._head_texts(heads)
         documents = self._documents(batch)
-        if self.operation is WriteOperation.UPDATE:
-            before, after = '{"doc":', "}\n"
-        elif self.operation is WriteOperation.UPSERT:
-            before, after = '{"doc":', ',"doc_as_upsert":true}\n'
-        else:
-            before, after = "", "\n"
+        before, after = self._around_documents(batch.schema)
         action = "update" if self.operation is WriteOperation.UPSERT else self.operation.value
         if ROW_KIND_COLUMN not in batch.schema.names:
             return concat_texts([f'{{"{action}":', head, "}\n" + before, documents, after])
@@ -240,6 +240,16 @@ class BulkConverter(ElementConverter[bytes]):
         line = pc.if_else(deleted, '{"delete":', f'{{"{action}":')
         document = pc.if_else(deleted, "", concat_texts([before, documents, after]))
         return concat_texts([line, head, "}\n", document])
+
+    def _around_documents(self, schema: pa.Schema) -> tuple[str, str]:
+        if self.operation not in (WriteOperation.UPDATE, WriteOperation.UPSERT):
+            return "", "\n"
+        upserts = self.operation is WriteOperation.UPSERT
+        kinds = (schema.field(name).type for name in self._document_columns(schema))
+        if self.merge_objects or not any(map(_is_object, kinds)):
+            return '{"doc":', ',"doc_as_upsert":true}\n' if upserts else "}\n"
+        more = ',"scripted_upsert":true,"upsert":{}' if upserts else ""
+        return f'{{"script":{{"source":"{_REPLACE}","params":{{"doc":', f"}}}}{more}}}\n"
 
     def _head_texts(self, heads: pa.RecordBatch) -> pa.Array:
         return pa.concat_arrays(list(json_objects(heads)))
@@ -283,6 +293,10 @@ class BulkConverter(ElementConverter[bytes]):
                 found=self.operation.value,
                 option="sink.operation",
             )
+
+
+def _is_object(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_map(kind) or pa.types.is_struct(kind))
 
 
 def _some(mask: pa.Array, reason: str) -> Iterator[tuple[_Mask, str]]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 from connector_elasticsearch.client.options import SINCE
 from connector_elasticsearch.documents import ConnectedOptions
 from connector_elasticsearch.sink.operations import VersionType, WriteOperation
+from connector_elasticsearch.sink.outcomes import MERGE_OBJECTS
 from connector_elasticsearch.sink.writer import Refresh
 from connectors_core.options import (
     Option,
@@ -253,6 +254,15 @@ class ElasticsearchSinkOptions(
         default=False,
         aliases=("es.spark.dataframe.write.null",),
         doc="Omit null fields. An update then leaves them unchanged.",
+    )
+    merge_objects: Setting[bool] = option(
+        MERGE_OBJECTS,
+        bool,
+        default=False,
+        since="3.0.0",
+        doc="Whether `update` and `upsert` merge maps and structs into the document's objects, "
+        "whose other keys stay. By default, each column replaces its field. For rows with maps or "
+        "structs, this needs a server that runs Painless scripts.",
     )
     ingest_pipeline: Setting[str | None] = option(
         "ingest-pipeline",

@@ -9,7 +9,10 @@ from typing import Any, Final
 
 from connector_elasticsearch.client.errors import is_refused_for_now
 
-__all__ = ["Outcome", "outcome_of", "wrong_option"]
+__all__ = ["MERGE_OBJECTS", "Outcome", "outcome_of", "wrong_option"]
+
+MERGE_OBJECTS: Final = "sink.merge-objects"
+"""The option that replaces a script, which some servers do not run."""
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -22,8 +25,10 @@ _ILLEGAL: Final = "illegal_argument_exception"
 _WRONG_SETTINGS: Final = (
     ("pipeline with id [", "ingest-pipeline"),
     ("no write index is defined for alias [", "index"),
+    ("failed to execute script", MERGE_OBJECTS),  # the server runs no scripts
     ("only write ops with an op_type of create are allowed in data streams", "sink.operation"),
 )
+_OF_ALL_INDICES: Final = frozenset({"ingest-pipeline", MERGE_OBJECTS})
 
 
 class Outcome(Enum):
@@ -80,4 +85,4 @@ def wrong_option(error: Mapping[str, Any], *, one_index: bool) -> str | None:
     elif error["type"] == _ILLEGAL:
         reason = str(error.get("reason"))
         found = next((name for text, name in _WRONG_SETTINGS if reason.startswith(text)), None)
-    return found if one_index or found == "ingest-pipeline" else None
+    return found if one_index or found in _OF_ALL_INDICES else None

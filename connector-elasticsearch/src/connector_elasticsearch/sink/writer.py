@@ -23,7 +23,7 @@ from connector_elasticsearch.errors import (
 )
 from connector_elasticsearch.sink.answers import is_all_written, not_written
 from connector_elasticsearch.sink.operations import BulkConverter, document_of
-from connector_elasticsearch.sink.outcomes import Outcome, wrong_option
+from connector_elasticsearch.sink.outcomes import MERGE_OBJECTS, Outcome, wrong_option
 from connectors_core.sink import (
     AsyncSinkWriter,
     AsyncSinkWriterConfiguration,
@@ -39,6 +39,10 @@ STALE_METRIC: Final = "numDocumentsStale"
 """The documents of which the server had a newer version."""
 
 _DOING: Final = "writing documents"
+_NO_SCRIPTS: Final = (
+    "allow the server to run inline Painless scripts in updates, or set the option to true, which "
+    "keeps the other keys of objects"
+)
 # The fields of a response that the server sends; a response can have thousands of items.
 _FILTER: Final = ",".join(
     ["errors", "items.*.status", *(f"items.*.error.{name}" for name in ("type", "reason", "index"))]
@@ -191,6 +195,7 @@ class ElasticsearchWriter(AsyncSinkWriter[bytes]):
             "the server rejects every document because of a setting of the sink",
             found=explained(error),
             option=option,
+            hint=_NO_SCRIPTS if option == MERGE_OBJECTS else None,
         )
 
 

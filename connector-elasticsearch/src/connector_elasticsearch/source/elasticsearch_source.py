@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -26,6 +27,7 @@ from connector_elasticsearch.source.split import SliceSplit, split_serializer
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
+from connectors_core.options import RecordedOption
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source import (
     Boundedness,
@@ -46,6 +48,7 @@ __all__ = ["ElasticsearchSource"]
 
 # The server does not tell the size of the documents that a query selects.
 _ASSUMED_DOCUMENT_BYTES: Final = 1 << 10
+_NEW_READ: Final = "keep it, or read the documents from the start with a new checkpoint"
 _NUMBERS: Final = frozenset(
     {"byte", "date", "date_nanos", "integer", "long", "short", "unsigned_long"}
 )
@@ -106,7 +109,7 @@ class ElasticsearchSource(
         return pa.schema([*projection.schema, *metadata])
 
     def supports_nested_projection(self) -> bool:
-        """True: the server omits the other fields of an object."""
+        """True: the reader does not decode the other fields of an object."""
         return True
 
     def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
@@ -171,6 +174,25 @@ class ElasticsearchSource(
     def split_traits(self) -> SplitTraits:
         """Slices are finite and read one after another, with the same pages each time."""
         return SplitTraits(end=True, ordered=True, replayable=True)
+
+    def recorded_options(self) -> Sequence[RecordedOption]:
+        """Whether it ends, which documents it selects, and the order of its positions.
+
+        A position in one order would skip documents of another order, or of another selection.
+        """
+        documents = self._documents
+        selected = {
+            "index": documents.index,
+            "query": json.dumps(documents.query, sort_keys=True) if documents.query else "",
+            "source.sort-field": self.sort_field or "",
+        }
+        return [
+            *super().recorded_options(),
+            *(
+                RecordedOption(name=name, value=value, hint=_NEW_READ)
+                for name, value in selected.items()
+            ),
+        ]
 
     def lineage_datasets(self) -> tuple[LineageDataset, ...]:
         """Its index."""

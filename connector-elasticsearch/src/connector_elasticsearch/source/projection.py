@@ -22,13 +22,11 @@ class Projection:
     Attributes:
         schema: The columns from the source of documents.
         read: The same columns with only the needed nested fields.
-        paths: The paths of the needed fields.
         metadata_columns: The metadata columns, and their names.
     """
 
     schema: pa.Schema
     read: pa.Schema
-    paths: tuple[str, ...]
     metadata_columns: tuple[tuple[DocumentMetadata, str], ...]
 
     @classmethod
@@ -47,7 +45,7 @@ class Projection:
         """
         names = {path[0] for path in fields}
         kept = [field for field in schema if field.name in names]
-        # The server omits the other fields of an object, so they must be able to be null.
+        # The other fields of an object become null, so they must be able to.
         paths = {
             path if _can_be_cut(schema.field(path[0]).type) else path[:1]
             for path in fields
@@ -56,7 +54,6 @@ class Projection:
         return cls(
             schema=pa.schema(kept),
             read=narrowed_schema(pa.schema(kept), sorted(paths)),
-            paths=tuple(sorted(".".join(path) for path in paths)),
             metadata_columns=tuple(each for each in metadata_columns if each[1] in names),
         )
 

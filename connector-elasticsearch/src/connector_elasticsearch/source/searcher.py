@@ -150,7 +150,7 @@ class Searcher:
         self._projected_pages: _Asking | None = None
         if settings.projection is not None:
             decoder = settings.projected_decoder()
-            source = {"_source": list(settings.projection.paths) or False}
+            source = {"_source": decoder.paths or False}
             self._projected_pages = self._asking(decoder, decoder.search() | source)
 
     def _asking(self, decoder: DocumentDecoder, documents: Mapping[str, Any]) -> _Asking:

@@ -46,7 +46,7 @@ _OF_DIALECT: Final = (
     _of_messages(CsvDialect.null_values, type=str, default="", doc="Text of a missing value."),
     _of_messages(CsvDialect.timestamp_formats),
     _of_messages(CsvDialect.assume_time_zone),
-    option_like(CsvDialect.strict),
+    option_like(CsvDialect.strict, since="1.2.0"),
 )
 
 
