@@ -206,6 +206,13 @@ class FileLocation:
         fs.invalidate_cache(posixpath.dirname(path))
         return status_of(fs.info(path))
 
+    def size(self, path: str) -> int | None:
+        """Return the size of a file in bytes, without the listing cache; None if it is missing."""
+        try:
+            return self.status(path).size
+        except FileNotFoundError:
+            return None
+
     def names(self, relative: str) -> list[str]:
         """Return the names in a folder, in order, without the listing cache; none if it is missing.
 

@@ -32,6 +32,7 @@ from connector_filesystem.formats import (
     detect_format,
 )
 from connector_filesystem.manifests import MANIFESTS_FOLDER
+from connector_filesystem.moves import move_file
 from connector_filesystem.new_files import create_file
 from connector_filesystem.sink.compactors import InputFile, Merging
 from connector_filesystem.sink.contents import CONTENTS_FOLDER
@@ -289,8 +290,9 @@ class FolderCompaction:
         # The removals must be durable before the merged files appear.
         sync_folders(self.location, {posixpath.dirname(each.final) for each in merged})
         for each in merged:
-            if self._size(each.final) != each.size:
-                self.location.fs.mv(self.location.join(each.staged), self.location.join(each.final))
+            staged, final = self.location.join(each.staged), self.location.join(each.final)
+            if self.location.size(staged) is not None:
+                move_file(self.location, staged, final, size=each.size)
         sync_folders(self.location, {posixpath.dirname(each.final) for each in merged})
         for each in merged:
             if self._size(each.final) != each.size:
@@ -380,10 +382,7 @@ class FolderCompaction:
         return create_file(self.location, path, data, link=os.link)
 
     def _size(self, path: str) -> int | None:
-        try:
-            return self.location.status(self.location.join(path)).size
-        except FileNotFoundError:
-            return None
+        return self.location.size(self.location.join(path))
 
     def _remove_tree(self, folder: str) -> None:
         if self.location.names(folder):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from connector_filesystem.filesystem import FileLocation, mapped_errors
 from connector_filesystem.folders import link_exclusively, make_folders, sync_folders
 from connector_filesystem.manifests import publish
+from connector_filesystem.moves import move_file
 from connector_filesystem.sink.part_file import (
     STAGING_FOLDER,
     epoch_folder,
@@ -47,9 +48,9 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
     A move never overwrites and is idempotent. Driver, and tasks that commit large epochs.
 
     On a local filesystem, it creates a hard link, which cannot overwrite and appears as a whole. It
-    then syncs the folders, and only then removes the staged name. On other filesystems, it calls
-    `fs.mv`. That is a rename if the filesystem has one. On an object store it is a copy, visible
-    once complete, and a removal. Several moves run at a time. If a filesystem copies and shows
+    then syncs the folders, and only then removes the staged name. On other filesystems, it renames
+    the file. An object store has no rename, so it copies the file there, and removes the staged
+    file once the copy is complete. Several moves run at a time. If a filesystem copies and shows
     files while they grow, a reader can see an unfinished file during the copy.
 
     Args:
@@ -135,10 +136,7 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
             folder = posixpath.dirname(file.final_path)
             found = _local_size(staged)
             if found is None:
-                if _local_size(final) is None:
-                    request.signal_failed(self._lost(file))
-                else:
-                    request.signal_already_committed()
+                if self._signal_moved(request, _local_size(final)):
                     folders.add(folder)
                 continue
             if found != file.size:
@@ -178,41 +176,27 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
     def _commit_elsewhere(self, request: _Request) -> None:
         file = request.committable
         staged, final = self._paths(file)
-        found = self._size(staged)
-        present = self._size(final)
+        found = self._location.size(staged)
         if found is None:
-            if present is None:
-                request.signal_failed(self._lost(file))
-            else:
-                request.signal_already_committed()
+            self._signal_moved(request, self._location.size(final))
             return
         if found != file.size:
             request.signal_failed(self._lost(file, found))
             return
-        fs = self._location.fs
-        if present == file.size:
-            fs.rm_file(staged)  # the commit stopped between copy and removal
-            request.signal_already_committed()
-            return
-        if present is not None:
-            fs.rm_file(final)  # an unfinished copy: this name is unique to this file
         make_folders(self._location, posixpath.dirname(file.final_path))
-        fs.mv(staged, final)
-        moved = self._size(final)
-        if moved != file.size:
-            raise RetryableError(
-                f"the move did not copy the whole file to {self._location.url_of(final)}",
-                expected=f"{file.size} bytes",
-                found=moved,
-            )
-
-    def _size(self, path: str) -> int | None:
-        try:
-            return self._location.status(path).size
-        except FileNotFoundError:
-            return None
+        if not move_file(self._location, staged, final, size=file.size):
+            request.signal_already_committed()  # the commit stopped between copy and removal
 
     # --- Both ---
+
+    def _signal_moved(self, request: _Request, present: int | None) -> bool:
+        """Decide a request without a staged file; return whether its final file is complete."""
+        file = request.committable
+        if present == file.size:
+            request.signal_already_committed()
+            return True
+        request.signal_failed(self._lost(file) if present is None else self._cut(file, present))
+        return False
 
     def _paths(self, file: FileCommittable) -> tuple[str, str]:
         return self._location.join(file.staged_path), self._location.join(file.final_path)
@@ -225,6 +209,15 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
             found="neither" if found is None else f"{found} bytes",
             hint=f"do not remove files from {STAGING_FOLDER!r} of the target; only the sink may "
             "do so",
+        )
+
+    def _cut(self, file: FileCommittable, found: int) -> DataLossError:
+        return DataLossError(
+            f"the file {file.final_path!r} of a decided epoch is incomplete, and its staged file "
+            "is gone",
+            expected=f"{file.size} bytes",
+            found=f"{found} bytes",
+            hint="restore the file, for example from a backup of the storage, and restart",
         )
 
     def _taken(self, file: FileCommittable, cause: BaseException) -> CommitError:
