@@ -454,12 +454,14 @@ class KafkaEnumerator(
             # Nothing new is read from these meanwhile, and an unavailable broker can come back.
             self._context.metric_group.inc("failedPolls")
             self._poll_log.failed(found.errors[0])
-            missing = any(is_missing(each.kafka_code) for each in found.errors)
-            if missing and self._started and now >= self._look_again_at:
-                self._look_again_at = now + _LOOK_AGAIN_SECONDS
-                self._context.call_async(self._look, self._take_found)
         else:
             self._poll_log.succeeded()
+        missing = any(is_missing(each.kafka_code) for each in found.errors) or any(
+            map(self._is_undecided, self._splits.values())
+        )
+        if missing and self._started and now >= self._look_again_at:
+            self._look_again_at = now + _LOOK_AGAIN_SECONDS
+            self._context.call_async(self._look, self._take_found)
         ends = self._take_log_ends(found.ends)
         self._removed.ask_for_ends(ends)
         self._note_cut_off(ends, now)
