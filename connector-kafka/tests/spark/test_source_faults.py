@@ -7,7 +7,7 @@ The pipelines run in this process against a real broker.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -406,6 +406,27 @@ def test_a_deleted_topic_is_an_error(
     records.assert_complete()
 
 
+@pytest.mark.slow
+def test_a_topic_deleted_between_runs_is_a_loss(
+    broker: KafkaBroker, topic: str, records: NumberedRecords
+) -> None:
+    records.write(100)
+    with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+        assert pipeline.run(available_now=True, drain=False, timeout=60)
+    records.write(150)
+    broker.topics.delete(topic)
+    with (
+        records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline,
+        pytest.raises(DataLossError, match="deleted"),
+    ):
+        pipeline.run(available_now=True, drain=False, timeout=60)
+    reading = source(broker.bootstrap_servers, topic, on_data_loss="earliest")
+    with records.pipeline(reading) as pipeline:
+        assert pipeline.run(available_now=True, drain=False, timeout=60)
+        assert losses(pipeline) == 1
+    assert records.read() == list(range(100))
+
+
 def test_a_recreated_topic_is_reported_as_a_loss_and_read_from_its_start(
     broker: KafkaBroker, topic: str, records: NumberedRecords
 ) -> None:
@@ -432,16 +453,48 @@ def test_a_truncated_log_is_reported_as_a_loss_and_read_from_its_new_end(tmp_pat
         with records.pipeline(reading) as pipeline:
             pipeline.start()
             records.wait_for_all(pipeline)
-            broker.stop()
-            for file in (data / "data" / f"{topic}-0").glob("0*"):  # the segments and their indexes
-                file.unlink()
-            broker.start()
+            empty_logs(broker, data, [topic])
             wait(lambda: losses(pipeline) == 1, "the loss", pipeline)
             for _ in range(4):  # until the log is longer than before
                 records.write(30)
                 records.wait_for_all(pipeline)
             assert losses(pipeline) == 1
         records.assert_complete()
+
+
+def test_a_log_that_was_cut_between_runs_is_a_loss_even_if_it_has_grown_again(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "broker"
+    with KafkaBroker(folder=data) as broker:
+        ways = [(kind, after) for kind in ("available", "bounded") for after in (60, 150)]
+        cases: dict[str, tuple[NumberedRecords, str, int]] = {}
+        for kind, after in ways:
+            topic = broker.topics.create(f"{kind}-{after}")
+            (folder := tmp_path / topic).mkdir()
+            cases[topic] = (NumberedRecords(broker, topic, folder), kind, after)
+
+        def read(topic: str, on_data_loss: str) -> int:
+            records, kind, after = cases[topic]
+            servers, end = broker.bootstrap_servers, OffsetsInitializer.offsets({(topic, 0): 200})
+            more: dict[str, Any] = {"bounded": end, "as_stream": True} if kind == "bounded" else {}
+            reading = source(servers, topic, on_data_loss=on_data_loss, **more)
+            with records.pipeline(reading) as pipeline:
+                assert pipeline.run(available_now=True, drain=False, timeout=60)
+                return losses(pipeline)
+
+        for topic, (records, kind, _) in cases.items():
+            records.write(100)
+            assert read(topic, "fail") == 0
+        empty_logs(broker, data, cases)
+        for topic, (records, _, after) in cases.items():
+            records.write(after)
+            with pytest.raises(DataLossError, match="cut at offset 0"):
+                read(topic, "fail")
+            assert read(topic, "earliest") == 1
+            records.write(10)
+            assert read(topic, "fail") == 0
+            records.assert_complete()
 
 
 def test_a_damaged_segment_is_an_error_even_if_the_record_policy_skips_bad_records(
@@ -473,6 +526,15 @@ def test_a_damaged_segment_is_an_error_even_if_the_record_policy_skips_bad_recor
             assert (damaged.topic, damaged.partition) == (topic, 0)
             assert 50 <= damaged.offset <= 70
             assert reader.read() == []  # the records before the damage belong to the same epoch
+
+
+def empty_logs(broker: KafkaBroker, data: Path, topics: Iterable[str]) -> None:
+    """Restart a broker without its records, like an unclean election of an empty replica."""
+    broker.stop()
+    for topic in topics:
+        for file in (data / "data" / f"{topic}-0").glob("0*"):  # the segments and their indexes
+            file.unlink()
+    broker.start()
 
 
 def losses(pipeline: LocalPipeline) -> int:

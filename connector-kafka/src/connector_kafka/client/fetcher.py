@@ -33,7 +33,14 @@ from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.records import MAX_RECORD_BYTES, decode
 from connectors_core.errors import DataLossError
 
-__all__ = ["FetchSettings", "Fetched", "Fetcher", "OffsetRange", "PartitionRange"]
+__all__ = [
+    "FetchSettings",
+    "Fetched",
+    "Fetcher",
+    "OffsetRange",
+    "PartitionRange",
+    "log_was_cut",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -45,7 +52,7 @@ _BY_NAME: Final = 12
 _LONGEST_POLL: Final = 1.0
 # Base offset, length, (leader epoch or checksum), magic; in format 2: (attributes and checksum),
 # and the delta of the last offset.
-_BATCH: Final = struct.Struct(">qi4xb")
+_BATCH: Final = struct.Struct(">qiib")
 _LAST_OFFSET_DELTA: Final = struct.Struct(">23xi")
 _BEFORE_LENGTH: Final = 12
 _SHORTEST: Final = {0: 14, 1: 22, 2: 49}
@@ -73,6 +80,8 @@ class PartitionRange:
         topic_id: The ID of the topic at discovery, or empty if not known.
         start: The first offset.
         stop: The first offset not to read, or None for no end.
+        leader_epoch: The leader epoch of the records before the start, or -1 if it is not known.
+            With it, the broker detects a log that was cut before the start (KIP-320).
     """
 
     key: str
@@ -80,6 +89,7 @@ class PartitionRange:
     topic_id: str = ""
     start: int
     stop: int | None
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +127,8 @@ class Fetched:
         lost: Lost offsets, after which reading continues.
         resume_at: The offset of the next available record, which is beyond the stop if more was
             lost than the range contains. None if nothing was lost, or if it is not known.
+        cut_at: The offset at which the log was cut before the position and written again, or None.
+        leader_epoch: The leader epoch of the last received record, or -1 if it is not known.
     """
 
     key: str
@@ -127,6 +139,8 @@ class Fetched:
     finished: bool = False
     lost: OffsetRange | None = None
     resume_at: int | None = None
+    cut_at: int | None = None
+    leader_epoch: int = -1
 
     @property
     def nbytes(self) -> int:
@@ -140,6 +154,7 @@ class _Read:
 
     wanted: PartitionRange
     position: int
+    leader_epoch: int = -1  # of the records before the position
     paused: bool = False
     on_its_way: bool = False
     replica: int | None = None  # the nearest replica, if the broker named one (KIP-392)
@@ -167,6 +182,8 @@ class _Piece:
     lost: OffsetRange | None = None
     resume_at: int | None = None
     log_end: int | None = None
+    cut_at: int | None = None
+    leader_epoch: int = -1
 
 
 class Fetcher:
@@ -198,7 +215,9 @@ class Fetcher:
             if each.stop is not None and each.start >= each.stop:
                 self._empty.append(each)
             else:
-                self._reads[each.key] = _Read(wanted=each, position=each.start)
+                self._reads[each.key] = _Read(
+                    wanted=each, position=each.start, leader_epoch=each.leader_epoch
+                )
 
     def pause_or_resume(self, pause: Iterable[str], resume: Iterable[str]) -> None:
         """Exclude these keys from the next fetches, or include them again."""
@@ -225,7 +244,14 @@ class Fetcher:
         """
         self._begin_fetches()
         pieces = [
-            _Piece(each, b"", each.start, next_offset=each.start, finished=True)
+            _Piece(
+                each,
+                b"",
+                each.start,
+                next_offset=each.start,
+                finished=True,
+                leader_epoch=each.leader_epoch,
+            )
             for each in self._empty
         ]
         self._empty.clear()
@@ -294,7 +320,7 @@ class Fetcher:
                     partition=read.partition.partition,
                     current_leader_epoch=-1,
                     fetch_offset=read.position,
-                    last_fetched_epoch=-1,
+                    last_fetched_epoch=read.leader_epoch,
                     log_start_offset=-1,
                     partition_max_bytes=config[properties.MAX_PARTITION_FETCH_BYTES],
                 )
@@ -373,12 +399,14 @@ class Fetcher:
             return self._failed(read, error)
         if code:
             raise error_of_code(code, f"reading {read.partition} at offset {read.position}")
+        if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+            return self._diverging(read, data.diverging_epoch)
         if data.preferred_read_replica is not None and data.preferred_read_replica >= 0:
             max_age = self._wire.config[properties.METADATA_MAX_AGE_MS] / 1000
             read.replica = data.preferred_read_replica
             read.replica_until = time.monotonic() + max_age
         start, raw = read.position, data.records or b""
-        behind = _offset_behind(raw)
+        behind, leader_epoch = _end_of(raw)
         if behind is None:
             return self._nothing_came(read, data.high_watermark)
         aborted = None
@@ -390,6 +418,7 @@ class Fetcher:
             log_end = self._log_end(read.partition, behind, data.high_watermark)
         except KafkaRetryableError as exc:
             return self._failed(read, exc)
+        read.leader_epoch = leader_epoch
         finished = self._move(read, behind)
         return [
             _Piece(
@@ -401,6 +430,7 @@ class Fetcher:
                 aborted=aborted,
                 high_watermark=data.high_watermark,
                 log_end=log_end,
+                leader_epoch=leader_epoch,
             )
         ]
 
@@ -489,8 +519,32 @@ class Fetcher:
         target = earliest if self._settings.on_data_loss == "earliest" else latest
         return [replace(self._pass_over(read, target), resume_at=target)]
 
+    def _diverging(self, read: _Read, found: Any) -> list[_Piece]:
+        """Check whether the log was cut before the position, and written again.
+
+        Args:
+            read: The range.
+            found: The last common leader epoch of both logs, and the offset at which it ends.
+        """
+        if read.replica is not None:  # a follower can lag behind
+            read.replica = None
+            return []
+        if found.end_offset >= read.position:  # only later leaders, without records, are unknown
+            read.leader_epoch = found.epoch
+            return []
+        partition, cut_at = read.partition, found.end_offset
+        if self._settings.on_data_loss == "fail":
+            raise log_was_cut(partition, cut_at, read.position)
+        if self._settings.on_data_loss == "latest":
+            cut_at = max(cut_at, Cluster(self._wire).offsets([partition], LATEST)[partition])
+        stop = read.wanted.stop
+        return [
+            replace(self._pass_over(read, read.position if stop is None else stop), cut_at=cut_at)
+        ]
+
     def _pass_over(self, read: _Read, behind: int) -> _Piece:
         start = read.position
+        read.leader_epoch = -1
         finished = self._move(read, behind)
         lost = OffsetRange(start, read.position)
         _logger.error(
@@ -555,6 +609,8 @@ class Fetcher:
             finished=piece.finished,
             lost=piece.lost,
             resume_at=piece.resume_at,
+            cut_at=piece.cut_at,
+            leader_epoch=piece.leader_epoch,
         )
         if not piece.raw:
             yield last
@@ -584,20 +640,40 @@ class Fetcher:
         yield replace(last, records=held)
 
 
-def _offset_behind(raw: Any) -> int | None:
-    """Return the offset after the last whole batch, or None without one."""
-    behind, at, size = None, 0, len(raw)
+def log_was_cut(partition: TopicPartition, end: int, position: int) -> DataLossError:
+    """Return the error for a log whose records before a position are other ones by now.
+
+    Args:
+        partition: The partition.
+        end: The offset at which the log was cut, or -1 if it is not known.
+        position: The next offset to read.
+    """
+    where = f"at offset {end}" if end >= 0 else "at an offset that the broker does not know"
+    return DataLossError(
+        f"records of {partition} are lost: the log was cut {where}",
+        expected=f"the records before offset {position}, which were read",
+        found="other records, which were written after the cut" if end >= 0 else "another log",
+        option="on-data-loss",
+        hint="an unclean leader election lost the end of the log; set on-data-loss to earliest to "
+        "continue with the records after the cut, or to latest to continue with new records",
+    )
+
+
+def _end_of(raw: Any) -> tuple[int | None, int]:
+    """Return the offset after the last whole batch, or None without one, and its leader epoch."""
+    behind, leader_epoch, at, size = None, -1, 0, len(raw)
     while at + _BATCH.size <= size:
-        base, length, magic = _BATCH.unpack_from(raw, at)
+        base, length, epoch, magic = _BATCH.unpack_from(raw, at)
         end = at + _BEFORE_LENGTH + length
         if length < _SHORTEST.get(magic, 0):
-            return _BEYOND  # the decoder reports the damage
+            return _BEYOND, -1  # the decoder reports the damage
         if end > size:
             break
         delta = _LAST_OFFSET_DELTA.unpack_from(raw, at)[0] if magic == 2 else 0
+        leader_epoch = epoch if magic == 2 else -1
         behind, at = base + delta + 1, end
     if behind is None and size:
         # Brokers return the first batch as a whole, whatever its size (KIP-74), so this one is
         # damaged.
-        return _BEYOND
-    return behind
+        return _BEYOND, -1
+    return behind, leader_epoch

@@ -6,13 +6,18 @@ from __future__ import annotations
 import enum
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafka import errors as kafka_errors
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
 
 from connector_kafka.client.errors import (
     NO_ERROR,
@@ -21,13 +26,14 @@ from connector_kafka.client.errors import (
 )
 from connector_kafka.client.retries import retrying
 from connector_kafka.client.wire import CoordinatorType, Wire
-from connector_kafka.errors import KafkaRetryableError
+from connector_kafka.errors import KafkaRequestError, KafkaRetryableError
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "Cluster",
     "IsolationLevel",
+    "LogOffset",
     "Topic",
     "TopicPartition",
     "is_topic_name",
@@ -43,6 +49,10 @@ _MISSING: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _OFFSET_FETCH: Final = 7
 _OFFSET_COMMIT: Final = 8
 _LIST_OFFSETS: Final = 7
+
+_Answers: TypeAlias = (
+    "tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, KafkaRetryableError]]"
+)
 
 
 def is_topic_name(name: str) -> bool:
@@ -88,6 +98,18 @@ class Topic:
     partitions: tuple[int, ...]
 
 
+class LogOffset(NamedTuple):
+    """An offset in a log, and a leader epoch that is known for it.
+
+    Attributes:
+        offset: The offset, or -1 if there is none.
+        leader_epoch: The epoch, or -1 if it is not known.
+    """
+
+    offset: int
+    leader_epoch: int
+
+
 class Cluster:
     """Sends requests to the cluster, and commits offsets of a group. Blocks and retries.
 
@@ -127,32 +149,77 @@ class Cluster:
         Raises:
             KafkaRetryableError: A partition does not exist, or Kafka did not respond in time.
         """
-        found: dict[TopicPartition, int] = {}
+        found = self._until_answered(
+            partitions,
+            lambda missing: self._ask(missing, lambda p: _list_offsets(p, at, isolation)),
+        )
+        return {each: at.offset for each, at in found.items() if at.offset >= 0}
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel
+    ) -> dict[TopicPartition, LogOffset]:
+        """Return the latest offsets, and the epochs of the leaders; see :meth:`offsets`."""
+        return self._until_answered(partitions, lambda missing: self.try_ends(missing, isolation))
+
+    def try_ends(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel
+    ) -> tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, KafkaRetryableError]]:
+        """Request the latest offsets once; see :meth:`ends`.
+
+        Returns:
+            The offsets, and the errors of the other partitions.
+        """
+        return self._ask(partitions, lambda asked: _list_offsets(asked, LATEST, isolation))
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogOffset]:
+        """Return where the records of a leader epoch and all earlier ones end (KIP-320).
+
+        Args:
+            epochs: The epoch, by partition.
+
+        Returns:
+            The end, and the last of these epochs that has records. Both are -1 if the log does not
+            know the epoch. Without the partitions whose brokers do not support the request.
+
+        Raises:
+            KafkaRetryableError: Kafka did not respond within `default.api.timeout.ms`.
+        """
+        try:
+            return self._until_answered(
+                epochs,
+                lambda missing: self._ask(missing, lambda asked: _epoch_ends(asked, epochs)),
+            )
+        except KafkaRequestError as error:
+            if isinstance(error.__cause__, kafka_errors.IncompatibleBrokerVersion):
+                return {}
+            raise
+
+    def _until_answered(
+        self,
+        partitions: Iterable[TopicPartition],
+        attempt: Callable[[Iterable[TopicPartition]], _Answers],
+    ) -> dict[TopicPartition, LogOffset]:
+        found: dict[TopicPartition, LogOffset] = {}
         missing = set(partitions)
 
         def ask() -> None:
-            answered, errors = self.try_offsets(missing, at, isolation)
+            answered, errors = attempt(missing)
             found.update(answered)
             missing.intersection_update(errors)
             for error in errors.values():
                 raise error
 
         retrying(ask, self._wire.config)
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+        return found
 
-    def try_offsets(
+    def _ask(
         self,
         partitions: Iterable[TopicPartition],
-        at: int,
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaRetryableError]]:
-        """Request offsets at a time once; see :meth:`offsets`. -1 means no record.
-
-        Returns:
-            The offsets, and the errors of the other partitions.
-        """
+        request: Callable[[Sequence[TopicPartition]], Any],
+    ) -> _Answers:
+        """Ask the leaders of partitions once."""
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, LogOffset] = {}
         errors: dict[TopicPartition, KafkaRetryableError] = {}
         for each in partitions:
             try:
@@ -160,7 +227,7 @@ class Cluster:
             except KafkaRetryableError as exc:
                 errors[each] = exc
         answers = [
-            (asked, self._wire.send(_list_offsets(asked, at, isolation), node=leader))
+            (asked, self._wire.send(request(asked), node=leader))
             for leader, asked in by_leader.items()
         ]
         for asked, answer in answers:
@@ -272,14 +339,14 @@ class Cluster:
     @staticmethod
     def _take_offsets(
         answer: Future[Any],
-        found: dict[TopicPartition, int],
+        found: dict[TopicPartition, LogOffset],
         errors: dict[TopicPartition, KafkaRetryableError],
     ) -> None:
         for topic in answer.result().topics:
             for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
+                partition, offset = _answered(topic, each)
                 if each.error_code == NO_ERROR:
-                    found[partition] = each.offset
+                    found[partition] = LogOffset(offset, each.leader_epoch)
                     continue
                 error = error_of_code(each.error_code, f"reading offsets of {partition}")
                 if not isinstance(error, KafkaRetryableError):
@@ -306,6 +373,36 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for each in sorted(partitions):
         grouped[each.topic].append(each.partition)
     return grouped
+
+
+def _answered(topic: Any, each: Any) -> tuple[TopicPartition, int]:
+    """Return the partition and the offset of either response."""
+    if hasattr(each, "end_offset"):
+        return TopicPartition(topic.topic, each.partition), each.end_offset
+    return TopicPartition(topic.name, each.partition_index), each.offset
+
+
+def _epoch_ends(
+    partitions: Iterable[TopicPartition], epochs: Mapping[TopicPartition, int]
+) -> OffsetForLeaderEpochRequest:
+    topics = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    return OffsetForLeaderEpochRequest(
+        replica_id=-1,
+        topics=[
+            topics(
+                topic=name,
+                partitions=[
+                    topics.OffsetForLeaderPartition(
+                        partition=number,
+                        current_leader_epoch=-1,
+                        leader_epoch=epochs[TopicPartition(name, number)],
+                    )
+                    for number in numbers
+                ],
+            )
+            for name, numbers in _by_topic(partitions).items()
+        ],
+    )
 
 
 def _list_offsets(

@@ -199,6 +199,7 @@ class PollingFetcher:
             records[-1].offset + 1,
             records=batch,
             raw_bytes=sum(len(each.key or b"") + len(each.value or b"") for each in rows),
+            leader_epoch=records[-1].leader_epoch,
         )
 
     def _moved(self, partition: TopicPartition, position: int, **came: Any) -> Fetched:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from connector_kafka.client.config import GROUP_ID, ClientConfig
-from connector_kafka.client.metadata import LATEST, Cluster, IsolationLevel, TopicPartition
+from connector_kafka.client.metadata import Cluster, IsolationLevel, LogOffset, TopicPartition
 from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.split import KafkaPartitionSplit
 from connector_kafka.source.subscription import Subscription
@@ -114,14 +114,19 @@ class Discovery:
         ]
         starts = self._resolve(OffsetsInitializer.earliest() if started else settings.start, new)
         stops = {} if settings.stop is None else self._resolve(settings.stop, new)
-        if not started:
-            starts = self._within_log(starts, stops)
+        # After the stops, so that no record before them has a later leader epoch.
+        ends: Mapping[TopicPartition, LogOffset] = {}
+        if not started and (settings.start.is_given or settings.bounded):
+            ends = self.cluster.ends(new, IsolationLevel.READ_UNCOMMITTED)
+            starts = self._within_log(starts, stops, ends)
         return FoundPartitions(
             partitions=partitions,
             new=tuple(
                 split
                 for each in sorted(new)
-                for split in self._splits_of(each, partitions[each], starts[each], stops.get(each))
+                for split in self._splits_of(
+                    each, partitions[each], starts[each], stops.get(each), ends.get(each)
+                )
             ),
             recreated=self._resolve(
                 OffsetsInitializer.latest()
@@ -132,7 +137,10 @@ class Discovery:
         )
 
     def _within_log(
-        self, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+        self,
+        starts: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogOffset],
     ) -> dict[TopicPartition, int]:
         """Compare offsets from outside the log with its end, because no records exist beyond it.
 
@@ -141,12 +149,11 @@ class Discovery:
             are lost, and `on-data-loss` determines the reaction.
         """
         settings = self.settings
-        ended = settings.bounded and settings.stop is not None and settings.stop.is_given
-        if not (settings.start.is_given or ended):
-            return dict(starts)
-        ends = self.cluster.offsets(starts, LATEST)
-        if ended:
+        ends = {each: log.offset for each, log in logs.items()}
+        if settings.bounded and settings.stop is not None and settings.stop.is_given:
             self._check_ends(stops, ends)
+        if not settings.start.is_given:
+            return dict(starts)
         beyond = {each: offset for each, offset in starts.items() if offset > ends[each]}
         if not beyond:
             return dict(starts)
@@ -203,7 +210,12 @@ class Discovery:
         )
 
     def _splits_of(
-        self, partition: TopicPartition, topic_id: str, start: int, stop: int | None
+        self,
+        partition: TopicPartition,
+        topic_id: str,
+        start: int,
+        stop: int | None,
+        end: LogOffset | None,
     ) -> Iterable[KafkaPartitionSplit]:
         if stop is not None:
             stop = max(start, stop)
@@ -215,6 +227,7 @@ class Discovery:
             offset=start,
             stop=stop if self.settings.bounded else None,
             last_stop=stop,
+            stop_epoch=-1 if end is None else end.leader_epoch,
         )
         if stop is None or not self.settings.bounded or self.context.event_time_order:
             return [whole]

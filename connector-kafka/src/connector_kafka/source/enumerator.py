@@ -9,11 +9,13 @@ import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Final
 
 from connector_kafka.client.config import GROUP_ID
 from connector_kafka.client.errors import is_missing
-from connector_kafka.client.metadata import LATEST, Cluster, TopicPartition
+from connector_kafka.client.fetcher import log_was_cut
+from connector_kafka.client.metadata import Cluster, LogOffset, TopicPartition
 from connector_kafka.client.retries import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
@@ -23,6 +25,7 @@ from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
+from connector_kafka.source.truncations import CheckedPosition, Truncations
 from connectors_core.errors import (
     DataLossError,
     RetryableError,
@@ -95,7 +98,7 @@ def state_serializer() -> JsonDataclassSerializer[KafkaEnumeratorState]:
 class _Ends:
     """The end offsets of partitions, and the errors of the others."""
 
-    ends: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, LogOffset]
     errors: tuple[KafkaRetryableError, ...]
 
 
@@ -110,21 +113,21 @@ class _Frozen:
     """
 
     found: FoundPartitions
-    ends: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, LogOffset]
     of_removed: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Cut:
-    """The end of a partition that is before the position that was read.
+    """A cut of a log before the position that was read.
 
     Attributes:
-        number: How often this has happened. A split that has seen fewer cuts resumes at `end`.
-        end: The end offset.
+        number: How often this has happened. A split that has seen fewer cuts resumes at `resume_at`.
+        resume_at: The offset at which reading continues.
     """
 
     number: int
-    end: int
+    resume_at: int
 
 
 class KafkaEnumerator(
@@ -180,7 +183,9 @@ class KafkaEnumerator(
         self._short_since: dict[TopicPartition, float] = {}
         self._cut_off: dict[TopicPartition, _Cut] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._cuts: dict[TopicPartition, int] = {}
+        self._splits: dict[TopicPartition, KafkaPartitionSplit] = {}
+        self._truncations = Truncations(self._cluster, settings.isolation, settings.on_data_loss)
+        self._checking = False
         self._told: set[int] = set()
         self._turn = itertools.count()
         group = settings.config.get(GROUP_ID)
@@ -249,7 +254,10 @@ class KafkaEnumerator(
             # With limits, a reader skips at most its plan. The next plan starts after all lost
             # records. Otherwise, each part of the gap would need its own plan.
             stop = self._resume_at[event.split_id] = event.resume_at
-        self._count_lost(TopicPartition(event.topic, event.partition), event.start, stop)
+        partition = TopicPartition(event.topic, event.partition)
+        if event.cut_at is not None:
+            self._resume_after_cut(partition, event.cuts + 1, event.cut_at)
+        self._count_lost(partition, event.start, stop)
 
     @property
     def _complete(self) -> bool:
@@ -285,6 +293,11 @@ class KafkaEnumerator(
         """Return the topic ID of the known partitions about which the cluster is asked."""
         return self._removed.without_dropped(self._paused.others(self._known))
 
+    def _being_read(self) -> Collection[str]:
+        """Return the partitions that must exist, even if only an earlier driver found them."""
+        planned = {str(each): "" for each in self._splits if not self._removed.contains(each)}
+        return self._active().keys() | self._paused.others(planned).keys()
+
     def _resume(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         self._paused = self._paused.without(splits)
         self._waiting += splits
@@ -306,9 +319,10 @@ class KafkaEnumerator(
             return
         self._failures = 0
         self._look_log.succeeded()
+        self._note_missing(found)
         if self._last_stops is not None:
             return  # partitions found after the end belong to a later run
-        self._note_vanished(found)
+        self._note_recreated(found)
         # A discovery that started before another one ended can return the same partitions again.
         # For a partition that has disappeared, it can return more than the existing records.
         new = [
@@ -346,7 +360,7 @@ class KafkaEnumerator(
         self._gone -= logs
         of_former_logs: tuple[dict[TopicPartition, Any], ...] = (
             self._cut_off,
-            self._cuts,
+            self._splits,
             self._positions,
             self._recreated,
             self._short_since,
@@ -367,11 +381,12 @@ class KafkaEnumerator(
         if self._settings.discovery_interval is None:
             self._context.call_async(self._look, self._take_found)
 
-    def _note_vanished(self, found: FoundPartitions) -> None:
-        """Report lost records of partitions that were deleted, or deleted and recreated."""
+    def _note_missing(self, found: FoundPartitions) -> None:
+        """Report lost records of partitions that were deleted."""
         now = time.monotonic()
         there = {str(each) for each in found.partitions}
-        missing = {_partition(name) for name in self._active() if name not in there} - self._gone
+        missing = {_partition(each) for each in self._being_read() if each not in there}
+        missing -= self._gone
         for each in self._missing_since.keys() - missing:
             del self._missing_since[each]
         for each in sorted(missing):
@@ -379,8 +394,16 @@ class KafkaEnumerator(
             if now - since >= _GONE_SECONDS:
                 self._lost(each, "the partition was deleted")
                 self._gone.add(each)
+                del self._missing_since[each]
+                if self._last_stops is not None:  # the run ends at its position
+                    self._last_stops = {
+                        of: stop for of, stop in self._last_stops.items() if of != each
+                    }
                 self._removed.end_now(each)
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
+
+    def _note_recreated(self, found: FoundPartitions) -> None:
+        """Report lost records of partitions that were deleted and recreated."""
         for each, offset in found.recreated.items():
             self._lost(each, "the topic was deleted and recreated")
             self._former_ids.setdefault(str(each), self._known[str(each)])
@@ -388,14 +411,20 @@ class KafkaEnumerator(
             self._gone.discard(each)
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
-        if self._settings.on_data_loss == "fail":
-            raise DataLossError(
+        self._tolerate(
+            partition,
+            DataLossError(
                 f"records of {partition} are lost: {what}",
                 expected="the partition that was read before",
                 option="on-data-loss",
                 hint="set on-data-loss to earliest or latest to continue without them, or start "
                 "with a new pipeline",
-            )
+            ),
+        )
+
+    def _tolerate(self, partition: TopicPartition, loss: DataLossError) -> None:
+        if self._settings.on_data_loss == "fail":
+            raise loss
         position = self._positions.get(partition, 0)
         self._count_lost(partition, position, position)
 
@@ -413,7 +442,7 @@ class KafkaEnumerator(
         partitions = [
             each for name in self._active() if (each := _partition(name)) not in self._gone
         ]
-        found, errors = self._cluster.try_offsets(partitions, LATEST, self._settings.isolation)
+        found, errors = self._cluster.try_ends(partitions, self._settings.isolation)
         return _Ends(found, tuple(errors.values()))
 
     def _take_ends(self, found: _Ends | None, error: BaseException | None) -> None:
@@ -425,29 +454,88 @@ class KafkaEnumerator(
             # Nothing new is read from these meanwhile, and an unavailable broker can come back.
             self._context.metric_group.inc("failedPolls")
             self._poll_log.failed(found.errors[0])
-            missing = any(is_missing(each.kafka_code) for each in found.errors)
-            if missing and self._started and now >= self._look_again_at:
-                self._look_again_at = now + _LOOK_AGAIN_SECONDS
-                self._context.call_async(self._look, self._take_found)
         else:
             self._poll_log.succeeded()
-        self._ends = {**self._ends, **found.ends}
-        self._removed.ask_for_ends(found.ends)
-        self._note_cut_off(found.ends, now)
+        missing = any(is_missing(each.kafka_code) for each in found.errors) or any(
+            map(self._is_undecided, self._splits.values())
+        )
+        if missing and self._started and now >= self._look_again_at:
+            self._look_again_at = now + _LOOK_AGAIN_SECONDS
+            self._context.call_async(self._look, self._take_found)
+        ends = self._take_log_ends(found.ends)
+        self._removed.ask_for_ends(ends)
+        self._note_cut_off(ends, now)
         if now >= self._gauges_at:
             self._gauges_at = now + _GAUGE_SECONDS
             self._set_gauges()
 
+    def _take_log_ends(
+        self, found: Mapping[TopicPartition, LogOffset]
+    ) -> dict[TopicPartition, int]:
+        ends = {each: end.offset for each, end in found.items()}
+        self._ends = {**self._ends, **ends}
+        self._truncations.take_ends(found)
+        return ends
+
     def _note_cut_off(self, ends: Mapping[TopicPartition, int], now: float) -> None:
         """Report the lost end of a partition that still ends before the position that was read."""
         for partition, end in ends.items():
-            position = self._positions.get(partition)
-            if position is None or end >= position:
+            position, split = self._positions.get(partition), self._splits.get(partition)
+            if position is None or split is None or end >= position:
                 self._short_since.pop(partition, None)
             elif now - self._short_since.setdefault(partition, now) >= _GONE_SECONDS:
                 del self._short_since[partition]
+                if self._truncations.knows(split):
+                    self._truncations.forget(partition)
+                    continue
                 self._lost(partition, f"it ends at offset {end} and was read to offset {position}")
-                self._cut_off[partition] = _Cut(number=self._cuts[partition] + 1, end=end)
+                self._resume_after_cut(partition, split.cuts + 1, end)
+
+    def _resume_after_cut(self, partition: TopicPartition, number: int, resume_at: int) -> None:
+        known = self._cut_off.get(partition)
+        if known is not None and known.number >= number:
+            return  # the event of a reader is delivered again after a restart
+        self._cut_off[partition] = _Cut(number=number, resume_at=resume_at)
+        if self._last_stops is not None and partition in self._last_stops:
+            end = max(resume_at, self._ends.get(partition, 0))  # the log can end earlier now
+            self._last_stops = {**self._last_stops, partition: end}
+
+    def _check_positions(self, splits: Iterable[KafkaPartitionSplit]) -> None:
+        """Ask whether logs were cut before the positions, unless a check runs already."""
+        if self._checking:
+            return
+        self._checking = True
+        epochs = self._truncations.leader_epochs
+        asked = {each.topic_partition: (each, epochs[each.topic_partition]) for each in splits}
+
+        def take(found: Sequence[CheckedPosition] | None, error: BaseException | None) -> None:
+            self._checking = False
+            if found is None:
+                assert error is not None
+                if not isinstance(error, RetryableError) or self._last_stops is not None:
+                    raise error
+                self._context.metric_group.inc("failedPolls")
+                self._poll_log.failed(error)
+                return
+            for each in found:
+                split, cut_at = each.split, each.cut_at
+                partition = split.topic_partition
+                if cut_at is None:
+                    self._truncations.checked(each)
+                    continue
+                self._tolerate(partition, log_was_cut(partition, cut_at, split.offset))
+                self._resume_after_cut(partition, split.cuts + 1, each.resume_at)
+
+        self._context.call_async(lambda: self._truncations.check(asked), take)
+
+    def _is_undecided(self, split: KafkaPartitionSplit) -> bool:
+        """Return whether a run must not end yet, because records of a split can be lost."""
+        partition, stops = split.topic_partition, self._last_stops
+        if stops is None or partition in self._gone or self._removed.contains(partition):
+            return False
+        if partition not in stops:
+            return True
+        return self._ends[partition] < split.offset and not self._truncations.knows(split)
 
     def plan_reads(
         self, splits: Sequence[KafkaPartitionSplit], limits: ReadLimits
@@ -458,11 +546,20 @@ class KafkaEnumerator(
         self._note_removed(moved)
         for split in moved:
             self._positions[split.topic_partition] = split.offset
-            self._cuts[split.topic_partition] = split.cuts
+            self._splits[split.topic_partition] = split
         ends = None if self._settings.bounded else self._ends
+        if ends is not None:
+            unsafe = {each.split_id: each for each in moved if self._truncations.must_check(each)}
+            if unsafe:
+                self._check_positions(unsafe.values())
+            moved = [
+                each
+                for each in moved
+                if each.split_id not in unsafe and not self._is_undecided(each)
+            ]
         pauses = {split.topic_partition: self._pause_of(split) for split in moved}
         known = {each: pause for each, pause in pauses.items() if pause is not None}
-        reads = plan(moved, ends, limits, known)
+        reads = plan(moved, ends, limits, known, self._truncations.leader_epochs)
         return {split_id: self._removed.noted(read) for split_id, read in reads.items()}
 
     def _note_removed(self, splits: Sequence[KafkaPartitionSplit]) -> None:
@@ -489,15 +586,15 @@ class KafkaEnumerator(
         resume_at = self._resume_at.get(split.split_id)
         if topic_id != split.topic_id:
             self._resume_at.pop(split.split_id, None)
-            return replace(split, topic_id=topic_id, offset=offset)
+            return replace(split.moved_to(offset), topic_id=topic_id)
         if cut is not None and split.cuts < cut.number:
             self._resume_at.pop(split.split_id, None)
-            return replace(split, offset=cut.end, cuts=cut.number)
+            return replace(split.moved_to(cut.resume_at), cuts=cut.number)
         if resume_at is not None and split.offset < resume_at:
             if split.last_stop is not None:
                 resume_at = max(split.offset, min(resume_at, split.last_stop))
             lost = split.lost + resume_at - split.offset
-            return replace(split, offset=resume_at, lost=lost)
+            return replace(split.moved_to(resume_at), lost=lost)
         self._resume_at.pop(split.split_id, None)
         return split
 
@@ -513,7 +610,7 @@ class KafkaEnumerator(
             found = self._look()
             return _Frozen(
                 found,
-                self._cluster.offsets(found.partitions, LATEST, self._settings.isolation),
+                self._cluster.ends(found.partitions, self._settings.isolation),
                 self._removed.find_ends(found.partitions),
             )
 
@@ -523,8 +620,12 @@ class KafkaEnumerator(
                 raise error
             self._removed.take_ends(frozen.of_removed)
             self._take_found(frozen.found, None)
-            self._ends = {**self._ends, **frozen.ends}
-            self._last_stops = frozen.ends
+            stops = self._take_log_ends(frozen.ends)
+            if self._missing_since:  # the end is not known before these return or are lost
+                again = timedelta(seconds=_LOOK_AGAIN_SECONDS)
+                self._context.call_async(look, take, initial_delay=again)
+                return
+            self._last_stops = stops
             self._assign()
 
         self._context.call_async(look, take)

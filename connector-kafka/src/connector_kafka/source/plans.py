@@ -19,6 +19,7 @@ def plan(
     ends: Mapping[TopicPartition, int] | None,
     limits: ReadLimits,
     pauses: Mapping[TopicPartition, int] = MappingProxyType({}),
+    epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> dict[str, PlannedRead[KafkaPartitionSplit]]:
     """Set the stops of splits, in the given order if the limits do not suffice for all.
 
@@ -29,6 +30,7 @@ def plan(
             it exist.
         limits: The maximum amount to read. Offsets count as rows.
         pauses: The ends of partitions that pause there, or at their position if it is later.
+        epochs: The epochs of the leaders that returned the ends.
 
     Returns:
         The splits to read, by ID. Those beyond the limits are omitted.
@@ -44,7 +46,12 @@ def plan(
             end = pause if end is None else min(end, pause)
         last = _last_stop(split, pause)
         if last is not None and split.offset >= last:
-            done = replace(split, stop=split.offset, pauses=last != split.last_stop)
+            done = replace(
+                split,
+                stop=split.offset,
+                pauses=last != split.last_stop,
+                stop_epoch=split.leader_epoch,
+            )
             reads[split.split_id] = PlannedRead(split=done, then=None, empty=True)
         elif end is None:
             continue
@@ -58,9 +65,15 @@ def plan(
         if count:
             stop = split.offset + count
             is_last = stop == last
-            now = replace(split, stop=stop, pauses=is_last and last != split.last_stop)
-            then = None if is_last else replace(split, offset=stop, stop=None, pauses=False)
-            reads[split_id] = PlannedRead(split=now, then=then)
+            epoch = split.stop_epoch if ends is None else epochs.get(split.topic_partition, -1)
+            now = replace(
+                split,
+                stop=stop,
+                pauses=is_last and last != split.last_stop,
+                stop_epoch=epoch,
+            )
+            then = replace(split.moved_to(stop, epoch), stop=None, pauses=False)
+            reads[split_id] = PlannedRead(split=now, then=None if is_last else then)
     return reads
 
 

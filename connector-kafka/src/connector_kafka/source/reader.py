@@ -72,7 +72,7 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
             fetched = replace(fetched, next_offset=self._stops.pop(fetched.key))
         records = [(fetched.key, fetched)]
         if fetched.lost is not None:  # a finished split has no position to identify it
-            records.append((fetched.key, replace(fetched, lost=None, resume_at=None)))
+            records.append((fetched.key, replace(fetched, lost=None, resume_at=None, cut_at=None)))
         finished = frozenset([fetched.key] if fetched.finished else ())
         return RecordsBySplits(records, finished)
 
@@ -101,6 +101,7 @@ class KafkaSplitReader(SplitReader[Fetched, KafkaPartitionSplit]):
             topic_id=split.topic_id,
             start=start,
             stop=stop,
+            leader_epoch=split.leader_epoch if start == split.offset else -1,
         )
 
     def _sought(self, splits: Sequence[KafkaPartitionSplit]) -> dict[TopicPartition, int]:
@@ -161,6 +162,8 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
                     element.lost.stop,
                     split.split_id,
                     resume_at,
+                    element.cut_at,
+                    split.cuts,
                 )
             )
             split_state.pass_over(element.lost.stop - element.lost.start)
@@ -171,7 +174,7 @@ class KafkaRecordEmitter(RecordEmitter[Fetched, KafkaSplitState]):
             output.pass_over(made.excluded_before)
             output.collect(made.rows)
             output.pass_over(made.excluded_after)
-        split_state.move_to(element.next_offset)
+        split_state.move_to(element.next_offset, element.leader_epoch)
 
     def _hand_over(self, damaged: Damaged, split: KafkaPartitionSplit) -> None:
         cluster = self._layout.cluster

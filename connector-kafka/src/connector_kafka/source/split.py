@@ -37,6 +37,9 @@ class KafkaPartitionSplit(SourceSplit):
             or because the topic was removed. The next split of the partition resumes there.
         resumed: How often reading was paused before.
         drained: Whether the stop, or after a pause the offset, is the end of a removed topic.
+        leader_epoch: The epoch of a leader (KIP-320) whose log had the records before the offset.
+            None of them has a later epoch. -1 if it is not known.
+        stop_epoch: The same for the records before the stop.
     """
 
     split_id: str
@@ -51,6 +54,8 @@ class KafkaPartitionSplit(SourceSplit):
     pauses: bool = False
     resumed: int = 0
     drained: bool = False
+    leader_epoch: int = -1
+    stop_epoch: int = -1
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -72,7 +77,18 @@ class KafkaPartitionSplit(SourceSplit):
 
     def resumed_later(self, offset: int) -> KafkaPartitionSplit:
         """Return the split that resumes after a pause at an offset."""
-        return replace(self, offset=offset, stop=None, pauses=False, resumed=self.resumed + 1)
+        return replace(
+            self,
+            offset=offset,
+            stop=None,
+            pauses=False,
+            resumed=self.resumed + 1,
+            leader_epoch=self.stop_epoch if offset == self.stop else self.leader_epoch,
+        )
+
+    def moved_to(self, offset: int, leader_epoch: int = -1) -> KafkaPartitionSplit:
+        """Return the split at another offset."""
+        return replace(self, offset=offset, leader_epoch=leader_epoch)
 
     def weight(self) -> int:
         """The number of remaining offsets, as far as it is known."""
@@ -98,6 +114,7 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
     def __init__(self, split: KafkaPartitionSplit) -> None:
         self._split = split
         self._offset = split.offset
+        self._leader_epoch = split.leader_epoch
         self._lost = split.lost
 
     @property
@@ -105,9 +122,15 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
         """The split that the reader received."""
         return self._split
 
-    def move_to(self, offset: int) -> None:
-        """Advance to this offset, before which everything was emitted."""
+    def move_to(self, offset: int, leader_epoch: int = -1) -> None:
+        """Advance to this offset, before which everything was emitted.
+
+        Args:
+            offset: The offset.
+            leader_epoch: The leader epoch of the records before it, or -1 if it is not known.
+        """
         self._offset = offset
+        self._leader_epoch = leader_epoch
 
     def pass_over(self, offsets: int) -> None:
         """Count this number of offsets as lost."""
@@ -115,7 +138,8 @@ class KafkaSplitState(SplitState[KafkaPartitionSplit]):
 
     def to_split(self) -> KafkaPartitionSplit:
         """Return the split to resume from."""
-        return replace(self._split, offset=self._offset, lost=self._lost)
+        moved = self._split.moved_to(self._offset, self._leader_epoch)
+        return replace(moved, lost=self._lost)
 
 
 @dataclass(frozen=True)
@@ -130,6 +154,9 @@ class OffsetsLost(SourceEvent):
         split_id: The split.
         resume_at: The next available offset, which can be far beyond the plan. The next plan starts
             there. None if that is not known.
+        cut_at: The offset at which the log was cut and written again, although the records after it
+            had been read. The next plan starts there. None for any other loss.
+        cuts: The number of earlier cuts that the split knows.
     """
 
     topic: str
@@ -138,6 +165,8 @@ class OffsetsLost(SourceEvent):
     stop: int
     split_id: str = ""
     resume_at: int | None = None
+    cut_at: int | None = None
+    cuts: int = 0
 
 
 @dataclass(frozen=True)
