@@ -45,11 +45,12 @@ def move_file(location: FileLocation, source: str, target: str, *, size: int) ->
         RetryableError: The target is not complete in time. The source stays.
     """
     fs = location.fs
-    protocols = _protocols(fs)
-    renames = bool(protocols & _RENAMING) or not _can_copy(fs)
+    kind = _kind_of(fs)
+    protocols = _protocols(kind)
+    renames = bool(protocols & _RENAMING) or not _can_copy(kind)
     by_size = bool(protocols & _COPYING_AT_ONCE)
     if location.size(target) is not None:
-        wait = not renames and not by_size  # an earlier copy may still go on
+        wait = not renames and not by_size  # an earlier copy may not be complete yet
         if _is_complete(location, source, target, size, by_size=by_size, wait=wait):
             fs.rm_file(source)
             return False
@@ -65,6 +66,7 @@ def move_file(location: FileLocation, source: str, target: str, *, size: int) ->
             f"the storage did not move the whole file to {location.url_of(target)} in time",
             expected=f"{size} bytes with the contents of the staged file",
             found=f"{location.size(target)} bytes",
+            hint="a retry, or the next run, continues the move",
         )
     if not renames:
         fs.rm_file(source)
@@ -102,22 +104,24 @@ def _are_equal(location: FileLocation, source: str, target: str, size: int) -> b
     return True
 
 
-def _protocols(fs: Any) -> set[str]:
-    """Return the protocols of the storage that keeps the files, and of those it derives from."""
+def _kind_of(fs: Any) -> type[AbstractFileSystem]:
+    """Return the class of the filesystem that keeps the files, below those that wrap it."""
     while isinstance(inner := vars(fs).get("fs"), AbstractFileSystem):
         fs = inner
+    return type(fs)
+
+
+def _protocols(kind: type[AbstractFileSystem]) -> set[str]:
+    """Return the protocols of a filesystem, and of those that it derives from."""
     found: set[str] = set()
-    for each in type(fs).__mro__:
+    for each in kind.__mro__:
         protocol = vars(each).get("protocol", ())
         found.update((protocol,) if isinstance(protocol, str) else protocol)
     return found
 
 
-def _can_copy(fs: Any) -> bool:
-    """Return whether the filesystem copies files; if not, its `mv` can only be a rename."""
-    while isinstance(inner := vars(fs).get("fs"), AbstractFileSystem):
-        fs = inner
-    kind = type(fs)
+def _can_copy(kind: type[AbstractFileSystem]) -> bool:
+    """Return whether a filesystem copies files; if not, its `mv` can only be a rename."""
     if issubclass(kind, AsyncFileSystem):
         return kind._cp_file is not AsyncFileSystem._cp_file
     return kind.cp_file is not AbstractFileSystem.cp_file

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from faulty_files import FaultyFiles
 from pending_copies import PendingCopies, Shown
 from staged_files import commit, committer_of, context, decided, outcomes, rows, stage
 
 from connector_filesystem import CsvOptions, FileSink, KeyedFileSink, RollingPolicy, moves
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
+from connector_filesystem.moves import move_file
 from connectors_core.errors import DataLossError, RetryableError
 from connectors_core.sink import CommitOutcome, CommitRequest
 
@@ -22,7 +26,8 @@ URL = "pending://lake/out"
 
 
 @pytest.fixture(params=Shown, ids=lambda shown: shown.value)
-def shown(request: pytest.FixtureRequest) -> Shown:
+def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Shown:
+    monkeypatch.setattr(moves, "_BLOCK_BYTES", 500)
     PendingCopies.reset(request.param)
     return request.param  # type: ignore[no-any-return]
 
@@ -68,7 +73,7 @@ def test_a_retry_continues_a_move_that_took_too_long(
     shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = sink_of_three_files()
-    PendingCopies.looks = 6
+    PendingCopies.looks = 4
     files = stage(sink, [rows(0, 30)])
     with monkeypatch.context() as patch:
         out_of_time(patch)
@@ -186,3 +191,20 @@ def test_a_folder_is_compacted_without_a_loss(
     assert ids("x") == [0, 1, 2, 3, 10, 11, 12, 13]
     assert len(visible()) == 1
     assert staged() == []
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_storage_that_renames_does_not_copy(
+    tmp_path: Path, wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **settings: Any) -> None:
+        raise AssertionError("a copy")
+
+    monkeypatch.setattr(FaultyFiles, "cp_file", refuse)
+    (tmp_path / "a").write_bytes(b"rows")
+    before = os.stat(tmp_path / "a").st_ino
+    within = {"path": str(tmp_path), "target_protocol": "faulty"}
+    location = FileLocation("dir://", within) if wrapped else FileLocation(f"faulty://{tmp_path}")
+    assert move_file(location, location.join("a"), location.join("b"), size=4)
+    assert os.stat(tmp_path / "b").st_ino == before
+    assert not (tmp_path / "a").exists()
