@@ -173,8 +173,6 @@ class KafkaEnumerator(
             else None
         )
 
-    # --- lifecycle -------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Start discovering partitions and records."""
         self._resume([each for each in self._paused.splits if not self._removed.has_read(each)])
@@ -293,9 +291,9 @@ class KafkaEnumerator(
         self._failures = 0
         self._look_log.succeeded()
         self._note_missing(found)
+        self._note_recreated(found)
         if self._last_stops is not None:
             return  # partitions found after the end belong to a later run
-        self._note_recreated(found)
         # A discovery that started before another one ended can return the same partitions again.
         # For a partition that has disappeared, it can return more than the existing records.
         new = [
@@ -374,11 +372,14 @@ class KafkaEnumerator(
     def _note_recreated(self, found: FoundPartitions) -> None:
         """Report lost records of partitions that were deleted and recreated."""
         for each, offset in found.recreated.items():
+            if self._recreated.get(each, ("",))[0] == found.partitions[each]:
+                continue
             position = self._positions.get(each, 0)
             self._losses.report(each, "the topic was deleted and recreated", position)
             self._former_ids.setdefault(str(each), self._known[str(each)])
             self._recreated[each] = (found.partitions[each], offset)
             self._gone.discard(each)
+            self._move_stop(each, offset)
 
     # --- records ---------------------------------------------------------------------------------
 
@@ -401,9 +402,9 @@ class KafkaEnumerator(
             self._poll_log.failed(found.errors[0])
         else:
             self._poll_log.succeeded()
-        missing = any(is_missing(each.kafka_code) for each in found.errors) or any(
-            map(self._is_undecided, self._truncations.splits.values())
-        )
+        missing = any(is_missing(each.kafka_code) for each in found.errors)
+        missing |= any(map(self._is_undecided, self._truncations.splits.values()))
+        missing |= bool(self._truncations.recreated)
         if missing and self._started and now >= self._look_again_at:
             self._look_again_at = now + _LOOK_AGAIN_SECONDS
             self._context.call_async(self._look, self._take_found)
@@ -535,8 +536,6 @@ class KafkaEnumerator(
         self._set_gauges()
         if self._group_offsets is not None:
             self._group_offsets.commit(left | ended)
-
-    # --- assignment ------------------------------------------------------------------------------
 
     def _assign(self) -> None:
         readers = sorted(self._context.registered_readers)

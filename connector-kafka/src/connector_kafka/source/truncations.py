@@ -51,12 +51,14 @@ class _Checked:
         cut_at: The offset at which the log was cut before the position, -1 if the broker does not
             know it, or None if the log was not cut.
         resume_at: The offset at which to continue after a cut.
+        recreated: Whether it is the log of another topic.
     """
 
     split: KafkaPartitionSplit
     leader_epoch: int
-    cut_at: int | None = None
-    resume_at: int = 0
+    cut_at: int | None
+    resume_at: int
+    recreated: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -77,6 +79,7 @@ class Truncations:
         leader_epochs: The epochs of the leaders that returned the last ends.
         splits: The last known split of each partition.
         cut_off: The last cut of each partition.
+        recreated: The partitions whose topics must be discovered again.
     """
 
     context: SplitEnumeratorContext[KafkaPartitionSplit]
@@ -87,6 +90,7 @@ class Truncations:
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict, init=False)
     splits: dict[TopicPartition, KafkaPartitionSplit] = field(default_factory=dict, init=False)
     cut_off: dict[TopicPartition, Cut] = field(default_factory=dict, init=False)
+    recreated: set[TopicPartition] = field(default_factory=set, init=False)
     _ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
     _checked: dict[TopicPartition, int] = field(default_factory=dict, init=False)
     _short_since: dict[TopicPartition, float] = field(default_factory=dict, init=False)
@@ -153,6 +157,7 @@ class Truncations:
         """
         splits = list(splits)
         unsafe = {each.topic_partition: each for each in splits if self._must_check(each)}
+        self.recreated &= unsafe.keys()
         if unsafe and not self._checking:
             self._checking = True
             asked = {each: (split, self.leader_epochs[each]) for each, split in unsafe.items()}
@@ -175,10 +180,16 @@ class Truncations:
     def _check(
         self, splits: Mapping[TopicPartition, tuple[KafkaPartitionSplit, int]]
     ) -> list[_Checked]:
-        """Ask the leaders of partitions. Worker thread."""
+        """Ask the leaders of partitions. Discovery finds recreated topics. Worker thread."""
         asked = {each: split.leader_epoch for each, (split, _) in splits.items()}
         ends = self.cluster.epoch_ends(asked)
         cut = {each: at for each, (at, _) in ends.items() if at < splits[each][0].offset}
+        topics = self.cluster.topics({each.topic for each in cut}) if cut else {}
+        ids = {name: {"", topic.topic_id} for name, topic in topics.items()}
+        recreated = {
+            each for each in cut if splits[each][0].topic_id not in ids.get(each.topic, ())
+        }
+        cut = {each: at for each, at in cut.items() if each not in recreated}
         resume_at = dict(cut)
         if self.settings.on_data_loss == "latest":
             resume_at = self.cluster.offsets(cut, LATEST, self.settings.isolation)
@@ -191,6 +202,7 @@ class Truncations:
                 leader_epoch=leader_epoch,
                 cut_at=cut.get(each),
                 resume_at=resume_at.get(each, 0),
+                recreated=each in recreated,
             )
             for each, (split, leader_epoch) in splits.items()
         ]
@@ -209,9 +221,11 @@ class Truncations:
         self._log.succeeded()
         for each in found:
             split, partition = each.split, each.split.topic_partition
-            if each.cut_at is None:
+            if each.recreated:
+                self.recreated.add(partition)
+            elif each.cut_at is None:
                 self._checked[partition] = each.leader_epoch
-                continue
-            loss = log_was_cut(partition, each.cut_at, split.offset)
-            self.losses.tolerate(partition, loss, split.offset)
-            self.resume_after(partition, split.cuts + 1, each.resume_at)
+            else:
+                loss = log_was_cut(partition, each.cut_at, split.offset)
+                self.losses.tolerate(partition, loss, split.offset)
+                self.resume_after(partition, split.cuts + 1, each.resume_at)
