@@ -475,7 +475,7 @@ def test_a_log_that_was_cut_between_runs_is_a_loss_even_if_it_has_grown_again(
             cases[topic] = (NumberedRecords(broker, topic, folder), kind, after)
 
         def read(topic: str, on_data_loss: str) -> int:
-            records, kind, after = cases[topic]
+            records, kind, _ = cases[topic]
             servers, end = broker.bootstrap_servers, OffsetsInitializer.offsets({(topic, 0): 200})
             more: dict[str, Any] = {"bounded": end, "as_stream": True} if kind == "bounded" else {}
             reading = source(servers, topic, on_data_loss=on_data_loss, **more)
@@ -483,7 +483,7 @@ def test_a_log_that_was_cut_between_runs_is_a_loss_even_if_it_has_grown_again(
                 assert pipeline.run(available_now=True, drain=False, timeout=60)
                 return losses(pipeline)
 
-        for topic, (records, kind, _) in cases.items():
+        for topic, (records, _, _) in cases.items():
             records.write(100)
             assert read(topic, "fail") == 0
         empty_logs(broker, data, cases)

@@ -49,6 +49,14 @@ def test_a_partition_without_records_is_idle():
     assert read.then == split(0, 5)
 
 
+def test_a_position_has_the_epoch_of_the_leader_that_returned_the_end():
+    epochs = {TopicPartition("t", 0): 3}
+    (read,) = plan([split(0, 5)], end(0, 9), ReadLimits(), epochs=epochs).values()
+    assert read.then == replace(split(0, 9), leader_epoch=3)
+    assert read.split.resumed_later(9).leader_epoch == 3
+    assert read.split.resumed_later(7).leader_epoch == -1
+
+
 def test_a_partition_at_its_last_stop_is_finished():
     (read,) = plan([split(0, 5, last_stop=5)], end(0, 9), ReadLimits()).values()
     assert read.empty

@@ -537,10 +537,8 @@ class Fetcher:
             raise log_was_cut(partition, cut_at, read.position)
         if self._settings.on_data_loss == "latest":
             cut_at = max(cut_at, Cluster(self._wire).offsets([partition], LATEST)[partition])
-        stop = read.wanted.stop
-        return [
-            replace(self._pass_over(read, read.position if stop is None else stop), cut_at=cut_at)
-        ]
+        stop = read.position if read.wanted.stop is None else read.wanted.stop
+        return [replace(self._pass_over(read, stop), cut_at=cut_at)]
 
     def _pass_over(self, read: _Read, behind: int) -> _Piece:
         start = read.position

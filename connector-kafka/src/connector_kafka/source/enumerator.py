@@ -4,32 +4,28 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import time
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from connector_kafka.client.config import GROUP_ID
 from connector_kafka.client.errors import is_missing
-from connector_kafka.client.fetcher import log_was_cut
 from connector_kafka.client.metadata import Cluster, LogOffset, TopicPartition
 from connector_kafka.client.retries import retry_log
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRetryableError
 from connector_kafka.source.discovery import Discovery, EnumerationSettings, FoundPartitions
 from connector_kafka.source.group_offsets import GroupOffsets, set_lags
+from connector_kafka.source.losses import Losses
 from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
-from connector_kafka.source.truncations import CheckedPosition, Truncations
-from connectors_core.errors import (
-    DataLossError,
-    RetryableError,
-)
+from connector_kafka.source.truncations import GONE_SECONDS, Truncations
+from connectors_core.errors import RetryableError
 from connectors_core.metrics import EnumeratorMetric
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import (
@@ -51,13 +47,9 @@ __all__ = [
     "state_serializer",
 ]
 
-_logger = logging.getLogger(__name__)
-
 # The number of consecutive discoveries that can fail before the pipeline fails. Each one retries by
 # itself.
 _MAX_FAILURES: Final = 5
-# A broker that has just started may not know an existing topic.
-_GONE_SECONDS: Final = 10.0
 _LOOK_AGAIN_SECONDS: Final = 1.0
 _GAUGE_SECONDS: Final = 0.5
 
@@ -117,19 +109,6 @@ class _Frozen:
     of_removed: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cut:
-    """A cut of a log before the position that was read.
-
-    Attributes:
-        number: How often this has happened. A split that has seen fewer cuts resumes at `resume_at`.
-        resume_at: The offset at which reading continues.
-    """
-
-    number: int
-    resume_at: int
-
-
 class KafkaEnumerator(
     SplitEnumerator[KafkaPartitionSplit, KafkaEnumeratorState],
     SupportsPlannedStops[KafkaPartitionSplit],
@@ -180,12 +159,11 @@ class KafkaEnumerator(
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._recreated: dict[TopicPartition, tuple[str, int]] = {}
-        self._short_since: dict[TopicPartition, float] = {}
-        self._cut_off: dict[TopicPartition, _Cut] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._splits: dict[TopicPartition, KafkaPartitionSplit] = {}
-        self._truncations = Truncations(self._cluster, settings.isolation, settings.on_data_loss)
-        self._checking = False
+        self._losses = Losses(context, settings.on_data_loss)
+        self._truncations = Truncations(
+            context, settings, self._cluster, self._losses, self._move_stop
+        )
         self._told: set[int] = set()
         self._turn = itertools.count()
         group = settings.config.get(GROUP_ID)
@@ -194,8 +172,6 @@ class KafkaEnumerator(
             if group is not None and settings.commit_offsets
             else None
         )
-
-    # --- lifecycle -------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start discovering partitions and records."""
@@ -256,8 +232,8 @@ class KafkaEnumerator(
             stop = self._resume_at[event.split_id] = event.resume_at
         partition = TopicPartition(event.topic, event.partition)
         if event.cut_at is not None:
-            self._resume_after_cut(partition, event.cuts + 1, event.cut_at)
-        self._count_lost(partition, event.start, stop)
+            self._truncations.resume_after(partition, event.cuts + 1, event.cut_at)
+        self._losses.count(partition, event.start, stop)
 
     @property
     def _complete(self) -> bool:
@@ -293,11 +269,6 @@ class KafkaEnumerator(
         """Return the topic ID of the known partitions about which the cluster is asked."""
         return self._removed.without_dropped(self._paused.others(self._known))
 
-    def _being_read(self) -> Collection[str]:
-        """Return the partitions that must exist, even if only an earlier driver found them."""
-        planned = {str(each): "" for each in self._splits if not self._removed.contains(each)}
-        return self._active().keys() | self._paused.others(planned).keys()
-
     def _resume(self, splits: Sequence[KafkaPartitionSplit]) -> None:
         self._paused = self._paused.without(splits)
         self._waiting += splits
@@ -320,9 +291,9 @@ class KafkaEnumerator(
         self._failures = 0
         self._look_log.succeeded()
         self._note_missing(found)
+        self._note_recreated(found)
         if self._last_stops is not None:
             return  # partitions found after the end belong to a later run
-        self._note_recreated(found)
         # A discovery that started before another one ended can return the same partitions again.
         # For a partition that has disappeared, it can return more than the existing records.
         new = [
@@ -358,18 +329,12 @@ class KafkaEnumerator(
         logs = {each.topic_partition for each in returned}  # they can be new ones
         self._ends = {each: end for each, end in self._ends.items() if each not in logs}
         self._gone -= logs
-        of_former_logs: tuple[dict[TopicPartition, Any], ...] = (
-            self._cut_off,
-            self._splits,
-            self._positions,
-            self._recreated,
-            self._short_since,
-        )
         for split in returned:
             self._resume_at.pop(split.split_id, None)
             self._former_ids.pop(str(split.topic_partition), None)
-            for each in of_former_logs:
-                each.pop(split.topic_partition, None)
+            self._positions.pop(split.topic_partition, None)
+            self._recreated.pop(split.topic_partition, None)
+            self._truncations.forget(split.topic_partition)
 
     def _look_failed(self, error: BaseException) -> None:
         self._failures += 1
@@ -384,15 +349,17 @@ class KafkaEnumerator(
     def _note_missing(self, found: FoundPartitions) -> None:
         """Report lost records of partitions that were deleted."""
         now = time.monotonic()
-        there = {str(each) for each in found.partitions}
-        missing = {_partition(each) for each in self._being_read() if each not in there}
-        missing -= self._gone
+        # Only an earlier driver may have found the partition of a planned split.
+        dropped = self._removed.contains
+        planned = {str(each): "" for each in self._truncations.splits if not dropped(each)}
+        read = self._active().keys() | self._paused.others(planned).keys()
+        missing = {_partition(each) for each in read} - found.partitions.keys() - self._gone
         for each in self._missing_since.keys() - missing:
             del self._missing_since[each]
         for each in sorted(missing):
             since = self._missing_since.setdefault(each, now)
-            if now - since >= _GONE_SECONDS:
-                self._lost(each, "the partition was deleted")
+            if now - since >= GONE_SECONDS:
+                self._losses.report(each, "the partition was deleted", self._positions.get(each, 0))
                 self._gone.add(each)
                 del self._missing_since[each]
                 if self._last_stops is not None:  # the run ends at its position
@@ -405,35 +372,14 @@ class KafkaEnumerator(
     def _note_recreated(self, found: FoundPartitions) -> None:
         """Report lost records of partitions that were deleted and recreated."""
         for each, offset in found.recreated.items():
-            self._lost(each, "the topic was deleted and recreated")
+            if self._recreated.get(each, ("",))[0] == found.partitions[each]:
+                continue
+            position = self._positions.get(each, 0)
+            self._losses.report(each, "the topic was deleted and recreated", position)
             self._former_ids.setdefault(str(each), self._known[str(each)])
             self._recreated[each] = (found.partitions[each], offset)
             self._gone.discard(each)
-
-    def _lost(self, partition: TopicPartition, what: str) -> None:
-        self._tolerate(
-            partition,
-            DataLossError(
-                f"records of {partition} are lost: {what}",
-                expected="the partition that was read before",
-                option="on-data-loss",
-                hint="set on-data-loss to earliest or latest to continue without them, or start "
-                "with a new pipeline",
-            ),
-        )
-
-    def _tolerate(self, partition: TopicPartition, loss: DataLossError) -> None:
-        if self._settings.on_data_loss == "fail":
-            raise loss
-        position = self._positions.get(partition, 0)
-        self._count_lost(partition, position, position)
-
-    def _count_lost(self, partition: TopicPartition, start: int, stop: int) -> None:
-        self._context.metric_group.inc("dataLosses")
-        self._context.metric_group.inc("offsetsLost", stop - start)
-        _logger.error(
-            "records of %s are lost (offsets %d to %d); reading continues", partition, start, stop
-        )
+            self._move_stop(each, offset)
 
     # --- records ---------------------------------------------------------------------------------
 
@@ -456,15 +402,14 @@ class KafkaEnumerator(
             self._poll_log.failed(found.errors[0])
         else:
             self._poll_log.succeeded()
-        missing = any(is_missing(each.kafka_code) for each in found.errors) or any(
-            map(self._is_undecided, self._splits.values())
-        )
+        missing = any(is_missing(each.kafka_code) for each in found.errors)
+        missing |= any(map(self._is_undecided, self._truncations.splits.values()))
+        missing |= bool(self._truncations.recreated)
         if missing and self._started and now >= self._look_again_at:
             self._look_again_at = now + _LOOK_AGAIN_SECONDS
             self._context.call_async(self._look, self._take_found)
-        ends = self._take_log_ends(found.ends)
-        self._removed.ask_for_ends(ends)
-        self._note_cut_off(ends, now)
+        self._removed.ask_for_ends(self._take_log_ends(found.ends))
+        self._truncations.note_short(found.ends, now)
         if now >= self._gauges_at:
             self._gauges_at = now + _GAUGE_SECONDS
             self._set_gauges()
@@ -477,56 +422,10 @@ class KafkaEnumerator(
         self._truncations.take_ends(found)
         return ends
 
-    def _note_cut_off(self, ends: Mapping[TopicPartition, int], now: float) -> None:
-        """Report the lost end of a partition that still ends before the position that was read."""
-        for partition, end in ends.items():
-            position, split = self._positions.get(partition), self._splits.get(partition)
-            if position is None or split is None or end >= position:
-                self._short_since.pop(partition, None)
-            elif now - self._short_since.setdefault(partition, now) >= _GONE_SECONDS:
-                del self._short_since[partition]
-                if self._truncations.knows(split):
-                    self._truncations.forget(partition)
-                    continue
-                self._lost(partition, f"it ends at offset {end} and was read to offset {position}")
-                self._resume_after_cut(partition, split.cuts + 1, end)
-
-    def _resume_after_cut(self, partition: TopicPartition, number: int, resume_at: int) -> None:
-        known = self._cut_off.get(partition)
-        if known is not None and known.number >= number:
-            return  # the event of a reader is delivered again after a restart
-        self._cut_off[partition] = _Cut(number=number, resume_at=resume_at)
+    def _move_stop(self, partition: TopicPartition, resume_at: int) -> None:
         if self._last_stops is not None and partition in self._last_stops:
             end = max(resume_at, self._ends.get(partition, 0))  # the log can end earlier now
             self._last_stops = {**self._last_stops, partition: end}
-
-    def _check_positions(self, splits: Iterable[KafkaPartitionSplit]) -> None:
-        """Ask whether logs were cut before the positions, unless a check runs already."""
-        if self._checking:
-            return
-        self._checking = True
-        epochs = self._truncations.leader_epochs
-        asked = {each.topic_partition: (each, epochs[each.topic_partition]) for each in splits}
-
-        def take(found: Sequence[CheckedPosition] | None, error: BaseException | None) -> None:
-            self._checking = False
-            if found is None:
-                assert error is not None
-                if not isinstance(error, RetryableError) or self._last_stops is not None:
-                    raise error
-                self._context.metric_group.inc("failedPolls")
-                self._poll_log.failed(error)
-                return
-            for each in found:
-                split, cut_at = each.split, each.cut_at
-                partition = split.topic_partition
-                if cut_at is None:
-                    self._truncations.checked(each)
-                    continue
-                self._tolerate(partition, log_was_cut(partition, cut_at, split.offset))
-                self._resume_after_cut(partition, split.cuts + 1, each.resume_at)
-
-        self._context.call_async(lambda: self._truncations.check(asked), take)
 
     def _is_undecided(self, split: KafkaPartitionSplit) -> bool:
         """Return whether a run must not end yet, because records of a split can be lost."""
@@ -544,19 +443,12 @@ class KafkaEnumerator(
         moved = [self._as_it_is_now(split) for split in splits]
         self._paused = self._paused.without(moved)  # an earlier driver resumed them
         self._note_removed(moved)
-        for split in moved:
-            self._positions[split.topic_partition] = split.offset
-            self._splits[split.topic_partition] = split
+        self._truncations.note_positions(moved)
+        self._positions |= {split.topic_partition: split.offset for split in moved}
         ends = None if self._settings.bounded else self._ends
         if ends is not None:
-            unsafe = {each.split_id: each for each in moved if self._truncations.must_check(each)}
-            if unsafe:
-                self._check_positions(unsafe.values())
-            moved = [
-                each
-                for each in moved
-                if each.split_id not in unsafe and not self._is_undecided(each)
-            ]
+            safe = self._truncations.checked(moved, ending=self._last_stops is not None)
+            moved = [each for each in safe if not self._is_undecided(each)]
         pauses = {split.topic_partition: self._pause_of(split) for split in moved}
         known = {each: pause for each, pause in pauses.items() if pause is not None}
         reads = plan(moved, ends, limits, known, self._truncations.leader_epochs)
@@ -582,7 +474,7 @@ class KafkaEnumerator(
         if partition in self._gone and split.last_stop is not None:
             return replace(split, last_stop=split.offset)
         topic_id, offset = self._recreated.get(partition, (split.topic_id, split.offset))
-        cut = self._cut_off.get(partition)
+        cut = self._truncations.cut_off.get(partition)
         resume_at = self._resume_at.get(split.split_id)
         if topic_id != split.topic_id:
             self._resume_at.pop(split.split_id, None)
@@ -600,8 +492,6 @@ class KafkaEnumerator(
 
     def _set_gauges(self) -> None:
         set_lags(self._context.metric_group, self._removed.limited(self._ends), self._positions)
-
-    # --- the end of a run up to the available records --------------------------------------------
 
     def freeze_end(self) -> None:
         """Request the end offsets once more, which are the end of the run."""
@@ -630,8 +520,6 @@ class KafkaEnumerator(
 
         self._context.call_async(look, take)
 
-    # --- offsets of the group --------------------------------------------------------------------
-
     def positions_committed(
         self,
         checkpoint_id: int,
@@ -649,8 +537,6 @@ class KafkaEnumerator(
         if self._group_offsets is not None:
             self._group_offsets.commit(left | ended)
 
-    # --- assignment ------------------------------------------------------------------------------
-
     def _assign(self) -> None:
         readers = sorted(self._context.registered_readers)
         if readers:
@@ -663,7 +549,8 @@ class KafkaEnumerator(
                 if str(split.topic_partition) not in self._known:
                     self._waiting.append(split)
                     continue
-                assignment.setdefault(readers[self._owner(split, len(readers))], []).append(split)
+                reader = readers[_owner(split, self._turn) % len(readers)]
+                assignment.setdefault(reader, []).append(split)
             if assignment:
                 self._context.assign_splits(assignment)
             if self._complete or self._last_stops is not None:
@@ -672,11 +559,12 @@ class KafkaEnumerator(
                     self._context.signal_no_more_splits(reader)
         self._context.metric_group.set(EnumeratorMetric.UNASSIGNED_SPLITS, len(self._waiting))
 
-    def _owner(self, split: KafkaPartitionSplit, readers: int) -> int:
-        """Assign partitions round-robin. As in Flink, each topic starts at another reader."""
-        if split.split_id != str(split.topic_partition):
-            return next(self._turn) % readers
-        return (zlib.crc32(split.topic.encode()) + split.partition) % readers
+
+def _owner(split: KafkaPartitionSplit, turn: Iterator[int]) -> int:
+    """Assign partitions round-robin. As in Flink, each topic starts at another reader."""
+    if split.split_id != str(split.topic_partition):
+        return next(turn)
+    return zlib.crc32(split.topic.encode()) + split.partition
 
 
 def _partition(name: str) -> TopicPartition:
