@@ -28,6 +28,7 @@ from toy_sink import (
     STATELESS,
     CompactingTokenSink,
     Directory,
+    DiskWriter,
     HoldingTokenSink,
     LeasedTokenSink,
     MergingTokenSink,
@@ -37,6 +38,7 @@ from toy_sink import (
 
 from connectors_core.errors import RetryableError
 from connectors_core.lineage import LineageDataset
+from connectors_core.options import RecordedOption
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import (
     CommitOutcome,
@@ -651,6 +653,24 @@ class NamesADatasetWithoutAName(TokenSink):
         return (LineageDataset(namespace="file", name=""),)
 
 
+class WritesElsewhereAfterAChange(TokenSink):
+    def create_writer(self, context):
+        return DiskWriter(self.path / "other" if self.changed else self.path, context)
+
+
+class BeginsAgainAfterAChange(TokenSink):
+    def create_committer(self, context):
+        if self.changed:
+            for file in self.path.glob("*.arrow"):
+                file.unlink()
+        return super().create_committer(context)
+
+
+class RefusesAChangeWithoutARemedy(TokenSink):
+    def recorded_options(self, schema):
+        return [RecordedOption(name="changed", value=str(self.changed), hint="")]
+
+
 def local_class():
     class CannotBeImported(TokenSink):
         pass
@@ -658,6 +678,7 @@ def local_class():
     return CannotBeImported
 
 
+CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
 BROKEN = {
     LosesTheLastBatch: "test_all_rows_arrive_as_they_were",
     WritesNoNulls: "test_nulls_arrive_as_nulls",
@@ -682,6 +703,9 @@ BROKEN = {
     CommitsAgain: "test_a_driver_that_fails_is_restarted",
     CommitsAllOrNothing: "test_a_commit_that_fails_in_its_middle_is_finished",
     NumbersItsFiles: "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    WritesElsewhereAfterAChange: CHANGED,
+    BeginsAgainAfterAChange: CHANGED,
+    RefusesAChangeWithoutARemedy: CHANGED,
     SweepsLaterEpochs: "test_a_driver_that_was_frozen_resumes_beside_its_successor",
     SweepsNothing: "test_nothing_is_visible_before_its_epoch_is_decided",
     ShowsItsToken: "test_a_secret_is_seen_nowhere",

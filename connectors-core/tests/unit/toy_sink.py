@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ PLAIN = {Capability.TOPOLOGIES: "every file is committed as it was written"}
 
 class RequiresAToken:
     """A sink into a folder that requires a token, which it does not show."""
+
+    changed = False
 
     def __init__(self, path, token):
         super().__init__(path)
@@ -129,6 +132,11 @@ class Directory(SinkExternalContext):
 
     def create_sink(self):
         return self.sink
+
+    def changed_sinks(self):
+        changed = copy.copy(self.sink)
+        changed.changed = True
+        return {"changed": changed}
 
     def read_back(self, schema=ROWS):
         tables = [self.sink.read(epoch) for epoch in range(100)]
