@@ -69,6 +69,8 @@ def found(server: ElasticsearchServer, index: str) -> dict[str, Any]:
 
 def sink_of(server: ElasticsearchServer, index: str, **settings: Any) -> ElasticsearchSink:
     given = {"id_columns": ["id"], "bulk_flush": QUICK} | settings
+    if not given["id_columns"]:
+        del given["id_columns"]  # without the option, the server assigns IDs
     return ElasticsearchSink(server.url, index, **given)
 
 
