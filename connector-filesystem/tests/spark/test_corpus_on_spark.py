@@ -66,6 +66,11 @@ VALUES: Final = (
 # A JSON value in a column of a type, as the connector and Spark read it.
 OTHER_VALUES: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
     ("double", "-0"): (-0.0, 0.0),
+    # A number or a boolean may be a text, as in Flink.
+    ("bigint", '"1"'): (1, BAD),
+    ("double", '"1"'): (1.0, BAD),
+    ("double", '"1.5"'): (1.5, BAD),
+    ("boolean", '"true"'): (True, BAD),
     # The connector accepts only dates, not times or numbers of days.
     ("date", '"1"'): (BAD, "1970-01-02"),
     ("date", '"2013-07-04T05:15:30Z"'): (BAD, "2013-07-04"),
