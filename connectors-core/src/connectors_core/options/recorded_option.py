@@ -19,7 +19,7 @@ class RecordedOption:
         name: The name for the user. To compare a value only for the same place, put the place into
             the name: "format in s3://bucket/out".
         value: The value as text, without secrets.
-        hint: What the user can do instead of the change, as an imperative.
+        hint: An imperative with the remedy, such as "keep it, or write to another path".
         until_committed: Whether the option may change once everything decided is committed.
     """
 
