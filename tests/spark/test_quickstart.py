@@ -36,7 +36,7 @@ class Newcomer:
 
     def read(self, addresses: dict[str, str]) -> list[str]:
         page = (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
-        blocks = BLOCK.findall(page.replace("3.0.0.4.3", f"3.0.0.{LINE}"))
+        blocks = BLOCK.findall(re.sub(r"(==\d+\.\d+\.\d+)\.4\.3", rf"\1.{LINE}", page))
         for shown, used in addresses.items():
             blocks = [block.replace(shown, used) for block in blocks]
         return blocks

@@ -83,4 +83,4 @@ def test_every_option_that_connectors_share_has_a_version_of_the_core(options):
     ],
 )
 def test_an_option_of_a_connector_has_a_version_of_the_connector(configured):
-    assert {each.since for each in configured.OPTIONS} <= {"2.0.0", "3.0.0"}
+    assert {each.since for each in configured.OPTIONS} <= {"2.0.0", "3.0.0", "3.1.0"}

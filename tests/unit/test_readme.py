@@ -7,7 +7,10 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "connectors-core" / "README.md"
@@ -41,3 +44,13 @@ def test_the_formats_behave_as_their_page_documents() -> None:
         said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
         assert said
         assert done.stdout.splitlines()[-len(said) :] == said, done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/upgrade.md"])
+def test_a_page_installs_the_versions_that_make_wheels_builds(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    shown = re.findall(r"'(connector-[a-z]+)(?:\[spark\])?==(\d+\.\d+\.\d+)\.4\.3'", text)
+    assert shown
+    for package, version in shown:
+        project = tomllib.loads((ROOT / package / "pyproject.toml").read_text(encoding="utf-8"))
+        assert version == project["tool"]["connector"]["version"], package

@@ -259,7 +259,7 @@ class ElasticsearchSinkOptions(
         MERGE_OBJECTS,
         bool,
         default=False,
-        since="3.0.0",
+        since="3.1.0",
         doc="Whether `update` and `upsert` merge maps and structs into the document's objects, "
         "whose other keys stay. By default, each column replaces its field. For rows with maps or "
         "structs, this needs a server that runs Painless scripts.",

@@ -241,7 +241,7 @@ class FileSourceOptions(
         "source.allow-missing-paths",
         bool,
         default=False,
-        since="3.0.0",
+        since="3.1.0",
         doc="Read no rows from a path that does not exist or a pattern that matches nothing, "
         "instead of failing. A source with a monitor interval always waits for them.",
     )
@@ -249,7 +249,7 @@ class FileSourceOptions(
         "source.ignore-table-log",
         bool,
         default=False,
-        since="3.0.0",
+        since="3.1.0",
         doc="Read all files of a folder although they belong to a table of Delta Lake, Hudi, "
         "Iceberg, or Spark's file sink, whose log lists the valid ones. By default, that is an "
         "error.",
