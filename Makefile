@@ -37,7 +37,8 @@ BIN = .venv/spark$(NEWEST)/bin
 SPARK_PYTHON = PYSPARK_PYTHON=$(CURDIR)/.venv/spark$(1)/bin/python \
 	SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CURDIR)/.venv/spark$(1)/classes.jsa $$SPARK_SUBMIT_OPTS" \
 	.venv/spark$(1)/bin/python
-# The share of a line in the slow cases that kill or freeze drivers, $(call SHARE,43): 1/2, the smaller share.
+# The share of a line in the slow cases that kill or freeze drivers, and in unit tests on which the line has
+# hardly any influence (conftest.py), $(call SHARE,43): 1/2.
 SHARE = --connector-share $$(printf '%s\n' $(LINES) | sort -r | grep -nx $(1) | cut -d: -f1)/$(words $(LINES))
 LINE = $(subst .,,$(SPARK))
 # The Spark line in Spark's notation, $(call DOTTED,35): 3.5.

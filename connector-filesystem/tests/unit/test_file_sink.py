@@ -40,6 +40,7 @@ from connector_filesystem import (
     OutputFileConfig,
     ParquetOptions,
     RollingPolicy,
+    moves,
 )
 from connector_filesystem.sink.part_file import epoch_folder
 from connectors_core.errors import (
@@ -392,7 +393,10 @@ class TestMemoryFilesystem:
         fs.rm(shown()[0])
         assert CommitOutcome.FAILED in outcomes(commit(sink, committables))
 
-    def test_a_commit_recovers_from_a_crash_during_a_copy(self) -> None:
+    def test_a_commit_recovers_from_a_crash_during_a_copy(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(moves, "_DEADLINE_SECONDS", 0.5)  # the other copy never completes
         url = f"memory://{uuid.uuid4().hex}/target"
         fs, root = fsspec.core.url_to_fs(url)
         sink = FileSink(url, rolling_policy=RollingPolicy(max_rows=10))
