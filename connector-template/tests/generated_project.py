@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -100,28 +98,3 @@ def pass_tests(project: Path, *options: str) -> dict[str, Any]:
     succeed(project, "-m", "pytest", *several, *report, *options, "tests/unit")
     found: dict[str, Any] = json.loads((project / "build/report.json").read_bytes())
     return found
-
-
-def pass_tests_in_a_minute(project: Path) -> dict[str, Any]:
-    """Run these tests within a minute of two cores, and return their report.
-
-    A loop that takes 0.6 seconds measures the cores: shared machines are often slower.
-    """
-    before, slowness = _seconds_of_children(), _seconds_of_a_loop() / 0.6
-    report = pass_tests(project)
-    slowness = max(1.0, slowness, _seconds_of_a_loop() / 0.6)
-    assert _seconds_of_children() - before < slowness * 2 * 60
-    return report
-
-
-def _seconds_of_a_loop() -> float:
-    before, total = time.process_time(), 0
-    for number in range(10_000_000):
-        total += number
-    return time.process_time() - before
-
-
-def _seconds_of_children() -> float:
-    """Return the time that ended children of this process used a core."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -15,7 +15,6 @@ from generated_project import (
     generated,
     in_style,
     pass_tests,
-    pass_tests_in_a_minute,
     run,
     sources,
     succeed,
@@ -55,13 +54,13 @@ COMBINATIONS = {
     },
     "merging": (True, True, "two-phase", False, False, False, True),
     "sink-topologies": (False, True, "two-phase", False, False, False, False, True),
-    "both-steps": (True, True, "two-phase", False, False, False, True, True),
+    "everything": (True, True, "two-phase", True, True, True, True, True),
 }
 ALWAYS = {
     *BASIC,
     "merging",
     "sink-topologies",
-    "both-steps",
+    "everything",
     "source-sql",
     "sink-sql",
     "lookup-sql",
@@ -141,13 +140,14 @@ def test_types(project: Path, types_cache: Path) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("both-catalog", "async-sql", "lookup-sql", "both-steps"),
-        *map(slow, ("source", "sink", "both", "merging", "sink-topologies", "async", "lookup")),
-        *map(slow, ("source-lookup", "all-async")),
+        *("everything", "async-sql"),
+        *map(slow, ("source", "sink", "lookup", "both", "merging", "sink-topologies", "async")),
+        *map(slow, ("source-lookup", "both-async", "all", "all-async", "lookup-sql")),
+        *map(slow, ("both-catalog",)),
     ],
 )
-def test_the_suites_pass_within_a_minute_of_two_cores(generate, kind: str) -> None:
-    report = pass_tests_in_a_minute(generate("pulsar", *COMBINATIONS[kind]))
+def test_the_suites_pass(generate, kind: str) -> None:
+    report = pass_tests(generate("pulsar", *COMBINATIONS[kind]))
     assert report["not_run"] == {"cells": ["3.5", "4.3"], "cases": []}
 
 
@@ -160,12 +160,6 @@ def test_the_report_names_what_options_deselect(generate) -> None:
     text = (folder / "build/report.md").read_text(encoding="utf-8")
     assert "| Spark 3.5 | a cell: `tox run -e spark35` |" in text
     assert f"| {cases[0]} | deselected |" in text
-
-
-# "all" contains the parts of the others.
-@pytest.mark.parametrize("kind", ["all", *map(slow, ("source", "sink", "both-async"))])
-def test_the_suites_of_its_parts_pass(generate, kind: str) -> None:
-    pass_tests(generate("pulsar", *COMBINATIONS[kind]), "--ignore=tests/unit/test_suites.py")
 
 
 def test_its_import_loads_neither_spark_nor_the_runtime(project: Path) -> None:
