@@ -240,8 +240,9 @@ class ListedFiles(CompactedFiles):
 class ParquetTable(LookupExternalContext):
     """A folder with one Parquet file, which gets a new name at each write."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "") -> None:
         self._folder = folder / "table"
+        self._url = f"{address}{self._folder}"
         self._numbers = itertools.count()
         self._folder.mkdir()
 
@@ -256,7 +257,7 @@ class ParquetTable(LookupExternalContext):
     def create_table(self, options: Mapping[str, str], schema: pa.Schema = LOOKUP_ROWS) -> Any:
         return FileTable.from_options(
             {
-                "path": str(self._folder),
+                "path": self._url,
                 "format": "parquet",
                 "schema": schema,
                 "storage-options.password": Secret(PASSWORD),
@@ -280,7 +281,7 @@ class ParquetTable(LookupExternalContext):
 
 
 class FileTableSuite(LookupTestSuite):
-    written_for = "1.2"
+    written_for = SUITES
     capabilities = Capabilities(
         can=frozenset(
             {
@@ -296,7 +297,7 @@ class FileTableSuite(LookupTestSuite):
     )
 
     def external_context(self, folder: Path) -> ParquetTable:
-        return ParquetTable(folder)
+        return ParquetTable(folder, self.address)
 
 
 class OfSource:

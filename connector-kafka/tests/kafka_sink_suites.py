@@ -170,6 +170,9 @@ class WithBroker:
     def outage(self, outage: Outage) -> AbstractContextManager[threading.Event]:
         return passing(self.network.outage(outage))
 
+    def late_first_responses(self) -> AbstractContextManager[None]:
+        return self.network.outage(Outage.LATE)
+
     def lost_response(self, nth: int) -> AbstractContextManager[threading.Event]:
         return self.network.lost_response(nth)
 

@@ -52,4 +52,4 @@ class TestSinkWithManifests(FileSinkSuite):
 
 
 class TestFileTable(FileTableSuite):
-    pass
+    system = Storage()

@@ -28,6 +28,15 @@ ROLLED_BACK = "test_a_rollback_that_an_outage_interrupts_is_finished_by_the_next
 SECRET = "test_no_secret_is_shown_by_a_failure"  # pragma: allowlist secret
 
 
+def is_late():
+    """Send a request, and return whether its response takes more than a second."""
+    if Disk.now is not Outage.LATE:
+        return False
+    began = time.monotonic()
+    available()
+    return time.monotonic() - began > 1
+
+
 @contextmanager
 def token_in_the_cause(token):
     try:

@@ -12,6 +12,7 @@ import broken_units
 import pytest
 import test_suites_see_broken_sinks as broken_sinks
 import test_suites_see_broken_sources as broken_sources
+import test_suites_see_broken_tables as broken_tables
 
 BY_KIND = {
     "unavailable while it is read": {
@@ -34,6 +35,21 @@ BY_KIND = {
     },
     "a response that a writer does not get": {
         *broken_responses.LOST_IN_WRITERS,
+    },
+    "a first response that is late, while it is read": {
+        broken_outages.ConnectsInTheBackground,
+        broken_outages.TakesALateResponseForAFailure,
+        broken_outages.SkipsWhatIsLate,
+    },
+    "a first response that is late, while it is written": {
+        broken_sinks.DropsWhatIsLate,
+        broken_sinks.WritesWhatIsLateTwice,
+        broken_sinks.TakesALateConnectionForAnEmptyCommit,
+    },
+    "a first response that is late, while it is looked up": {
+        broken_tables.TakesALateResponseForAMiss,
+        broken_tables.KeepsTheMissOfALateResponse,
+        broken_tables.GivesRowsOfBothAttempts,
     },
     "a bad record that is not the last of its split": {
         broken_readers.SkipsTheLineBehindABadOne,
@@ -79,7 +95,12 @@ BY_KIND = {
     },
 }
 # Each of these connectors is run and fails the intended case.
-RUN = {*broken_sinks.BROKEN, *broken_sources.BROKEN, *broken_units.BROKEN}
+RUN = {
+    *broken_sinks.BROKEN,
+    *broken_sources.BROKEN,
+    *broken_tables.BROKEN,
+    *broken_units.BROKEN,
+}
 
 
 @pytest.mark.parametrize("kind", BY_KIND)

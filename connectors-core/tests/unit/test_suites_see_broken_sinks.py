@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from pathlib import Path
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases
+from broken_outages import is_late
 from toy_disk import Disk, access, available
 from toy_sink import (
     ON_A_SURE_DISK,
@@ -319,6 +321,20 @@ class LeavesAFileOpenWhereItCannotWrite(Writer):
         os.close(file)
 
 
+class DropsWhatIsLate(Writer):
+    def write(self, batch):
+        if not is_late():
+            super().write(batch)
+
+
+class WritesWhatIsLateTwice(Writer):
+    """Repeats a request that took effect late."""
+
+    def write(self, batch):
+        for _ in range(2 if is_late() else 1):
+            super().write(batch)
+
+
 class TellsItsTokenInANote(Writer):
     def write(self, batch):
         try:
@@ -388,6 +404,13 @@ class NumbersItsFiles(Commit):
             if Path(file.staged).exists():
                 Path(file.staged).rename(self.sink.path / f"{self.number:010d}-.arrow")
                 self.number += 1
+
+
+class TakesALateConnectionForAnEmptyCommit(Commit):
+    def commit(self, requests):
+        with ThreadPoolExecutor(1) as pool:  # each commit has a connection of its own
+            if not pool.submit(is_late).result():
+                super().commit(requests)
 
 
 class SweepsNothing(Commit):
@@ -678,6 +701,7 @@ def local_class():
     return CannotBeImported
 
 
+LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
 CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
 BROKEN = {
     LosesTheLastBatch: "test_all_rows_arrive_as_they_were",
@@ -703,6 +727,9 @@ BROKEN = {
     CommitsAgain: "test_a_driver_that_fails_is_restarted",
     CommitsAllOrNothing: "test_a_commit_that_fails_in_its_middle_is_finished",
     NumbersItsFiles: "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    DropsWhatIsLate: LATE,
+    WritesWhatIsLateTwice: LATE,
+    TakesALateConnectionForAnEmptyCommit: LATE,
     WritesElsewhereAfterAChange: CHANGED,
     BeginsAgainAfterAChange: CHANGED,
     RefusesAChangeWithoutARemedy: CHANGED,

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases, table_with
+from broken_outages import is_late
+from toy_disk import Disk
 from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
 
 from connectors_core.lineage import LineageDataset
@@ -101,6 +103,34 @@ class FindsNothingWhenItsSystemIsAway(ToyFunction):
 
     def schema(self):
         return pa.schema([(name, _type_of(name)) for name in self.columns])
+
+
+class TakesALateResponseForAMiss(ToyFunction):
+    def lookup(self, keys):
+        late = is_late()
+        rows = super().lookup(keys)
+        return rows.slice(0, 0) if late else rows
+
+
+class KeepsTheMissOfALateResponse(ToyFunction):
+    """Gives the rows of a second attempt, but keeps the keys of the first one as missing."""
+
+    missing = None
+
+    def lookup(self, keys):
+        missing, key = self.missing, keys.schema.names[0]
+        if is_late():
+            self.missing = keys.column(key)
+        rows = super().lookup(keys)
+        if missing is None:
+            return rows
+        return rows.filter(pc.invert(pc.is_in(rows[key], value_set=missing)))
+
+
+class GivesRowsOfBothAttempts(ToyFunction):
+    def lookup(self, keys):
+        attempts = 2 if is_late() else 1
+        return pa.concat_tables([super().lookup(keys)] * attempts)
 
 
 class LeavesAThread(ToyFunction):
@@ -210,6 +240,7 @@ class TakesItsPathForANamespace(ToyTable):
         return (LineageDataset(namespace=self.path, name="rows"),)
 
 
+LATE = "test_first_responses_that_are_late_in_every_life_find_all_rows"
 BROKEN = {
     GivesRowsTwice: "test_rows_are_found_by_key",
     GivesOneRowOfAKey: "test_all_rows_of_a_key_are_given",
@@ -220,6 +251,9 @@ BROKEN = {
     PutsTextsIntoAStatement: "test_texts_are_compared_as_they_are",
     FailsWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
     FindsNothingWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
+    TakesALateResponseForAMiss: LATE,
+    KeepsTheMissOfALateResponse: LATE,
+    GivesRowsOfBothAttempts: LATE,
     LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
     CannotTravel: "test_what_executors_are_given_survives_pickling",
     LogsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret
@@ -240,6 +274,7 @@ def broken_suite(name):
     table = table_with(BY_NAME[name][0], ToyTable)
 
     class Suite(LookupTestSuite):
+        system = Disk()
         capabilities = CAN
 
         def external_context(self, folder):

@@ -69,6 +69,11 @@ def access():
         raise type(ERRORS[now])(*ERRORS[now].args)
 
 
+def connect():
+    """Open a new connection in this thread, whose first response can be late."""
+    Disk.connected.__dict__.clear()
+
+
 def available():
     """Begin an access to the disk, as a connector does.
 

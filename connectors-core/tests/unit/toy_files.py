@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from toy_disk import available
 
 from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
@@ -26,6 +27,7 @@ class FileReader:
     password: Secret = field(default_factory=lambda: Secret(SECRET))
 
     def read(self):
+        available()
         try:
             with pa.ipc.open_file(self.path) as file:
                 return file.read_all()

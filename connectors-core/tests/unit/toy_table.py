@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from toy_disk import connect
 from toy_files import FileContext, FileReader
 
 from connectors_core.lineage import LineageVertexProvider, file_dataset
@@ -50,6 +51,9 @@ QUICK = LookupRequestConfiguration(
 
 @dataclass
 class ToyFunction(FileReader, LookupFunction):
+    def open(self, context):
+        connect()
+
     def lookup(self, keys):
         rows = self.read()
         found = pc.is_in(rows.column(keys.schema.names[0]), value_set=keys.column(0))

@@ -99,7 +99,7 @@ class Capability(StrEnum):
     """The tests can make the external system unavailable for a while.
 
     They use `TestSystem.outage`, for a committer also `TestSystem.lost_response`, and for a lookup
-    table `LookupExternalContext.away`.
+    table also `LookupExternalContext.away`.
     """
     DATA_TYPES = "data types"
     """The connector supports columns of other types than those of the suites' rows."""

@@ -289,6 +289,30 @@ class LookupTestSuite(JoinTestSuite):
         found = trial.join(_numbers([1]), ["number"], columns=["value"])
         _assert_same(found, number=[1], value=["one"])
 
+    @case(HERE, Capability.OUTAGES, since="1.4", after="test_rows_are_found_by_key")
+    def test_first_responses_that_are_late_in_every_life_find_all_rows(
+        self, trial: LookupTrial
+    ) -> None:
+        """A late response is neither a failure nor a missing row, in any way to join."""
+        if self.system is None:
+            pytest.skip("the suite names no system")
+        trial.context.write(NUMBERED)
+        with self.late_first_responses():
+            for options, capability in WAYS.values():
+                if capability in self.possible().can:
+                    found = trial.join(
+                        _numbers([3, 2, 7, 3]),
+                        ["number"],
+                        columns=["amount"],
+                        table=trial.context.create_table(options),
+                        batch_rows=2,
+                    )
+                    _assert_same(
+                        found,
+                        number=[3, 3, 3, 2, 2, 7, 3, 3, 3],
+                        amount=[3, None, 3, 2, 2, None, 3, None, 3],
+                    )
+
     # --- The table as an object -----------------------------------------------------------------
 
     @case(HERE, since="1.2", after="test_rows_are_found_by_key")

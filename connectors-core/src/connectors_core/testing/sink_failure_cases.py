@@ -319,3 +319,28 @@ class SinkFailureCases(PipelineSuite, part=True):
         if failed:
             trial.write_all()
         trial.assert_complete()
+
+    @case(
+        Capability.OUTAGES,
+        since="1.4",
+        after=(
+            "test_a_driver_that_fails_is_restarted",
+            "test_an_outage_while_rows_are_written_loses_nothing",
+        ),
+    )
+    @pytest.mark.slow_on_spark
+    def test_first_responses_that_are_late_in_every_life_lose_nothing(
+        self, trial: SinkTrial
+    ) -> None:
+        """The second driver commits rows of the first one, and both of them write."""
+        job = trial.job(plans=2)
+        fault = Fault(
+            FaultPoint.AFTER_DECISION, action=FaultAction.RAISE, once=trial.root / "failed"
+        )
+        with self.late_first_responses():
+            with injected(fault), job.build(trial.environment) as pipeline:
+                trial.run_to_failure(pipeline)
+            assert fault.fired
+            with job.build(trial.environment) as pipeline:
+                trial.run_to_end(pipeline)
+        trial.assert_complete()

@@ -339,7 +339,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     ) -> None:
         """A connection, a login, and the first query take longer than a plan waits for rows."""
         trial.write_split(2)
-        with self.system_with_outages().outage(self.address, Outage.LATE):
+        with self.late_first_responses():
             trial.follow()
             trial.write_split()
             trial.follow()

@@ -137,6 +137,10 @@ class SystemSuite(ConnectorSuite):
         """Start an outage of the system that ends by itself. See `passing`."""
         return passing(self.system_with_outages().outage(self.address, outage))
 
+    def late_first_responses(self) -> AbstractContextManager[None]:
+        """Make the first response on each connection late. See `Outage.LATE`."""
+        return self.system_with_outages().outage(self.address, Outage.LATE)
+
     def lost_response(self, nth: int) -> AbstractContextManager[threading.Event]:
         """Lose one response of the system. See `TestSystem.lost_response`."""
         return self.system_with_outages().lost_response(self.address, nth)
