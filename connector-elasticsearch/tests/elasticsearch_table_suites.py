@@ -146,6 +146,10 @@ class Indices(CatalogExternalContext):
             self._server.request("PUT", f"/{name}/_doc/{number}?refresh=true", {"id": number})
         self._added.append(name)
 
+    def stored(self, name: str) -> object:
+        found: Any = self._server.request("GET", f"/{name}/_count")
+        return found["count"]
+
     def definition(self) -> CatalogTable:
         return CatalogTable(schema=table_schema(key=True))
 

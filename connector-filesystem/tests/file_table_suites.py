@@ -110,15 +110,21 @@ class KeyedFileChangelogSuite(ChangelogTestSuite):
 class Folders(CatalogExternalContext):
     """A folder whose folders are databases."""
 
+    catalog_class: type[FileCatalog] = FileCatalog
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "lake"
         self._store = FileCatalogStore(folder / "catalogs")
 
     def create_catalog(self, name: str) -> FileCatalog:
-        options = {"path": str(self._folder), "storage-options.auto_mkdir": "false"}
-        return self._stored(FileCatalog(name, {**options, "drop-files": "true"}))
+        return self.new_catalog(name, {"drop-files": "true"})
 
-    def _stored(self, catalog: FileCatalog) -> FileCatalog:
+    def create_default_catalog(self, name: str) -> FileCatalog:
+        return self.new_catalog(name, {})
+
+    def new_catalog(self, name: str, options: Mapping[str, str]) -> FileCatalog:
+        own = {"path": str(self._folder), "storage-options.auto_mkdir": "false"}
+        catalog = self.catalog_class(name, {**own, **options})
         catalog.definitions = self._store.tables_of("folders")
         return catalog
 
@@ -131,6 +137,9 @@ class Folders(CatalogExternalContext):
     def add_partitioned_table(self, name: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         self._put(self._folder / "default" / name / "day=2024-01-01" / "hour=7")
         return {"day": "2024-01-01", "hour": "7"}, {"day": "2024-01-02", "hour": "8"}
+
+    def stored(self, name: str) -> set[Path]:
+        return set((self._folder / "default" / name).rglob("*.parquet"))
 
     @staticmethod
     def _put(folder: Path) -> None:

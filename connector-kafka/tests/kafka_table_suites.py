@@ -187,11 +187,14 @@ class Topics(CatalogExternalContext):
         self._store = FileCatalogStore(folder)
 
     def create_catalog(self, name: str) -> KafkaCatalog:
-        options = {
-            "properties.bootstrap.servers": self._broker.bootstrap_servers,
-            "drop-topics": "true",
-        }
-        catalog = KafkaCatalog(name, options)
+        return self._new_catalog(name, {"drop-topics": "true"})
+
+    def create_default_catalog(self, name: str) -> KafkaCatalog:
+        return self._new_catalog(name, {})
+
+    def _new_catalog(self, name: str, options: Mapping[str, str]) -> KafkaCatalog:
+        servers = {"properties.bootstrap.servers": self._broker.bootstrap_servers}
+        catalog = KafkaCatalog(name, {**servers, **options})
         catalog.definitions = self._store.tables_of("topics")
         return catalog
 
@@ -201,6 +204,9 @@ class Topics(CatalogExternalContext):
         for number in (1, 2):
             producer.send(name, json.dumps({"id": number, "text": "a"}).encode())
         producer.close()
+
+    def stored(self, name: str) -> dict[int, int]:
+        return self._broker.topics.end_offsets(name)
 
     def definition(self) -> CatalogTable:
         return CatalogTable(schema=table_schema(), options={"value.format": "json"}, comment="made")

@@ -25,6 +25,7 @@ from connectors_core.catalog import (
     DatabaseNotExistError,
     FunctionCatalog,
     ObjectPath,
+    PartitionNotExistError,
     TableAlreadyExistError,
     TableNotExistError,
 )
@@ -107,6 +108,7 @@ class FileCatalog(FunctionCatalog):
             raise DatabaseNotEmptyError(
                 f"the database {database} has tables or functions",
                 found=", ".join(kept),
+                option="drop-files" if cascade else None,
                 hint="drop them first, or use DROP DATABASE ... CASCADE; it deletes files if the "
                 "catalog has 'drop-files' = 'true'",
             )
@@ -242,9 +244,15 @@ class FileCatalog(FunctionCatalog):
         """See `Catalog`. It deletes the files of the partition, if the catalog allows it.
 
         Raises:
+            PartitionNotExistError: There is none.
             CatalogError: The partition has files, and the catalog does not allow it.
         """
         parts = path.database, path.name, *self._folders_of(path, partition)
+        if not self._is_folder(*parts):
+            raise PartitionNotExistError(
+                f"the table {path} has no partition {'/'.join(parts[2:])}",
+                hint="list_partitions() returns those that exist",
+            )
         if not self._drops_files:
             if not self._remove_empty(*parts):
                 raise self._files_stay(f"of a partition of the table {path}")
@@ -273,6 +281,12 @@ class FileCatalog(FunctionCatalog):
             fs.makedirs(folder, exist_ok=True)
             if not fs.isdir(folder):
                 fs.touch(f"{folder}/{_KEEP}")
+
+    def _is_folder(self, *parts: str) -> bool:
+        folder, fs = self._path(*parts), self._location.fs
+        with self._errors("listing", "/".join(parts)):
+            fs.invalidate_cache(folder)
+            return bool(fs.isdir(folder))
 
     def _remove_empty(self, *parts: str) -> bool:
         """Remove a folder without files, also in its folders; return whether it is gone."""

@@ -79,15 +79,7 @@ class ForeignFileCompactor(FileCompactor):
             UnmergeableFileError: A file cannot be joined without a loss.
             DataLossError: An input is gone, or an output is not what was written.
         """
-        outputs = Outputs(merging)
-        try:
-            for each in files:
-                with merging.open_input(each) as source:
-                    outputs.add(_records_of(each, source, merging.config))
-            return outputs.finish()
-        except BaseException:
-            outputs.abort()
-            raise
+        return Outputs(merging).merge(files, _records_of)
 
 
 def _records_of(file: InputFile, source: BinaryIO, config: EncoderConfig) -> Records:

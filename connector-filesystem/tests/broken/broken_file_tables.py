@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from connector_filesystem import FileSink
 from connector_filesystem.catalog import FileCatalog
 from connector_filesystem.sink.overwrite import FileOverwrite
 from connector_filesystem.table_factory import FileTableFactory
-from connectors_core.catalog import CatalogTableStatistics
+from connectors_core.catalog import CatalogError, CatalogTableStatistics, PartitionNotExistError
 from connectors_core.errors import ConfigurationError, UnknownOptionError
 from connectors_core.schema import RowKind
 from connectors_core.table import (
@@ -229,6 +230,45 @@ class KeepsPartitions(FileCatalog):
         self._folders_of(path, partition)
 
 
+class DropsAbsentPartitions(FileCatalog):
+    seen_by = "test_partitions_are_listed_created_and_dropped"
+
+    def drop_partition(self, path, partition):
+        with suppress(PartitionNotExistError):
+            super().drop_partition(path, partition)
+
+
+class DropsFilesOfTables(FileCatalog):
+    seen_by = "test_a_catalog_deletes_data_only_if_an_option_allows_it"
+
+    def drop_table(self, path):
+        self._drops_files = True
+        super().drop_table(path)
+
+
+class DropsFilesOfPartitions(FileCatalog):
+    seen_by = "test_a_catalog_deletes_data_only_if_an_option_allows_it"
+
+    def drop_partition(self, path, partition):
+        self._drops_files = True
+        super().drop_partition(path, partition)
+
+
+class DropsFilesWithTheDatabase(FileCatalog):
+    seen_by = "test_a_catalog_deletes_data_only_if_an_option_allows_it"
+
+    def drop_database(self, database, *, if_exists=False, cascade=False):
+        self._drops_files = True
+        super().drop_database(database, if_exists=if_exists, cascade=cascade)
+
+
+class KeepsFilesWithoutAnOption(FileCatalog):
+    seen_by = "test_a_catalog_deletes_data_only_if_an_option_allows_it"
+
+    def _files_stay(self, whose):
+        return CatalogError(f"the files {whose} stay")
+
+
 class CountsNothing(FileCatalog):
     seen_by = "test_statistics_count_what_the_table_has"
 
@@ -268,8 +308,7 @@ def broken_suite(name):
         return type(f"Test{name}", (FileTableSuite,), {"factory": broken})
 
     class BrokenFolders(Folders):
-        def create_catalog(self, name):
-            return self._stored(broken(name, {"path": str(self._folder), "drop-files": "true"}))
+        catalog_class = broken
 
     def external_context(self, folder):
         return BrokenFolders(folder)

@@ -18,6 +18,7 @@ from connectors_core.catalog import (
     DatabaseNotEmptyError,
     DatabaseNotExistError,
     ObjectPath,
+    PartitionNotExistError,
     TableAlreadyExistError,
     TableNotExistError,
 )
@@ -83,7 +84,7 @@ def test_a_partition_with_files_is_dropped_only_if_the_catalog_drops_files(catal
     assert first not in catalog.list_partitions(TRIPS)
 
 
-def test_partitions_are_discovered_added_and_removed(catalog):
+def test_partitions_are_discovered_added_and_removed(catalog, root):
     first = {"day": "2024-01-01", "kind": "a/b"}
     assert catalog.list_partitions(TRIPS) == [first, {"day": "2024-01-02", "kind": ""}]
     added = {"kind": "c=d", "day": "2024-01-03"}
@@ -92,6 +93,9 @@ def test_partitions_are_discovered_added_and_removed(catalog):
     catalog.drop_partition(TRIPS, added)
     assert added not in catalog.list_partitions(TRIPS)
     assert first in catalog.list_partitions(TRIPS)
+    for owner in (catalog, new(root, **{"drop-files": "true"})):
+        with pytest.raises(PartitionNotExistError, match=r"kind=c%3Dd"):
+            owner.drop_partition(TRIPS, added)
     with pytest.raises(InvalidOptionError, match="does not fit"):
         catalog.create_partition(TRIPS, {"day": "2024-01-03"})
     assert catalog.list_partitions(ObjectPath("shop", "sums")) == [{}]
@@ -102,8 +106,9 @@ def test_databases_are_folders(catalog):
     catalog.create_database("new", if_not_exists=True)
     with pytest.raises(DatabaseAlreadyExistError):
         catalog.create_database("new")
-    with pytest.raises(DatabaseNotEmptyError):
+    with pytest.raises(DatabaseNotEmptyError) as refused:
         catalog.drop_database("shop", cascade=True)
+    assert refused.value.option == "drop-files"
     catalog.drop_database("new")
     catalog.drop_database("new", if_exists=True)
     with pytest.raises(DatabaseNotExistError):

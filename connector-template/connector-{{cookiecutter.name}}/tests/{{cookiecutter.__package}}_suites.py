@@ -441,6 +441,9 @@ class Topics(CatalogExternalContext):
         topic.append(0, pa.Table.from_pylist([{"id": 1}, {"id": 2}], TABLE_ROWS))
         self._added.append(topic)
 
+    def stored(self, name: str) -> pa.Table:
+        return Topic(direct_address(self._address), name).rows(TABLE_ROWS)
+
     def secrets(self) -> Sequence[str]:
         return [self._token]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import replace
+from pathlib import Path
 
 from memory_tables import Memory, MemoryCatalogSuite
 
 from connectors_core.catalog import GenericInMemoryCatalog, ObjectPath
-from connectors_core.table import CatalogView
+from connectors_core.table import CatalogTable, CatalogView
 
 
 class ListsInAnyOrder(GenericInMemoryCatalog):
@@ -107,6 +108,16 @@ class DropsNothing(GenericInMemoryCatalog):
     def rename_table(self, path, name):
         self.create_table(ObjectPath(path.database, name), self.get_table(path))
         super().drop_table(path)
+
+
+class DropsDataWithTheDefinition(GenericInMemoryCatalog):
+    seen_by = "test_a_catalog_deletes_data_only_if_an_option_allows_it"
+
+    def drop_table(self, path):
+        found = self.get_table(path)
+        super().drop_table(path)
+        if isinstance(found, CatalogTable):
+            (Path(found.options["path"]) / path.name).unlink(missing_ok=True)
 
 
 class ForgetsTheColumnsOfViews(GenericInMemoryCatalog):

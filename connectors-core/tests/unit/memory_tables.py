@@ -16,7 +16,7 @@ from connectors_core.testing import (
 
 
 class Memory(CatalogExternalContext):
-    """Tables of files, which are never read."""
+    """Tables of files, which are never read, in one folder."""
 
     def __init__(self, folder, catalog=None):
         self._folder = folder
@@ -27,6 +27,10 @@ class Memory(CatalogExternalContext):
 
     def add_table(self, name):
         self._catalog.create_table(ObjectPath("default", name), self.definition())
+        (self._folder / name).touch()
+
+    def stored(self, name):
+        return (self._folder / name).exists()
 
     def definition(self):
         columns = (PhysicalColumn("id", pa.int64()), PhysicalColumn("text", pa.string()))

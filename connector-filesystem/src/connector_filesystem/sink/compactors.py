@@ -223,15 +223,7 @@ class RecordWiseFileCompactor(FileCompactor):
 
     def merge(self, files: Sequence[InputFile], merging: Merging) -> Sequence[MergedFile]:
         """Write the records again."""
-        outputs = Outputs(merging)
-        try:
-            for each in files:
-                with merging.open_input(each) as source:
-                    outputs.add(_records_of(each, source, merging.config))
-            return outputs.finish()
-        except BaseException:
-            outputs.abort()
-            raise
+        return Outputs(merging).merge(files, _records_of)
 
 
 def default_compactor(config: EncoderConfig) -> FileCompactor:
@@ -285,6 +277,26 @@ class Outputs:
     layout: object = None
     current: OutputFile | None = None
     inputs: int = 0
+
+    def merge(
+        self,
+        files: Sequence[InputFile],
+        records_of: Callable[[InputFile, BinaryIO, EncoderConfig], Records],
+    ) -> list[MergedFile]:
+        """Copy the records of all inputs, and complete the outputs.
+
+        Args:
+            files: The inputs.
+            records_of: Returns the records of an open input of the format.
+        """
+        try:
+            for each in files:
+                with self.merging.open_input(each) as source:
+                    self.add(records_of(each, source, self.merging.config))
+            return self.finish()
+        except BaseException:
+            self.abort()
+            raise
 
     def add(self, records: Records) -> None:
         """Copy the records of the next input."""

@@ -259,7 +259,11 @@ class Catalog(ABC):
         raise self.unsupported("create a partition")
 
     def drop_partition(self, path: ObjectPath, partition: Mapping[str, str]) -> None:
-        """Remove a partition with its data."""
+        """Remove a partition with its data.
+
+        Raises:
+            PartitionNotExistError: It does not exist.
+        """
         raise self.unsupported("drop a partition")
 
     def get_table_statistics(self, path: ObjectPath) -> CatalogTableStatistics:

@@ -15,6 +15,7 @@ __all__ = [
     "DatabaseNotExistError",
     "FunctionAlreadyExistError",
     "FunctionNotExistError",
+    "PartitionNotExistError",
     "SchemaInferenceError",
     "TableAlreadyExistError",
     "TableNotExistError",
@@ -53,6 +54,10 @@ class TableNotExistError(CatalogError):
 
 class TableAlreadyExistError(CatalogError):
     """A table or view of this name exists."""
+
+
+class PartitionNotExistError(CatalogError):
+    """The table has no partition of these values."""
 
 
 class FunctionNotExistError(CatalogError):

@@ -20,6 +20,7 @@ from connectors_core.catalog import (
     DatabaseNotEmptyError,
     DatabaseNotExistError,
     ObjectPath,
+    PartitionNotExistError,
     TableAlreadyExistError,
     TableNotExistError,
 )
@@ -49,6 +50,10 @@ class CatalogExternalContext(ABC):
         A catalog that is not `PERSISTENT` is the same object at each call.
         """
 
+    def create_default_catalog(self, name: str) -> Catalog:
+        """Return a catalog of the system without an option that allows it to delete data."""
+        return self.create_catalog(name)
+
     @abstractmethod
     def add_table(self, name: str) -> None:
         """Add a table with two rows to the default database, as users of the system do."""
@@ -68,6 +73,14 @@ class CatalogExternalContext(ABC):
 
         Raises:
             NotImplementedError: The catalog lacks the capability `PARTITIONS`.
+        """
+        raise NotImplementedError
+
+    def stored(self, name: str) -> object:
+        """Return what the system stores for a table of the default database, or its size.
+
+        It asks the system, not the catalog: names and sizes of files, documents, or the offsets of
+        a topic. Values are compared with ``==``.
         """
         raise NotImplementedError
 
@@ -374,6 +387,11 @@ class CatalogTestSuite(SystemSuite):
         assert _sorted(catalog.list_partitions(path)) == _sorted([given, further])
         catalog.drop_partition(path, further)
         assert _sorted(catalog.list_partitions(path)) == [given]
+        _refused(
+            PartitionNotExistError,
+            lambda: catalog.drop_partition(path, further),
+            name=next(iter(further.values())),
+        )
 
     @case(
         Capability.PARTITIONS,
@@ -408,6 +426,40 @@ class CatalogTestSuite(SystemSuite):
             assert _sorted(catalog.list_partitions(path)) == _sorted([given, strange])
             catalog.drop_partition(path, strange)
             assert _sorted(catalog.list_partitions(path)) == [given]
+
+    # --- Deletion -------------------------------------------------------------------------------
+
+    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    def test_a_catalog_deletes_data_only_if_an_option_allows_it(self, trial: CatalogTrial) -> None:
+        """By default, each command keeps the data, and a refusal names the option."""
+        context, able = trial.context, self.capabilities.can
+        path = trial.added("things")
+        names = ["things"]
+        with closing(context.create_default_catalog("careful")) as catalog:
+            catalog.open()
+            commands: dict[str, Callable[[], None]] = {}
+            if Capability.PARTITIONS in able:
+                given, _ = context.add_partitioned_table("parted")
+                names.append("parted")
+                parted = trial.path("parted")
+                commands["drop_partition"] = lambda: catalog.drop_partition(parted, given)
+            if Capability.CREATE_TABLES in able:
+                made = context.definition()
+                commands["create_table"] = lambda: catalog.create_table(path, made, replace=True)
+                commands["alter_table"] = lambda: catalog.alter_table(path, made)
+            commands["drop_table"] = lambda: catalog.drop_table(path)
+            commands["drop_database"] = lambda: catalog.drop_database(path.database, cascade=True)
+            before = [context.stored(name) for name in names]
+            for name, command in commands.items():
+                try:
+                    command()
+                except CatalogOperationUnsupportedError:
+                    pass
+                except CatalogError as refused:
+                    if name in ("drop_table", "drop_partition"):
+                        assert refused.option, f"no option is named: {refused}"
+                after = [context.stored(name) for name in names]
+                assert after == before, f"{name} has deleted data"
 
     # --- Instances and secrets ------------------------------------------------------------------
 
