@@ -39,6 +39,7 @@ __all__ = [
     "Cursor",
     "StreamState",
     "check_connection",
+    "check_not_cut",
     "connect",
     "failure",
 ]
