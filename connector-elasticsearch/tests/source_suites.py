@@ -48,6 +48,7 @@ SOURCE = Capabilities(
         Capability.UNBOUNDED: _BOUNDED,
         Capability.DISCOVERY: _BOUNDED,
         Capability.GROWING_SPLITS: _BOUNDED,
+        Capability.CUT_SPLITS: "a point in time keeps its documents",
     },
     cannot_carry={
         "float": "JSON has no infinity",

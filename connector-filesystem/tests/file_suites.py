@@ -52,6 +52,7 @@ SOURCE = Capabilities(
             Capability.BOUNDED,
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
+            Capability.CUT_SPLITS,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -99,12 +100,18 @@ class CsvWriter(SplitDataWriter):
 
     def __init__(self, folder: Path, split: int) -> None:
         self._folder = folder
-        self._names = (f"{split:03d}-{number:03d}.csv" for number in itertools.count())
+        self._split = f"{split:03d}"
+        self._names = (f"{self._split}-{number:03d}.csv" for number in itertools.count())
 
     def write(self, rows: pa.Table) -> None:
         out = pa.BufferOutputStream()
         pa_csv.write_csv(rows, out)
         self._put(out.getvalue().to_pybytes())
+
+    def cut(self, rows: int) -> None:
+        (path,) = self._folder.glob(f"{self._split}-*.csv")
+        header_and_rows = path.read_bytes().splitlines(keepends=True)[: 1 + rows]
+        path.write_bytes(b"".join(header_and_rows))
 
     def write_around_poison(self, *rows: pa.Table) -> None:
         out = pa.BufferOutputStream()

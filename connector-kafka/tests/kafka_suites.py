@@ -55,6 +55,9 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
+    cannot={
+        Capability.CUT_SPLITS: "a running broker keeps its logs; test_source_faults.py cuts them"
+    },
     cannot_carry={
         "float": "JSON has no infinity",
         "double": "JSON has no infinity",

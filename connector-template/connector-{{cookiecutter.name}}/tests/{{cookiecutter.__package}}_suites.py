@@ -110,6 +110,7 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
+            Capability.CUT_SPLITS,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -211,6 +212,9 @@ class PartitionWriter(SplitDataWriter):
 
     def write(self, rows: pa.Table) -> None:
         self._topic.append(self._partition, rows)
+
+    def cut(self, rows: int) -> None:
+        self._topic.cut(self._partition, rows)
 
     def write_poison(self) -> None:
         columns = {name: pa.nulls(1, pa.string()) for name in ROWS.names}

@@ -17,6 +17,14 @@ from pathlib import Path
 import broken_log
 import pytest
 from broken_connectors import failed_cases
+from broken_cuts import (
+    EndsACutBoundedSplit,
+    EndsACutSplit,
+    ReadsACutBoundedSplitAgain,
+    ReadsACutSplitAgain,
+    WaitsForLostRows,
+    WaitsForLostRowsOfABoundedSplit,
+)
 from broken_outages import (
     ConnectsInTheBackground,
     SkipsWhatIsLate,
@@ -411,6 +419,8 @@ class FindsNothingWithAnotherInterval(LogEnumerator):
 
 LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
 CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
+CUT = "test_a_position_behind_the_end_that_is_available_now_is_a_loss"
+CUT_BOUNDED = "test_a_bounded_split_that_is_cut_behind_its_position_is_a_loss"
 BROKEN = {
     LosesTheLastLine: "test_a_single_split_is_read_to_its_end",
     ReversesABatch: "test_a_single_split_is_read_to_its_end",
@@ -456,6 +466,12 @@ BROKEN = {
     ConnectsInTheBackground: LATE,
     TakesALateResponseForAFailure: LATE,
     SkipsWhatIsLate: LATE,
+    WaitsForLostRows: CUT,
+    EndsACutSplit: CUT,
+    ReadsACutSplitAgain: CUT,
+    WaitsForLostRowsOfABoundedSplit: CUT_BOUNDED,
+    EndsACutBoundedSplit: CUT_BOUNDED,
+    ReadsACutBoundedSplitAgain: CUT_BOUNDED,
     ForgetsWhetherItEnds: CHANGED,
     EndsWithAnotherInterval: CHANGED,
     FindsNothingWithAnotherInterval: CHANGED,

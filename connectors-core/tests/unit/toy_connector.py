@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from toy_disk import available
 
+from connectors_core.errors import DataLossError
 from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.records import BadRecord
 from connectors_core.secrets import Secret
@@ -41,6 +42,7 @@ ABILITIES = frozenset(
         Capability.BOUNDED,
         Capability.UNBOUNDED,
         Capability.DISCOVERY,
+        Capability.CUT_SPLITS,
         Capability.POISON_READS,
         Capability.SECRETS,
     }
@@ -151,10 +153,18 @@ class LogReader(SourceReader):
         self.ends = event.ends
 
     def add_splits(self, splits):
-        self.splits += (
-            replace(split, end=self.ends.get(split.split_id, LIVE)) if split.end == LIVE else split
-            for split in splits
-        )
+        self.splits += (self.begun(split) for split in splits)
+
+    def begun(self, split):
+        end = self.ends.get(split.split_id, LIVE) if split.end == LIVE else split.end
+        size = (Path(self.source.folder) / split.split_id).stat().st_size
+        if size < max(split.position, end):
+            return self.cut(split, size)
+        # A plan from before the end was known may have read further.
+        return replace(split, end=LIVE if end == LIVE else max(end, split.position))
+
+    def cut(self, split, size):
+        raise DataLossError(f"{split.split_id} was cut", expected=str(split), found=f"{size} bytes")
 
     def notify_no_more_splits(self):
         self.closing = True
@@ -297,6 +307,10 @@ class LogWriter(SplitDataWriter):
 
     def write(self, rows):
         self.put("".join(json.dumps(row, default=str) + "\n" for row in rows.to_pylist()))
+
+    def cut(self, rows):
+        lines = self.path.read_text().splitlines(keepends=True)
+        self.path.write_text("".join(lines[:rows]))
 
     def write_poison(self):
         self.put("{\n")

@@ -114,6 +114,12 @@ class Topic:
         for batch in rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]:
             self._call("append", encode_rows(batch), partition=partition)
 
+{% if cookiecutter.source %}
+    def cut(self, partition: int, rows: int) -> None:
+        """Make a partition lose all but its first rows."""
+        self._call("cut", partition=partition, rows=rows)
+
+{% endif %}
     def rows(self, schema: pa.Schema) -> pa.Table:
         """Return all visible rows, partition by partition.
 
@@ -175,6 +181,14 @@ class _Partition:
             self.batches.append((self.end, batch))
             self.end += batch.num_rows
 
+{% if cookiecutter.source %}
+    def cut(self, rows: int) -> None:
+        self.batches = [
+            (start, batch.slice(0, rows - start)) for start, batch in self.batches if start < rows
+        ]
+        self.end = min(self.end, rows)
+
+{% endif %}
     def read(self, offset: int, limit: int) -> pa.RecordBatch | None:
         """Return rows from an offset, up to the first row with other columns."""
         found: list[pa.RecordBatch] = []
@@ -210,6 +224,12 @@ class _Topic:
         self.partitions.setdefault(int(partition), _Partition()).append(decode_rows(body))
         return b""
 
+{% if cookiecutter.source %}
+    def cut(self, body: bytes, partition: str, rows: str) -> bytes:
+        self.partitions[int(partition)].cut(int(rows))
+        return b""
+
+{% endif %}
     def ends(self, body: bytes) -> bytes:
         return _json({number: each.end for number, each in self.partitions.items()})
 
@@ -321,6 +341,9 @@ class _Topic:
 _CALLS: Final[dict[str, Callable[..., bytes]]] = {
 {% if cookiecutter.__requests %}
     "append": _Topic.append,
+{% if cookiecutter.source %}
+    "cut": _Topic.cut,
+{% endif %}
     "ends": _Topic.ends,
 {% if cookiecutter.lookup %}
     "find": _Topic.find,
@@ -337,6 +360,9 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
 {% endif %}
     "append": _Topic.append,
     "commit": _Topic.commit,
+{% if cookiecutter.source %}
+    "cut": _Topic.cut,
+{% endif %}
     "ends": _Topic.ends,
 {% if cookiecutter.lookup %}
     "find": _Topic.find,

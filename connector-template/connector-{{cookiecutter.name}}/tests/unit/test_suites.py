@@ -34,6 +34,15 @@ class Test{{ cookiecutter.__class }}Source(suites.SourceSuite):
                 assert ending.run(available_now=True, drain=False, timeout=120)
             trial.assert_complete()
             trial.grow_splits()
+
+    @case(Capability.UNBOUNDED, Capability.GROWING_SPLITS, Capability.CUT_SPLITS)
+    def test_available_rows_that_were_read_and_are_gone_are_a_loss(self, trial: Any) -> None:
+        trial.write_split(2)
+        with trial.pipeline(Boundedness.CONTINUOUS_UNBOUNDED) as pipeline:
+            trial.run_to_end(pipeline, available_now=True)
+        trial.cut_split(1, 10)
+        trial.run_to_loss(Boundedness.CONTINUOUS_UNBOUNDED)
+        trial.assert_complete()
 {% endif %}
 {% if cookiecutter.sink %}
 

@@ -20,6 +20,11 @@ class Capability(StrEnum):
     """An unbounded source discovers splits that appear while it runs."""
     GROWING_SPLITS = "growing splits"
     """Rows can be added to a split while it is read."""
+    CUT_SPLITS = "cut splits"
+    """The tests can make a split lose its last rows, also those that were read.
+
+    A log does this after the election of a leader that lacks them.
+    """
     POISON_READS = "poison reads"
     """The tests can put an unreadable record into the external system."""
     REPLAYABLE = "replayable"

@@ -40,6 +40,17 @@ class SplitDataWriter(ABC):
         capability `SCHEMA_CHANGE`, rows may have an additional text column ``extra``.
         """
 
+    def cut(self, rows: int) -> None:
+        """Make the split lose all but its first rows.
+
+        Args:
+            rows: The number of rows that remain.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `CUT_SPLITS`.
+        """
+        raise NotImplementedError
+
     def write_poison(self) -> None:
         """Add one record that cannot be read as :data:`ROWS`.
 
@@ -71,7 +82,10 @@ class SourceExternalContext(ABC):
 
     @abstractmethod
     def create_source(self, boundedness: Boundedness) -> AnySource:
-        """Return a source of all data that was written through this context."""
+        """Return a source of all data that was written through this context.
+
+        If the source has a policy for lost data, it is to fail.
+        """
 
     @abstractmethod
     def create_split(self) -> SplitDataWriter:

@@ -279,6 +279,49 @@ class SourceFailureCases(PipelineSuite, part=True):
         assert len(places) == 3, f"bad records share a position: {places}"
         trial.assert_complete()
 
+    # --- Losses -----------------------------------------------------------------------------------
+
+    @case(
+        Capability.UNBOUNDED,
+        Capability.GROWING_SPLITS,
+        Capability.CUT_SPLITS,
+        since="1.4",
+        after="test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began",
+    )
+    @pytest.mark.slow_on_spark
+    def test_a_position_behind_the_end_that_is_available_now_is_a_loss(
+        self, trial: SourceTrial
+    ) -> None:
+        """Rows that were read are gone, so the next rows would take their positions."""
+        trial.write_split(2)
+        trial.follow()
+        trial.cut_split(1, ROWS_PER_SPLIT // 2)
+        trial.run_to_loss(Boundedness.CONTINUOUS_UNBOUNDED)
+        trial.assert_complete()
+
+    @case(
+        Capability.BOUNDED,
+        Capability.CUT_SPLITS,
+        since="1.4",
+        after="test_a_driver_that_fails_is_restarted_exactly",
+    )
+    @pytest.mark.slow_on_spark
+    def test_a_bounded_split_that_is_cut_behind_its_position_is_a_loss(
+        self, trial: SourceTrial
+    ) -> None:
+        trial.write_split()
+        half = ROWS_PER_SPLIT // 2
+        few = ReadLimits(rows=half)
+        fault = Fault(
+            FaultPoint.AFTER_PLAN, action=FaultAction.RAISE, nth=2, once=trial.root / "failed"
+        )
+        with injected(fault), trial.pipeline(Boundedness.BOUNDED, limits=few) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        trial.cut_split(0, half // 2)
+        trial.run_to_loss(Boundedness.BOUNDED)
+        assert trial.sink.read().num_rows == half
+
     # --- Outages ----------------------------------------------------------------------------------
 
     @case(Capability.OUTAGES, since="1.3")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import ConfigurationError, DataLossError, SplitChangedError
 from connectors_core.source import (
     Boundedness,
     ReadLimits,
@@ -109,6 +109,10 @@ class SourceTrial(Trial):
             rows = rows.append_column("extra", rows["text"])
         self._writers[split].write(rows)
 
+    def cut_split(self, split: int, rows: int) -> None:
+        """Make a split lose all but its first rows."""
+        self._writers[split].cut(rows)
+
     def pipeline(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> Any:
         """Return a pipeline from the source to a folder.
 
@@ -126,6 +130,14 @@ class SourceTrial(Trial):
         with self.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, **settings) as pipeline:
             pipeline.start()
             self.wait_for_all(pipeline)
+
+    def run_to_loss(self, boundedness: Boundedness) -> None:
+        """Run a pipeline to its end, if necessary up to the available rows. It must name a loss."""
+        available_now = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
+        with self.pipeline(boundedness) as pipeline:
+            failure = self.run_to_failure(pipeline, available_now=available_now)
+        codes = (DataLossError.code, SplitChangedError.code)
+        assert any(code in str(failure) for code in codes), f"the error names no loss: {failure}"
 
     def restart_with(self, name: str, source: AnySource, first: Boundedness) -> None:
         """Read all rows, write more, and restart with another source on the stored state.

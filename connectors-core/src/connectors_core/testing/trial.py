@@ -275,10 +275,10 @@ class Trial:
             return error
         return None
 
-    def run_to_failure(self, pipeline: Any) -> BaseException:
+    def run_to_failure(self, pipeline: Any, *, available_now: bool = False) -> BaseException:
         """Run a pipeline that must fail, and return its error."""
         with pytest.raises(Exception, match=r"(?s).+") as failure:
-            self.run_to_end(pipeline)
+            self.run_to_end(pipeline, available_now=available_now)
         assert not isinstance(failure.value, AssertionError), failure.value
         return failure.value
 

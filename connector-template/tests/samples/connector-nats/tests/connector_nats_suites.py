@@ -50,6 +50,7 @@ SOURCE = Capabilities(
             Capability.BOUNDED,
             Capability.UNBOUNDED,
             Capability.GROWING_SPLITS,
+            Capability.CUT_SPLITS,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -97,6 +98,9 @@ class StreamWriter(SplitDataWriter):
 
     def write(self, rows: pa.Table) -> None:
         self._stream.publish(encoded(rows))
+
+    def cut(self, rows: int) -> None:
+        self._stream.cut(rows)
 
     def write_poison(self) -> None:
         self._stream.publish([b'{"seq": "not a number"'])

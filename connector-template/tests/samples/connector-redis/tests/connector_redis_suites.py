@@ -40,6 +40,7 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
+            Capability.CUT_SPLITS,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -108,6 +109,9 @@ class StreamWriter(SplitDataWriter):
 
     def write(self, rows: pa.Table) -> None:
         self._stream.append(rows)
+
+    def cut(self, rows: int) -> None:
+        self._stream.cut(rows)
 
     def write_poison(self) -> None:
         self._stream.append_messages([b'{"seq": "not a number"}'])

@@ -42,7 +42,10 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot={Capability.DATA_TYPES: "a ticket has four columns"},
+    cannot={
+        Capability.CUT_SPLITS: "tickets are found by their times, and have no positions",
+        Capability.DATA_TYPES: "a ticket has four columns",
+    },
 )
 
 

@@ -27,6 +27,7 @@ from connectors_core.clients import causes_of, submit
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
+    DataLossError,
     FatalError,
     RetryableError,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Cursor",
     "StreamState",
     "check_connection",
+    "check_not_cut",
     "connect",
     "failure",
 ]
@@ -80,6 +82,21 @@ class StreamState:
     next: int
     end: int
     retention: str
+
+
+def check_not_cut(stream: str, position: int, state: StreamState) -> None:
+    """Check that a stream contains all messages before a position, or had them.
+
+    Raises:
+        DataLossError: The stream has lost its end, or was created again.
+    """
+    if state.next < position:
+        raise DataLossError(
+            f"the stream {stream!r} was created again, or has lost its last messages",
+            expected=f"sequence {position}",
+            found=f"no sequence from {state.next}",
+            hint="start with a new pipeline",
+        )
 
 
 class Cursor:

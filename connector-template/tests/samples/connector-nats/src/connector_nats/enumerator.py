@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from connector_nats.acknowledgements import Acknowledgements
-from connector_nats.client import StreamState
+from connector_nats.client import StreamState, check_not_cut
 from connector_nats.plans import plan
 from connector_nats.split import StreamRead, StreamSplit
 from connectors_core.errors import DataLossError, RetryableError
@@ -159,7 +159,10 @@ class StreamEnumerator(
     def _add(self, stream: str, state: StreamState, end: int | None) -> None:
         """Create a split of the messages that no split has."""
         start = self._next.get(stream, state.first)
-        if start is None or (end is not None and start >= end):
+        if start is None:
+            return
+        check_not_cut(stream, start, state)
+        if end is not None and start >= end:
             return
         self._next[stream] = end
         self._waiting.append(StreamSplit.of(stream, start, end))
@@ -179,13 +182,7 @@ class StreamEnumerator(
         return plan(splits, ends, self._last, limits)
 
     def _check(self, split: StreamSplit, state: StreamState) -> None:
-        if state.next < split.position:
-            raise DataLossError(
-                f"the stream {split.stream!r} was created again",
-                expected=f"sequence {split.position}",
-                found=f"no sequence from {state.next}",
-                hint="start with a new pipeline",
-            )
+        check_not_cut(split.stream, split.position, state)
         if state.first > split.position and self._streams.fails_on_loss:
             raise DataLossError(
                 f"messages of the stream {split.stream!r} were removed before they were read",

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connector_nats.client import Client, Cursor
+from connector_nats.client import Client, Cursor, check_not_cut
 from connector_nats.layout import Layout
 from connector_nats.options import Connection
 from connector_nats.split import StreamRead, StreamSplit, StreamSplitState
@@ -66,6 +66,9 @@ class StreamSplitReader(SplitReader[PositionedBatch[int], StreamSplit]):
             self._split = replace(split, position=messages.column("sequence")[-1].as_py() + 1)
         is_last = len(messages) < len(found) or not self._cursor.pending
         if is_last or self._split.position == split.stop:
+            if len(messages) == len(found) and self._split.position < split.stop:
+                state = self._client.state(split.stream, self._subjects)
+                check_not_cut(split.stream, split.stop, state)
             return self._finished(messages)
         return RecordsBySplits([(split.split_id, PositionedBatch(messages, self._split.position))])
 

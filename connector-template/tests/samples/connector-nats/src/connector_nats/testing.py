@@ -139,6 +139,13 @@ class Stream:
 
         self._call(delete)
 
+    def cut(self, length: int) -> None:
+        """Lose all but this number of the oldest messages."""
+        bodies = self.messages().column("data").to_pylist()[:length]
+        self.delete()
+        self.create()
+        self.publish(bodies)
+
     def remove(self, position: int) -> None:
         """Remove the messages before a sequence."""
 

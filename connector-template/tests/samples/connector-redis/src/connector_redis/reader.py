@@ -79,6 +79,7 @@ class PartSplitReader(SplitReader[PositionedBatch[Position], PartSplit]):
 
     def _read(self, split: PartSplit) -> PositionedBatch[Position] | None:
         if split.is_read:
+            self._check_read(split)
             return None
         rows = self._client.read(split, self._batch_rows)
         if rows is None and split.end is not None:
@@ -88,6 +89,11 @@ class PartSplitReader(SplitReader[PositionedBatch[Position], PartSplit]):
                 found=f"none from {split.position}",
             )
         return rows
+
+    def _check_read(self, split: PartSplit) -> None:
+        """Check a split that is already behind its end: either that is old, or rows are gone."""
+        if split.end is not None and split.end < split.position:
+            self._client.read(replace(split, end=None), 1)  # raises if entries are gone
 
     def handle_splits_changes(self, change: SplitsAddition[PartSplit]) -> None:
         """Add splits."""
@@ -193,4 +199,4 @@ class PartReader(SourceReaderBase[PositionedBatch[Position], PartSplit, PartSpli
         end = self._ends.get(split.part)
         if split.end is not None or end is None:
             return split
-        return replace(split, end=max(end, split.position))
+        return replace(split, end=end)

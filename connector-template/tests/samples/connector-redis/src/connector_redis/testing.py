@@ -99,6 +99,15 @@ class Stream:
         """Remove all but this number of the newest entries."""
         self._redis.xtrim(self._key, maxlen=length, approximate=False)
 
+    def cut(self, length: int) -> None:
+        """Lose all but this number of the oldest entries, as a replica that was behind."""
+        kept = self._redis.xrange(self._key)[:length]
+        with self._redis.pipeline(transaction=True) as together:
+            together.delete(self._key)
+            for entry_id, entry in kept:
+                together.xadd(self._key, entry, id=entry_id)
+            together.execute()
+
     def delete(self) -> None:
         """Delete the stream."""
         self._redis.delete(self._key)
