@@ -3,6 +3,7 @@
 
 import re
 from functools import cache
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 from hypothesis import settings
 
 from connectors_core.testing import ConnectorSuite
-from connectors_core.testing.share import OPTION, has
 
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("repository", deadline=None)
@@ -29,27 +29,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     which the line has hardly any influence runs on one of the lines that share the tests.
     """
     kept, out = [], []
-    share = config.getoption(OPTION)
+    share = config.getoption("--connector-share")
     for item in items:
         line = item.get_closest_marker("line")
         elsewhere = line is not None and line.args != (LINE,)
         if elsewhere:
             item.add_marker(pytest.mark.slow)
-        left = share and (name := _shared_name(item)) and not has(share, name)
+        left = share is not None and _is_left_to_another_line(item, *share)
         (out if left or (elsewhere and line.kwargs.get("only")) else kept).append(item)
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = kept
 
 
-def _shared_name(item: pytest.Item) -> str | None:
-    """Return the name that assigns a unit test to a line, or None if every line runs it."""
+def _is_left_to_another_line(item: pytest.Item, number: int, lines: int) -> bool:
     if "unit" not in item.path.parts:
-        return None
+        return False
     suite = getattr(item, "cls", None)
     if suite is not None and issubclass(suite, ConnectorSuite):
-        return None if suite.on_spark else suite.__name__
-    return None if _has_libraries_of_a_line(item.path) else item.path.stem
+        shared, name = not suite.on_spark, suite.__name__
+    else:
+        shared, name = not _has_libraries_of_a_line(item.path), item.path.stem
+    # As `--connector-share` does, so that a suite and its slow cases stay together.
+    return shared and int.from_bytes(blake2b(name.encode()).digest()) % lines != number - 1
 
 
 @cache

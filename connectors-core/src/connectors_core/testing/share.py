@@ -37,13 +37,9 @@ def is_left_to_others(share: Share | None, item: pytest.Item) -> bool:
     """Return whether another run has a case. The name of a suite determines its run."""
     if share is None or not _is_shared(item):
         return False
-    return not has(share, item.cls.__name__)  # type: ignore[attr-defined]  # a case is a method
-
-
-def has(share: Share, name: str) -> bool:
-    """Return whether a run has what a name determines. Exactly one of the runs has it."""
     number, runs = share
-    return int.from_bytes(blake2b(name.encode()).digest()) % runs == number - 1
+    suite = item.cls.__name__  # type: ignore[attr-defined]  # a case is a method
+    return int.from_bytes(blake2b(suite.encode()).digest()) % runs != number - 1
 
 
 def _is_shared(item: pytest.Item) -> bool:
