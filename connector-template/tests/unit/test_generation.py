@@ -137,6 +137,7 @@ def test_types(project: Path, types_cache: Path) -> None:
     typed(project, types_cache)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -36,6 +36,7 @@ def test_types(sample: Path, types_cache: Path) -> None:
     typed(sample, types_cache)
 
 
+@pytest.mark.timeout(900)
 def test_the_suites_pass(sample: Path) -> None:
     report = pass_tests(sample)
     assert report["not_run"]["cases"] == []
