@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark.sql.datasource")
-pytestmark = pytest.mark.line("4.3")
+pytestmark = [pytest.mark.line("4.3"), pytest.mark.timeout(900)]
 
 DOCUMENT = Path(__file__).parents[2] / "docs/native-formats.md"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

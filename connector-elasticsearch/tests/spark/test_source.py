@@ -392,7 +392,7 @@ def test_a_projection_finds_a_bad_value_in_its_columns(
 @pytest.mark.parametrize(
     ("paths", "sent"),
     [
-        ((("number",), ("aircraft", "seats")), {"number", "aircraft", "seats"}),
+        ((("number",), ("aircraft", "seats")), {"number", "aircraft", "maker", "seats"}),
         ((("tags",),), {"tags"}),
         ((("id",),), set()),
     ],

@@ -69,7 +69,7 @@ def copy_with_progress(spark: SparkSession, root: Path, **options: Any) -> list[
         .start(str(root / "out"))
     )
     try:
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(240)
     finally:
         query.stop()
     return list(query.recentProgress)
@@ -140,7 +140,7 @@ def test_a_stream_reads_the_columns_of_the_schema_of_the_user(
         .trigger(availableNow=True)
         .start(str(tmp_path / "out"))
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(240)
     rows = spark.read.json(str(tmp_path / "out")).collect()
     assert Counter(rows) == Counter([("n0",), ("n1",), ("n2",)])
 
