@@ -96,7 +96,7 @@ def test_a_source_is_joined_with_a_table_of_spark(tmp_path: Path) -> None:
     not importlib.metadata.version("pyspark").startswith("3.5"),
     reason="no release of Delta is for Spark 4.3",
 )
-@pytest.mark.timeout(900)  # it downloads Delta
+@pytest.mark.timeout(900)
 def test_delta_stores_each_epoch_once(tmp_path: Path) -> None:
     settings = DELTA | jars("delta-3.3.2")
     run(Example("Write to Delta", str(tmp_path), settings), *POINTS)
