@@ -74,6 +74,7 @@ class TestLogSource(SourceTestSuite):
     # The page says that the example omits SupportsAvailableNow.
     test_a_run_to_what_is_available_now_ends = None
     test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began = None
+    test_a_position_behind_the_end_that_is_available_now_is_a_loss = None
 
     def external_context(self, folder):
         return Logs(folder)
