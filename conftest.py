@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elsewhere = line is not None and line.args != (LINE,)
         if elsewhere:
             item.add_marker(pytest.mark.slow)
-        left = share is not None and _is_left_to_another_line(item, *share)
+        left = share is not None and line is None and _is_left_to_another_line(item, *share)
         (out if left or (elsewhere and line.kwargs.get("only")) else kept).append(item)
     if out:
         config.hook.pytest_deselected(items=out)
