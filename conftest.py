@@ -3,7 +3,6 @@
 
 import re
 from functools import cache
-from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,37 +20,32 @@ OF_A_LINE = re.compile(r"^ *(?:import|from) (?:numpy|pandas|pyarrow|pyspark)\b",
 """The libraries whose versions differ between the lines."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let the lines share a unit test on which the line has hardly any influence."""
+    if "unit" not in item.path.parts or item.get_closest_marker("line"):
+        return
+    suite = getattr(item, "cls", None)
+    if suite is not None and issubclass(suite, ConnectorSuite):
+        shared = not suite.on_spark
+    else:
+        shared = not _has_libraries_of_a_line(item.path)
+    if shared:
+        item.add_marker("connector_share")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests to another line.
-
-    A test that names its Spark line runs there, and in a full run on the others. A unit test on
-    which the line has hardly any influence runs on one of the lines that share the tests.
-    """
+    """Leave a test that names its Spark line to that line, and in a full run to the others."""
     kept, out = [], []
-    share = config.getoption("--connector-share")
     for item in items:
         line = item.get_closest_marker("line")
         elsewhere = line is not None and line.args != (LINE,)
         if elsewhere:
             item.add_marker(pytest.mark.slow)
-        left = share is not None and line is None and _is_left_to_another_line(item, *share)
-        (out if left or (elsewhere and line.kwargs.get("only")) else kept).append(item)
+        (out if elsewhere and line.kwargs.get("only") else kept).append(item)
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = kept
-
-
-def _is_left_to_another_line(item: pytest.Item, number: int, lines: int) -> bool:
-    if "unit" not in item.path.parts:
-        return False
-    suite = getattr(item, "cls", None)
-    if suite is not None and issubclass(suite, ConnectorSuite):
-        shared, name = not suite.on_spark, suite.__name__
-    else:
-        shared, name = not _has_libraries_of_a_line(item.path), item.path.stem
-    # As `--connector-share` does, so that a suite and its slow cases stay together.
-    return shared and int.from_bytes(blake2b(name.encode()).digest()) % lines != number - 1
 
 
 @cache

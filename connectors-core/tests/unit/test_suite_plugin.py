@@ -396,11 +396,16 @@ class TestAnotherOnSpark(Suite):
 
 class TestThirdOnSpark(Suite):
     on_spark = True
+
+@pytest.mark.connector_share
+class TestMarked:
+    def test_it(self):
+        pass
 """
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")])
-def test_runs_share_the_slow_cases_with_drivers(pytester, arguments):
+def test_runs_share_the_slow_cases_with_drivers_and_marked_tests(pytester, arguments):
     pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(SHARED)
 
@@ -414,7 +419,7 @@ def test_runs_share_the_slow_cases_with_drivers(pytester, arguments):
     (one, _), (other, _) = shares
     assert one | other == every
     shared = {f"Test{name}OnSpark::test_drivers[2]" for name in ("One", "Another", "Third")}
-    shared.add("TestSlow::test_drivers")
+    shared |= {"TestSlow::test_drivers", "TestMarked::test_it"}
     assert one & other == every - shared
     assert one & shared
     assert other & shared

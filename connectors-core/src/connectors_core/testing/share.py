@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shares of several runs in the slow cases that kill or freeze drivers."""
+"""The shares of several runs in slow cases that kill or freeze drivers, and in marked tests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from connectors_core.testing.cases import SEPARATE_DRIVERS, SLOW_ON_SPARK
 
 OPTION: Final = "--connector-share"
+SHARED: Final = "connector_share"
+"""The marker of a test that several runs share although it is no slow case."""
 Share = tuple[int, int]
 """The number of a run, from 1, and the number of runs."""
 
@@ -34,16 +36,17 @@ def parse_share(text: str) -> Share:
 
 
 def is_left_to_others(share: Share | None, item: pytest.Item) -> bool:
-    """Return whether another run has a case. The name of a suite determines its run."""
+    """Return whether another run has a test. The name of its class or file determines its run."""
     if share is None or not _is_shared(item):
         return False
     number, runs = share
-    suite = item.cls.__name__  # type: ignore[attr-defined]  # a case is a method
-    return int.from_bytes(blake2b(suite.encode()).digest()) % runs != number - 1
+    suite = getattr(item, "cls", None)
+    name = item.path.stem if suite is None else suite.__name__
+    return int.from_bytes(blake2b(name.encode()).digest()) % runs != number - 1
 
 
 def _is_shared(item: pytest.Item) -> bool:
     suite = getattr(item, "cls", None)
     slow = {"slow", SLOW_ON_SPARK} if getattr(suite, "on_spark", False) else {"slow"}
     marks = {mark.name for mark in item.iter_markers()}
-    return SEPARATE_DRIVERS in marks and not marks.isdisjoint(slow)
+    return SHARED in marks or (SEPARATE_DRIVERS in marks and not marks.isdisjoint(slow))

@@ -26,7 +26,7 @@ from connectors_core.testing.cases import (
 from connectors_core.testing.not_run import Selection
 from connectors_core.testing.report import CaseResult, ConnectorReport, Outcome
 from connectors_core.testing.share import OPTION as SHARE_OPTION
-from connectors_core.testing.share import is_left_to_others, parse_share
+from connectors_core.testing.share import SHARED, is_left_to_others, parse_share
 from connectors_core.testing.stored_state import WRITE_OPTION
 from connectors_core.testing.system import RunningSystems
 
@@ -72,8 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=parse_share,
         metavar="RUN/RUNS",
         help=(
-            "share the slow cases that kill or freeze drivers between several runs, suite by "
-            "suite, such as 1/2 with Spark 3.5 and 2/2 with Spark 4.3"
+            f"share tests marked {SHARED}, and slow cases that kill or freeze drivers, between "
+            "several runs, suite by suite, such as 1/2 with Spark 3.5 and 2/2 with Spark 4.3"
         ),
     )
 
@@ -89,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"{SEPARATE_DRIVERS}: kills or freezes drivers in separate processes"
     )
+    config.addinivalue_line("markers", f"{SHARED}: shared between several runs ({SHARE_OPTION})")
     config.addinivalue_line("markers", "timeout(seconds): the time limit with pytest-timeout")
     selection = Selection(config)
     config.pluginmanager.register(selection)
@@ -155,7 +156,8 @@ class _Results:
             suite = getattr(item, "cls", None)
             found = case_of(getattr(item, "function", None))
             if found is None or suite is None or not issubclass(suite, ConnectorSuite):
-                kept.append(item)
+                left = is_left_to_others(self._config.getoption(SHARE_OPTION), item)
+                (out if left else kept).append(item)
                 continue
             if missing := suite.undeclared():
                 raise pytest.UsageError(
