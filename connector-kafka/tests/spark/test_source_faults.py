@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -170,6 +171,47 @@ def test_a_start_beyond_the_end_of_the_log_is_refused_at_once(
     assert error.option == "scan.startup.specific-offsets"
     assert "option: starting_offsets" in str(error)
     assert (f"{topic}-0: 5" in str(error.expected), error.found) == (True, f"{topic}-0: 6")
+
+
+@pytest.mark.parametrize("given", ["offset", "time"])
+def test_a_start_behind_the_end_is_refused_at_once(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, given: str
+) -> None:
+    records.write(5)
+    offsets = {
+        "offset": lambda at: OffsetsInitializer.offsets({(topic, 0): at}),
+        "time": lambda at: OffsetsInitializer.timestamp(0 if at == 2 else 1 << 42),
+    }[given]
+    reading = source(
+        broker.bootstrap_servers, topic, starting_offsets=offsets(4), bounded=offsets(2)
+    )
+    error = refusal(records, reading)
+    assert isinstance(error, InvalidOptionError)
+    assert error.option == "scan.startup.mode"
+    assert f"{topic}-0: " in str(error.expected)
+
+
+def test_a_group_behind_the_end_has_nothing_to_read_which_a_warning_names(
+    broker: KafkaBroker,
+    topic: str,
+    records: NumberedRecords,
+    group_beyond_the_end: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    records.write(5)
+    reading = source(
+        broker.bootstrap_servers,
+        topic,
+        group_id=group_beyond_the_end,
+        starting_offsets=OffsetsInitializer.committed(),
+        bounded=OffsetsInitializer.offsets({(topic, 0): 3}),
+    )
+    with records.pipeline(reading) as pipeline:
+        assert pipeline.run(timeout=60)
+    assert records.read() == []
+    assert f"nothing is read: it would start at {topic}-0: 6, and ends at {topic}-0: 3" in (
+        caplog.text
+    )
 
 
 @pytest.fixture
@@ -441,6 +483,37 @@ def test_a_recreated_topic_is_reported_as_a_loss_and_read_from_its_start(
         records.wait_for_all(pipeline)
         assert losses(pipeline) >= 1
     records.assert_complete()
+
+
+def test_a_run_whose_topic_is_recreated_ends_where_the_shorter_log_ends(
+    broker: KafkaBroker, topic: str, records: NumberedRecords, tmp_path: Path
+) -> None:
+    records.write(100)
+    hangs, go_on = tmp_path / "hangs", tmp_path / "go-on"
+    hang = Fault(FaultPoint.READER_STARTED, action=FaultAction.HANG, nth=5, once=hangs, until=go_on)
+    reading = source(
+        broker.bootstrap_servers,
+        topic,
+        on_data_loss="earliest",
+        poll_interval=timedelta(seconds=1),  # the new topic is found before its end
+        properties={**IMPATIENT, "default.api.timeout.ms": "3000"},
+    )
+    with (
+        injected(hang),
+        records.pipeline(reading, parallelism=1, limits=ReadLimits(rows=10)) as pipeline,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        run = thread.submit(pipeline.run, available_now=True, drain=False, timeout=60)
+        wait(hangs.exists, "a plan after the end was fixed", pipeline)
+        broker.topics.delete(topic)
+        broker.topics.create(topic)
+        records.write(3)
+        go_on.touch()
+        assert run.result()
+        assert losses(pipeline) >= 1
+    with records.pipeline(reading) as pipeline:
+        assert pipeline.run(available_now=True, drain=False, timeout=60)
+    assert records.read() == [*range(40), 100, 101, 102]
 
 
 def test_a_truncated_log_is_reported_as_a_loss_and_read_from_its_new_end(tmp_path: Path) -> None:

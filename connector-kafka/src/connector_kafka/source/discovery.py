@@ -119,6 +119,7 @@ class Discovery:
         if not started and (settings.start.is_given or settings.bounded):
             ends = self.cluster.ends(new, IsolationLevel.READ_UNCOMMITTED)
             starts = self._within_log(starts, stops, ends)
+        self._check_order(starts, stops)
         return FoundPartitions(
             partitions=partitions,
             new=tuple(
@@ -201,6 +202,24 @@ class Discovery:
             hint="use latest-offset to read the existing records, or a stream that ends "
             "(as_stream=True, scan.bounded.stream) to wait for the missing ones",
         )
+
+    def _check_order(
+        self, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+    ) -> None:
+        behind = {each: at for each, at in starts.items() if at > stops.get(each, at)}
+        start, stop = self.settings.start, self.settings.stop
+        if not behind or stop is None:
+            return
+        found, end = _listed(behind), _listed({each: stops[each] for each in behind})
+        if any(start.stated(each) and stop.stated(each) for each in behind):
+            raise InvalidOptionError(
+                "reading cannot start behind its end",
+                expected=f"at most {end}, where reading ends",
+                found=found,
+                option="scan.startup.mode",
+                hint="check both; an end is the first offset, or the first time, not to read",
+            )
+        _logger.warning("nothing is read: it would start at %s, and ends at %s", found, end)
 
     def _resolve(
         self, offsets: OffsetsInitializer, partitions: Sequence[TopicPartition]

@@ -151,6 +151,7 @@ class KafkaEnumerator(
         self._started = state.started
         self._ends: Mapping[TopicPartition, int] = {}
         self._last_stops: Mapping[TopicPartition, int] | None = None
+        self._moved: dict[TopicPartition, int] = {}
         self._look_again_at = 0.0
         self._gauges_at = 0.0
         self._failures = 0
@@ -409,6 +410,8 @@ class KafkaEnumerator(
             self._look_again_at = now + _LOOK_AGAIN_SECONDS
             self._context.call_async(self._look, self._take_found)
         self._removed.ask_for_ends(self._take_log_ends(found.ends))
+        for each in self._moved.keys() & found.ends.keys():
+            self._move_stop(each, self._moved[each])  # its end can be that of the former log
         self._truncations.note_short(found.ends, now)
         if now >= self._gauges_at:
             self._gauges_at = now + _GAUGE_SECONDS
@@ -423,9 +426,12 @@ class KafkaEnumerator(
         return ends
 
     def _move_stop(self, partition: TopicPartition, resume_at: int) -> None:
-        if self._last_stops is not None and partition in self._last_stops:
-            end = max(resume_at, self._ends.get(partition, 0))  # the log can end earlier now
-            self._last_stops = {**self._last_stops, partition: end}
+        """Let a run end in a log that is shorter now, or behind the records that it omits."""
+        stops = self._last_stops
+        if stops is not None and partition in stops:
+            self._moved[partition] = resume_at
+            end = min(stops[partition], self._ends.get(partition, stops[partition]))
+            self._last_stops = {**stops, partition: max(resume_at, end)}
 
     def _is_undecided(self, split: KafkaPartitionSplit) -> bool:
         """Return whether a run must not end yet, because records of a split can be lost."""

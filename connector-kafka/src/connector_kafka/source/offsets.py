@@ -176,8 +176,8 @@ class OffsetsInitializer:
         return self._kind is _Kind.COMMITTED
 
     def stated(self, partition: TopicPartition) -> bool:
-        """Whether the user set the offset of a partition explicitly."""
-        return isinstance(dict(self._offsets).get(partition), int)
+        """Whether the user set the offset or the time of a partition explicitly."""
+        return self._kind is _Kind.TIMESTAMP or isinstance(dict(self._offsets).get(partition), int)
 
     def _fallback(self, rest: Collection[TopicPartition], group: str | None) -> OffsetsInitializer:
         if self._otherwise is None:
