@@ -277,6 +277,11 @@ def test_the_lines_of_a_row_contain_all_its_values(rows: list[Any]) -> None:
         ({"a": pa.string()}, {"id_columns": ["a"], "version_column": "a"}, "version.column"),
         ({"a": pa.string()}, {"exclude_columns": ["b"]}, "document.exclude-columns"),
         ({"a": pa.duration("us")}, {}, "document.exclude-columns"),
+        (
+            {"a.b": pa.int64(), "a": pa.list_(pa.struct({"b": pa.int64(), "c": pa.int64()}))},
+            {},
+            "document.exclude-columns",
+        ),
         ({"a": pa.string()}, {"index": "{b}"}, "index"),
         ({"a": pa.string(), "_row_kind": pa.string()}, {}, "document-id.columns"),
         (

@@ -108,7 +108,8 @@ class BulkConverter(ElementConverter[bytes]):
         """Refuse a schema whose rows can never be written. Driver.
 
         Raises:
-            ConfigurationError: A column is missing, occurs twice, or has a wrong type.
+            ConfigurationError: A column is missing, occurs twice, or has a wrong type, or two
+                columns are the same field.
         """
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
@@ -139,6 +140,20 @@ class BulkConverter(ElementConverter[bytes]):
                     option="document.exclude-columns",
                     hint="convert it or drop it",
                 )
+        fields = [
+            path
+            for name in self._document_columns(schema)
+            for path in _field_paths(name, schema.field(name).type)
+        ]
+        same = sorted({path for path in fields if fields.count(path) > 1})
+        if same:
+            raise ConfigurationError(
+                "columns are the same field: Elasticsearch takes 'a.b' for the field 'b' of 'a'",
+                expected="one column for each field",
+                found=", ".join(same),
+                option="document.exclude-columns",
+                hint="rename or drop one of them",
+            )
 
     def apply(self, batch: pa.RecordBatch, context: WriterInitContext) -> EntryColumns:
         """See `ElementConverter`.
@@ -293,6 +308,16 @@ class BulkConverter(ElementConverter[bytes]):
                 found=self.operation.value,
                 option="sink.operation",
             )
+
+
+def _field_paths(path: str, kind: pa.DataType) -> Iterator[str]:
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _field_paths(f"{path}.{field.name}", field.type)
+    elif pa.types.is_nested(kind) and not pa.types.is_map(kind):
+        yield from _field_paths(path, kind.value_type)
+    else:
+        yield path
 
 
 def _is_object(kind: pa.DataType) -> bool:

@@ -151,7 +151,8 @@ class _Results:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Deselect cases that do not apply, and mark new ones."""
-        kept, out = [], []
+        kept: list[pytest.Item] = []
+        out: list[pytest.Item] = []
         for item in items:
             suite = getattr(item, "cls", None)
             found = case_of(getattr(item, "function", None))
