@@ -12,7 +12,7 @@ from connectors_core.secrets import Secret
 from connectors_core.testing.servers import TcpTestSystem, direct_address
 
 # The suite release that these tests are written for. Cases of later releases count as new.
-SUITES = "1.4"
+SUITES = "1.5"
 PASSWORD = "canary-52e9"  # pragma: allowlist secret
 SECURITY = ServerSecurity(password=Secret(PASSWORD))
 

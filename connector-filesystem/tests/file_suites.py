@@ -45,7 +45,7 @@ from connectors_core.testing import (
 )
 
 # The release of the suites that these tests support. Cases of later releases are new.
-SUITES = "1.4"
+SUITES = "1.5"
 SOURCE = Capabilities(
     can=frozenset(
         {

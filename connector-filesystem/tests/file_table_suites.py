@@ -27,7 +27,7 @@ from connectors_core.testing import (
     table_schema,
 )
 
-SUITES = "1.4"
+SUITES = "1.5"
 PASSWORD = "canary-93f1"  # pragma: allowlist secret
 _NO_ROWS = pa.table({"id": [], "text": [], "version": []})
 

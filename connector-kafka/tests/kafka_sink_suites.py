@@ -34,7 +34,7 @@ from connectors_core.testing import (
     passing,
 )
 
-SUITES: Final = "1.4"
+SUITES: Final = "1.5"
 PASSWORD: Final = "canary-3d1c"  # pragma: allowlist secret
 PARTITIONS: Final = 3
 _numbers = itertools.count()

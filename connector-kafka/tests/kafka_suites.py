@@ -39,7 +39,7 @@ from connectors_core.testing import (
 )
 
 # The suite release that these tests are written for. Cases of later releases count as new.
-SUITES = "1.4"
+SUITES = "1.5"
 SOURCE = Capabilities(
     can=frozenset(
         {

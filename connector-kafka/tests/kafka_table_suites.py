@@ -33,7 +33,7 @@ from connectors_core.testing import (
     table_schema,
 )
 
-SUITES: Final = "1.4"
+SUITES: Final = "1.5"
 PASSWORD: Final = "canary-77aa"  # pragma: allowlist secret
 _NOWHERE: Final = "127.0.0.1:9"
 _numbers = itertools.count()

@@ -120,7 +120,7 @@ class TicketsContext(SourceExternalContext):
 
 
 class TestTicketReader(SourceReaderTestSuite):
-    written_for = "1.4"
+    written_for = "1.5"
     capabilities = Capabilities(
         can=frozenset(
             {

@@ -41,7 +41,7 @@ class Memory(CatalogExternalContext):
 
 
 class MemoryCatalogSuite(CatalogTestSuite):
-    written_for = "1.4"
+    written_for = "1.5"
     capabilities = Capabilities(
         can=frozenset(
             {

@@ -88,6 +88,27 @@ def test_a_server_that_ends_early_shows_its_output_and_leaves_nothing() -> None:
     assert not home.exists()
 
 
+class Unlucky(Printing):
+    """A server whose port another process takes before its first starts."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def start(self) -> None:
+        self.failures -= 1
+        taken = "raise SystemExit('Address already in use')"
+        self._code = taken if self.failures >= 0 else READY
+        super().start()
+
+
+def test_a_server_whose_port_is_taken_starts_on_another() -> None:
+    with Unlucky(2) as server:
+        assert server.log == "ready\n"
+    with pytest.raises(ServerError, match="ended with 1"), Unlucky(3):
+        pass
+
+
 def test_a_server_that_is_never_ready_is_ended() -> None:
     server = Printing()
     with pytest.raises(ServerError, match="did not start"):

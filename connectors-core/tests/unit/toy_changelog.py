@@ -106,7 +106,7 @@ def _without(batch, *kinds):
 
 
 class ChangesSuite(ChangelogTestSuite):
-    written_for = "1.4"
+    written_for = "1.5"
     capabilities = Capabilities(
         can=frozenset({Capability.CHANGELOG_SINK, Capability.CHANGELOG_SOURCE})
     )

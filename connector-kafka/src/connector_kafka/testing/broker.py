@@ -25,7 +25,6 @@ from connectors_core.secrets import Secret
 from connectors_core.testing.servers import HOST, GuardedProcess, ServerProcess, free_ports
 
 NEWEST: Final = "4.3.1"
-_ATTEMPTS: Final = 3
 _ENDED_IN_ORDER: Final = 128 + signal.SIGTERM
 _PROPERTIES: Final = {
     "process.roles": "broker,controller",
@@ -145,26 +144,18 @@ class KafkaBroker(ServerProcess):
         """
         if self.running:
             return
-        first = not self._ports
-        for attempt in range(_ATTEMPTS):
-            if first:
-                listeners = self._listeners()
-                self._ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
-            try:
-                return self._start(time.monotonic() + seconds)
-            except BrokerError as error:
-                # Between choosing a port and binding it, another process can take it.
-                taken = "Address already in use" in (error.found or "")
-                if not (first and taken) or attempt == _ATTEMPTS - 1:
-                    raise
+        if not self._ports:
+            listeners = self._listeners()
+            self._ports = dict(zip(listeners, free_ports(len(listeners)), strict=True))
+        self._start(time.monotonic() + seconds)
 
     def close(self) -> None:
         """Stop the broker, and remove its data unless they are in a given folder."""
         self.stop()
+        self._ports = {}
         if self._folder is not None and not self._keep:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-            self._ports = {}
 
     @property
     def _home(self) -> Path:

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from connectors_core.testing.capabilities import Capabilities, Capability
 
-SUITE_VERSION: Final = "1.4"
+SUITE_VERSION: Final = "1.5"
 """The current version of the suites. A connector states the version that it was written for."""
 SLOW_ON_SPARK: Final = "slow_on_spark"
 """Marker of a case, or of one of its parameters, that is mostly redundant on Spark.

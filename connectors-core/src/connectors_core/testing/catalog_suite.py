@@ -429,7 +429,7 @@ class CatalogTestSuite(SystemSuite):
 
     # --- Deletion -------------------------------------------------------------------------------
 
-    @case(since=_SINCE, after="test_a_table_of_the_system_is_found")
+    @case(since="1.5", after="test_a_table_of_the_system_is_found")
     def test_a_catalog_deletes_data_only_if_an_option_allows_it(self, trial: CatalogTrial) -> None:
         """By default, each command keeps the data, and a refusal names the option."""
         context, able = trial.context, self.capabilities.can

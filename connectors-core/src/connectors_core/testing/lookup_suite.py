@@ -289,7 +289,7 @@ class LookupTestSuite(JoinTestSuite):
         found = trial.join(_numbers([1]), ["number"], columns=["value"])
         _assert_same(found, number=[1], value=["one"])
 
-    @case(HERE, Capability.OUTAGES, since="1.4", after="test_rows_are_found_by_key")
+    @case(HERE, Capability.OUTAGES, since="1.5", after="test_rows_are_found_by_key")
     def test_first_responses_that_are_late_in_every_life_find_all_rows(
         self, trial: LookupTrial
     ) -> None:

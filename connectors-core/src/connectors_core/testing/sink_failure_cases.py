@@ -322,7 +322,7 @@ class SinkFailureCases(PipelineSuite, part=True):
 
     @case(
         Capability.OUTAGES,
-        since="1.4",
+        since="1.5",
         after=(
             "test_a_driver_that_fails_is_restarted",
             "test_an_outage_while_rows_are_written_loses_nothing",

@@ -236,7 +236,7 @@ class SinkWritingCases(PipelineSuite, part=True):
 
     @case(
         Capability.EXACTLY_ONCE,
-        since="1.4",
+        since="1.5",
         after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
     )
     @pytest.mark.slow_on_spark

@@ -285,7 +285,7 @@ class SourceFailureCases(PipelineSuite, part=True):
         Capability.UNBOUNDED,
         Capability.GROWING_SPLITS,
         Capability.CUT_SPLITS,
-        since="1.4",
+        since="1.5",
         after="test_a_run_to_what_is_available_now_ends_splits_that_an_earlier_run_began",
     )
     @pytest.mark.slow_on_spark
@@ -302,7 +302,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     @case(
         Capability.BOUNDED,
         Capability.CUT_SPLITS,
-        since="1.4",
+        since="1.5",
         after="test_a_driver_that_fails_is_restarted_exactly",
     )
     @pytest.mark.slow_on_spark
@@ -373,7 +373,7 @@ class SourceFailureCases(PipelineSuite, part=True):
     @case(
         Capability.UNBOUNDED,
         Capability.OUTAGES,
-        since="1.4",
+        since="1.5",
         after="test_a_restart_goes_on_with_as_many_more_or_fewer_readers",
     )
     @pytest.mark.slow_on_spark

@@ -307,7 +307,7 @@ class SourceReadingCases(PipelineSuite, part=True):
         Capability.BOUNDED,
         Capability.DISCOVERY,
         Capability.REPLAYABLE,
-        since="1.4",
+        since="1.5",
         after="test_a_restart_goes_on_with_as_many_more_or_fewer_readers",
     )
     @pytest.mark.parametrize("first", list(Boundedness))

@@ -18,7 +18,7 @@ from connector_release_tools.matrix.project import Project
 from connector_release_tools.versions import Version
 from connector_release_tools.yaml_text import dump, load, validated
 
-__all__ = ["MATRIX", "MatrixFile", "Quoted"]
+__all__ = ["MATRIX", "MatrixFile", "Quoted", "core_range"]
 
 MATRIX: Final = "compatibility-matrix.yaml"
 
@@ -90,17 +90,13 @@ class MatrixFile:
         matrix = self.matrix()
         if name in matrix.connectors:
             return
-        if (core := project.dependencies.get(CORE)) is None:
-            raise ConnectorFolderError(
-                f"{name} does not depend on {CORE}, which every connector needs"
-            )
         spark_lines = CommentedSeq(Quoted(each) for each in matrix.spark if each in project.spark)
         spark_lines.fa.set_flow_style()
         major = {
             "version": Quoted(project.version),
             "status": "features",
             "spark": spark_lines,
-            "core": Quoted(",".join(sorted(map(str, core), reverse=True))),
+            "core": core_range(name, project),
         }
         number = Quoted(str(Version.parse(project.version).major))
         majors = CommentedMap({number: CommentedMap(major)})
@@ -119,3 +115,15 @@ class MatrixFile:
         matrix = self.matrix()
         self.path.write_text(self.text(), encoding="utf-8")
         return matrix
+
+
+def core_range(name: str, project: Project) -> Quoted:
+    """Return the range of the core that a connector declares.
+
+    Raises:
+        ConnectorFolderError: It does not depend on the core.
+    """
+    core = project.dependencies.get(CORE)
+    if core is None:
+        raise ConnectorFolderError(f"{name} does not depend on {CORE}, which every connector needs")
+    return Quoted(",".join(sorted(map(str, core), reverse=True)))

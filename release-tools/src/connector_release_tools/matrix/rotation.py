@@ -20,7 +20,7 @@ from connector_release_tools.matrix.derivation import (
     rewritten,
     short,
 )
-from connector_release_tools.matrix.file import MatrixFile, Quoted
+from connector_release_tools.matrix.file import MatrixFile, Quoted, core_range
 from connector_release_tools.matrix.model import Connector, Major, Matrix, Status, Support
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.releases.record import recorded
@@ -147,13 +147,16 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
                 hint=f"release it first: `release-tools release check {name}`",
             )
         majors = document["connectors"][name]["majors"]
-        own = _project(root, name).spark
-        spark_lines = [each for each in map(str, before.spark_lines) if each in own]
+        project = _project(root, name)
+        spark_lines = [each for each in map(str, before.spark_lines) if each in project.spark]
         following = Version(int(number) + 1, 0, 0)
         entry = CommentedMap(
-            version=Quoted(str(following)), status=str(Status.FEATURES), spark=_row(spark_lines)
+            version=Quoted(str(following)),
+            status=str(Status.FEATURES),
+            spark=_row(spark_lines),
+            core=core_range(name, project),
         )
-        for key in ("core", "client", "servers"):
+        for key in ("client", "servers"):
             if key in majors[number]:
                 entry[key] = copy.deepcopy(majors[number][key])
         majors[number]["status"] = str(Status.FIXES)

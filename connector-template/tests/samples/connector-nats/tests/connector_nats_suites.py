@@ -38,7 +38,7 @@ from connectors_core.testing import (
 from connectors_core.testing.servers import direct_address
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
-SUITES = "1.4"
+SUITES = "1.5"
 DURABLE: Final = "suite"
 IN_JSON: Final = {
     "map": "JSON is not read into maps",

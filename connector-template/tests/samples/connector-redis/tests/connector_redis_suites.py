@@ -30,7 +30,7 @@ from connectors_core.testing import (
 from connectors_core.testing.servers import direct_address
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
-SUITES = "1.4"
+SUITES = "1.5"
 # Capabilities select the cases. List what the system cannot do in `cannot={...: "the reason"}`.
 JSON = "JSON has no intervals"
 SOURCE = Capabilities(

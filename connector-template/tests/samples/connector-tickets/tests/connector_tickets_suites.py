@@ -25,7 +25,7 @@ from connectors_core.testing import (
 )
 
 # The version of the suites that these tests are written for. Cases of later versions are new.
-SUITES = "1.4"
+SUITES = "1.5"
 # The rows of the suites are tickets.
 NAMES = {"split": "project", "seq": "id", "text": "title"}
 SOURCE = Capabilities(

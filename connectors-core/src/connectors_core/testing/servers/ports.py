@@ -30,7 +30,8 @@ def free_ports(number: int) -> list[int]:
     """
     end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
     found: list[int] = []
-    for port in random.sample(range(_FIRST, max(end, _FIRST + _FEWEST)), _FEWEST):
+    # Not `random.sample`, because tests seed it and would then choose the same ports.
+    for port in random.SystemRandom().sample(range(_FIRST, max(end, _FIRST + _FEWEST)), _FEWEST):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))

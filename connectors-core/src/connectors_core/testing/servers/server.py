@@ -21,6 +21,8 @@ __all__ = ["ServerProcess"]
 _END_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.02
 _SHOWN: Final = 4000
+_ATTEMPTS: Final = 3
+_TAKEN: Final = "Address already in use"
 
 
 class ServerProcess(ABC):
@@ -129,11 +131,16 @@ class ServerProcess(ABC):
         """
 
     def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self.start()
+                break
+            except BaseException as error:
+                # Between choosing a port and binding it, another process can take it.
+                is_taken = isinstance(error, ServerError) and _TAKEN in self.log
+                self.close()
+                if not is_taken or attempt == _ATTEMPTS:
+                    raise
         return self
 
     def __exit__(self, *_: object) -> None:
