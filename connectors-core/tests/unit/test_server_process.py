@@ -25,8 +25,8 @@ class Printing(ServerProcess):
         self.codes: list[int | None] = []
 
     def start(self) -> None:
-        starts = self.log.count("ready")
-        self.launch([sys.executable, "-c", self._code], lambda: self.log.count("ready") > starts)
+        starts = self.log.count("ready\n")
+        self.launch([sys.executable, "-c", self._code], lambda: self.log.count("ready\n") > starts)
 
     def ended(self, code: int | None) -> None:
         self.codes.append(code)

@@ -113,7 +113,9 @@ def test_an_older_spark_line_is_refused(matrix_tree: MatrixTree):
 
 def test_majors_are_rotated_one_after_the_other(matrix_tree: MatrixTree):
     matrix_tree.release()
-    matrix_tree.change(f"{ONE}/pyproject.toml", "connectors-core>=1.0,<2", "connectors-core>=1.2,<2")
+    matrix_tree.change(
+        f"{ONE}/pyproject.toml", "connectors-core>=1.0,<2", "connectors-core>=1.2,<2"
+    )
     output = matrix_tree.matrix("rotate", "--major", ONE).output
     assert "Required releases:\n  connector-one 3.0.0-4.3\n  connector-one 3.0.0-3.5\n" in output
     assert "End of life" not in output
