@@ -213,7 +213,7 @@ class Discovery:
         found, end = _listed(behind), _listed({each: stops[each] for each in behind})
         if any(start.stated(each) and stop.stated(each) for each in behind):
             raise InvalidOptionError(
-                "reading cannot start behind its end",
+                "reading cannot start after its end",
                 expected=f"at most {end}, where reading ends",
                 found=found,
                 option="scan.startup.mode",

@@ -23,6 +23,7 @@ from connector_kafka.source.losses import Losses
 from connector_kafka.source.pauses import PausedPartitions
 from connector_kafka.source.plans import plan
 from connector_kafka.source.removals import RemovedTopics
+from connector_kafka.source.run_stops import RunStops
 from connector_kafka.source.split import KafkaPartitionSplit, OffsetsLost, PartitionPaused
 from connector_kafka.source.truncations import GONE_SECONDS, Truncations
 from connectors_core.errors import RetryableError
@@ -150,8 +151,7 @@ class KafkaEnumerator(
         self._former_ids: dict[str, str] = {}
         self._started = state.started
         self._ends: Mapping[TopicPartition, int] = {}
-        self._last_stops: Mapping[TopicPartition, int] | None = None
-        self._moved: dict[TopicPartition, int] = {}
+        self._stops = RunStops()
         self._look_again_at = 0.0
         self._gauges_at = 0.0
         self._failures = 0
@@ -220,7 +220,7 @@ class KafkaEnumerator(
     def handle_source_event(self, subtask_id: int, event: SourceEvent) -> None:
         """Handle a reader that reached a pause, or that skipped lost records."""
         if isinstance(event, PartitionPaused):
-            if self._last_stops is not None or self._removed.has_read(event.split):
+            if self._stops or self._removed.has_read(event.split):
                 self._paused = self._paused.having(event.split)
             else:  # repeated after a restart: this is a later run, or the topic has returned
                 self.add_splits_back([event.split], subtask_id)
@@ -293,7 +293,7 @@ class KafkaEnumerator(
         self._look_log.succeeded()
         self._note_missing(found)
         self._note_recreated(found)
-        if self._last_stops is not None:
+        if self._stops:
             return  # partitions found after the end belong to a later run
         # A discovery that started before another one ended can return the same partitions again.
         # For a partition that has disappeared, it can return more than the existing records.
@@ -363,10 +363,7 @@ class KafkaEnumerator(
                 self._losses.report(each, "the partition was deleted", self._positions.get(each, 0))
                 self._gone.add(each)
                 del self._missing_since[each]
-                if self._last_stops is not None:  # the run ends at its position
-                    self._last_stops = {
-                        of: stop for of, stop in self._last_stops.items() if of != each
-                    }
+                self._stops.drop(each)
                 self._removed.end_now(each)
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
 
@@ -403,15 +400,16 @@ class KafkaEnumerator(
             self._poll_log.failed(found.errors[0])
         else:
             self._poll_log.succeeded()
-        missing = any(is_missing(each.kafka_code) for each in found.errors)
-        missing |= any(map(self._is_undecided, self._truncations.splits.values()))
-        missing |= bool(self._truncations.recreated)
-        if missing and self._started and now >= self._look_again_at:
+        missing = [each for each in found.errors if is_missing(each.kafka_code)]
+        undecided = any(map(self._is_undecided, self._truncations.splits.values()))
+        if (
+            (missing or undecided or self._truncations.recreated)
+            and self._started
+            and now >= self._look_again_at
+        ):
             self._look_again_at = now + _LOOK_AGAIN_SECONDS
             self._context.call_async(self._look, self._take_found)
         self._removed.ask_for_ends(self._take_log_ends(found.ends))
-        for each in self._moved.keys() & found.ends.keys():
-            self._move_stop(each, self._moved[each])  # its end can be that of the former log
         self._truncations.note_short(found.ends, now)
         if now >= self._gauges_at:
             self._gauges_at = now + _GAUGE_SECONDS
@@ -422,23 +420,19 @@ class KafkaEnumerator(
     ) -> dict[TopicPartition, int]:
         ends = {each: end.offset for each, end in found.items()}
         self._ends = {**self._ends, **ends}
+        self._stops.take_ends(ends)
         self._truncations.take_ends(found)
         return ends
 
     def _move_stop(self, partition: TopicPartition, resume_at: int) -> None:
-        """Let a run end in a log that is shorter now, or behind the records that it omits."""
-        stops = self._last_stops
-        if stops is not None and partition in stops:
-            self._moved[partition] = resume_at
-            end = min(stops[partition], self._ends.get(partition, stops[partition]))
-            self._last_stops = {**stops, partition: max(resume_at, end)}
+        self._stops.move(partition, resume_at, self._ends)
 
     def _is_undecided(self, split: KafkaPartitionSplit) -> bool:
         """Return whether a run must not end yet, because records of a split can be lost."""
-        partition, stops = split.topic_partition, self._last_stops
-        if stops is None or partition in self._gone or self._removed.contains(partition):
+        partition = split.topic_partition
+        if not self._stops or partition in self._gone or self._removed.contains(partition):
             return False
-        if partition not in stops:
+        if partition not in self._stops.offsets:
             return True
         return self._ends[partition] < split.offset and not self._truncations.knows(split)
 
@@ -453,7 +447,7 @@ class KafkaEnumerator(
         self._positions |= {split.topic_partition: split.offset for split in moved}
         ends = None if self._settings.bounded else self._ends
         if ends is not None:
-            safe = self._truncations.checked(moved, ending=self._last_stops is not None)
+            safe = self._truncations.checked(moved, ending=bool(self._stops))
             moved = [each for each in safe if not self._is_undecided(each)]
         pauses = {split.topic_partition: self._pause_of(split) for split in moved}
         known = {each: pause for each, pause in pauses.items() if pause is not None}
@@ -469,9 +463,10 @@ class KafkaEnumerator(
 
     def _pause_of(self, split: KafkaPartitionSplit) -> int | None:
         """Return the offset at which reading of a partition pauses, if it is known."""
-        stops = self._last_stops
         unfound = None if self._is_removed(split) else split.offset
-        of_run = None if stops is None else stops.get(split.topic_partition, unfound)
+        of_run = None
+        if self._stops:
+            of_run = self._stops.offsets.get(split.topic_partition, unfound)
         of_topic = self._removed.pause_of(split)
         return min((each for each in (of_run, of_topic) if each is not None), default=None)
 
@@ -521,7 +516,7 @@ class KafkaEnumerator(
                 again = timedelta(seconds=_LOOK_AGAIN_SECONDS)
                 self._context.call_async(look, take, initial_delay=again)
                 return
-            self._last_stops = stops
+            self._stops.freeze(stops)
             self._assign()
 
         self._context.call_async(look, take)
@@ -559,7 +554,7 @@ class KafkaEnumerator(
                 assignment.setdefault(reader, []).append(split)
             if assignment:
                 self._context.assign_splits(assignment)
-            if self._complete or self._last_stops is not None:
+            if self._complete or self._stops:
                 for reader in sorted(set(readers) - self._told):
                     self._told.add(reader)
                     self._context.signal_no_more_splits(reader)

@@ -117,8 +117,8 @@ class MatrixFile:
         return matrix
 
 
-def core_range(name: str, project: Project) -> Quoted:
-    """Return the range of the core that a connector declares.
+def core_range(name: str, project: Project) -> str:
+    """Return the range of the core that a connector declares, as a value of the document.
 
     Raises:
         ConnectorFolderError: It does not depend on the core.
@@ -126,4 +126,5 @@ def core_range(name: str, project: Project) -> Quoted:
     core = project.dependencies.get(CORE)
     if core is None:
         raise ConnectorFolderError(f"{name} does not depend on {CORE}, which every connector needs")
-    return Quoted(",".join(sorted(map(str, core), reverse=True)))
+    text: str = Quoted(",".join(sorted(map(str, core), reverse=True)))
+    return text
