@@ -140,11 +140,12 @@ docs: env$(NEWEST) ## regenerate the option tables, check the docs, and build bu
 	$(BIN)/release-tools docs build
 	$(BIN)/release-tools docs screenshot
 
+# Some tests wait more than they work, so three processes keep two cores busy.
 unit: env ## run the tests that need no JVM, those of the core and connectors for both lines
 	@for line in $(LINES); do \
-	  .venv/spark$$line/bin/python $(PYTEST) -n 2 $(call SHARE,$$line) $(LINE_UNIT) || exit 1; \
+	  .venv/spark$$line/bin/python $(PYTEST) -n 3 $(call SHARE,$$line) $(LINE_UNIT) || exit 1; \
 	done
-	@$(BIN)/python $(PYTEST) -n 2 $(UNIT)
+	@$(BIN)/python $(PYTEST) -n 3 $(UNIT)
 
 # Two processes for each line, each with its own Spark session: tests mostly wait for Spark, so four
 # processes keep two cores busy. A file's tests share a process, and so a server. The output appears

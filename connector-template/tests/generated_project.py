@@ -93,7 +93,7 @@ def pass_tests(project: Path, *options: str) -> dict[str, Any]:
     if not _entry_points_of(project).exists():
         install_entry_points(project)
     # The tests wait more than they work, so they run in parallel.
-    several = ("-q", "-n", "4", "-m", "not slow", "-p", "no:cacheprovider")
+    several = ("-q", "-n", "8", "-m", "not slow", "-p", "no:cacheprovider")
     report = ("--connector-report", "build/report")
     succeed(project, "-m", "pytest", *several, *report, *options, "tests/unit")
     found: dict[str, Any] = json.loads((project / "build/report.json").read_bytes())
