@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import broken_enumerators
 import broken_log
+import broken_misfits
 import broken_outages
 import broken_readers
 import broken_responses
@@ -50,6 +51,14 @@ BY_KIND = {
         broken_tables.TakesALateResponseForAMiss,
         broken_tables.KeepsTheMissOfALateResponse,
         broken_tables.GivesRowsOfBothAttempts,
+    },
+    "a value that does not fit its type": {
+        broken_misfits.ReadsMisfitsAsNull,
+        broken_misfits.ReadsMisfitsInStructsAsNull,
+        broken_misfits.DropsMisfitsInLists,
+        broken_misfits.CutsFractions,
+        broken_misfits.SkipsMisfits,
+        broken_misfits.TellsNoColumnOfAMisfit,
     },
     "a bad record that is not the last of its split": {
         broken_readers.SkipsTheLineBehindABadOne,

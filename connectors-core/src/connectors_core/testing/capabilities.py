@@ -27,6 +27,8 @@ class Capability(StrEnum):
     """
     POISON_READS = "poison reads"
     """The tests can put an unreadable record into the external system."""
+    MISFITS = "misfits"
+    """The external system accepts values of other types than those that the source declares."""
     REPLAYABLE = "replayable"
     """A second read of a split returns the same rows.
 
