@@ -10,6 +10,7 @@ all their digits, binary base64, maps objects, NaN and infinities the strings `N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from connectors_core.formats.text.base64 import base64_bytes, base64_texts
-from connectors_core.formats.text.columns import converted, one_batch
+from connectors_core.formats.text.columns import converted, explained, one_batch
 from connectors_core.formats.text.decimals import (
     LONG_DECIMAL,
     are_whole,
@@ -76,6 +77,8 @@ _MOMENT: Final = pa.timestamp("us", tz="UTC")
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 # Arrow's errors about a value that is not a string although one is expected.
 _NO_TEXT: Final = ("changed from string to", "Number too big")
+# Arrow's errors that name a column, are not about a value, or are ours.
+_NAMES_A_COLUMN: Final = re.compile("^JSON parse error|^column |^the message ")
 # Arrow's error about a string although a number is expected.
 _NO_NUMBER: Final = "changed from number to string"
 
@@ -154,6 +157,23 @@ class JsonReader:
         if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
             batch.validate(full=True)  # Arrow silently reads invalid UTF-8
         return converted(batch, self.schema, _cast_values)
+
+    def explain(self, data: bytes | pa.Buffer, error: Exception) -> str:
+        """Explain why a single object is malformed: name the column, without its values.
+
+        Args:
+            data: The object.
+            error: The error of `read`.
+        """
+        reason = re.sub(r" in row \d+$", "", explained(error))
+        if _NAMES_A_COLUMN.search(reason):
+            return reason
+        for field in self.schema:
+            try:
+                replace(self, schema=pa.schema([field]), ignore_new=True).read(data)
+            except pa.ArrowInvalid:
+                return f"column {field.name}: {reason}"
+        return reason
 
     def _table(self, data: bytes | pa.Buffer) -> pa.Table:
         if not self._has_maps:
