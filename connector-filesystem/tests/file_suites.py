@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from connector_filesystem import (
     SchemaChange,
     manifest_files,
 )
+from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
@@ -54,6 +55,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.CUT_SPLITS,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -176,6 +178,16 @@ class CsvFiles(SourceExternalContext):
     def create_typed_source(self, rows: pa.Table) -> FileSource:
         pq.write_table(rows, self._folder / "rows.parquet")
         return FileSource(self._url, format="parquet", schema=rows.schema)
+
+    def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> FileSource:
+        lines = [
+            message
+            for part in parts
+            for batch in part.to_batches()
+            for message in JsonFormat().encode(batch).messages.to_pylist()
+        ]
+        (self._folder / "rows.jsonl").write_bytes(b"\n".join(lines))
+        return FileSource(self._url, format="json", schema=schema)
 
     def secrets(self) -> list[str]:
         return [PASSWORD]
