@@ -14,6 +14,7 @@ import pytest
 import test_suites_see_broken_sinks as broken_sinks
 import test_suites_see_broken_sources as broken_sources
 import test_suites_see_broken_tables as broken_tables
+import test_suites_see_broken_vectors as broken_vectors
 
 BY_KIND = {
     "unavailable while it is read": {
@@ -51,6 +52,11 @@ BY_KIND = {
         broken_tables.TakesALateResponseForAMiss,
         broken_tables.KeepsTheMissOfALateResponse,
         broken_tables.GivesRowsOfBothAttempts,
+    },
+    "a first response that is late, while vectors are searched": {
+        broken_vectors.TakesALateResponseForNoMatch,
+        broken_vectors.TakesWhatIsInTime,
+        broken_vectors.GivesMatchesOfBothAttempts,
     },
     "a value that does not fit its type": {
         broken_misfits.ReadsMisfitsAsNull,
@@ -109,6 +115,7 @@ RUN = {
     *broken_sources.BROKEN,
     *broken_tables.BROKEN,
     *broken_units.BROKEN,
+    *broken_vectors.BROKEN,
 }
 
 
