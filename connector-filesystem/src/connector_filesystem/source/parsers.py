@@ -124,10 +124,12 @@ class JsonParser:
     Attributes:
         schema: The wanted fields, in order.
         ignore_new: Ignore fields that are not wanted. Otherwise, a record with such a field is bad.
+        strict: Refuse values in another spelling than that of their type, and repeated fields.
     """
 
     schema: pa.Schema
     ignore_new: bool = False
+    strict: bool = False
 
     def parse(self, data: bytes) -> pa.RecordBatch:
         """See `TextParser`."""
@@ -150,7 +152,7 @@ class JsonParser:
 
     @cached_property
     def _reader(self) -> JsonReader:
-        return JsonReader(self.schema, self.ignore_new)
+        return JsonReader(self.schema, self.ignore_new, strict=self.strict)
 
 
 def _filled_lines(data: bytes) -> pa.Array:

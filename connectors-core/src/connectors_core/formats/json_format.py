@@ -64,9 +64,10 @@ class JsonFormat(RecordFormat, since=SINCE):
         bool,
         default=False,
         since="1.2.0",
-        doc="Whether a value in another spelling makes a message a bad record. By default, as in "
-        "Spark and Flink, a fraction of a second is cut to microseconds, a decimal is rounded to "
-        "its scale, and a number or a boolean may be a text.",
+        doc="Whether a value in another spelling, or a field that occurs twice, makes a record "
+        "bad. By default, as in Spark and Flink, a fraction of a second is cut to microseconds, a "
+        "decimal is rounded to its scale, a number or a boolean may be a text, and the last value "
+        "of a field counts.",
     )
     ignore_null_fields: Setting[bool] = option(
         "json.encode.ignore-null-fields",
