@@ -254,7 +254,9 @@ class SourceTopic(OnTopic, SourceExternalContext):
         return self.create_misfit_source(rows.schema, [rows])
 
     def create_misfit_source(
-        self, schema: pa.Schema, parts: Sequence[pa.Table]
+        self,
+        schema: pa.Schema,
+        parts: Sequence[pa.Table],
     ) -> {{ cookiecutter.__class }}Source:
         name = f"{self._name}-typed"
         topic = Topic(direct_address(self._address), name)
