@@ -97,6 +97,14 @@ POISON = b"1,not a number,2024-01-01 00:00:00Z,x\n"
 PASSWORD = "canary-5e0b"  # pragma: allowlist secret
 
 
+def json_lines(rows: pa.Table) -> bytes:
+    """Return each row as a line of JSON."""
+    (batch,) = rows.to_batches()
+    return b"".join(
+        b"%s\n" % message for message in JsonFormat().encode(batch).messages.to_pylist()
+    )
+
+
 class CsvWriter(SplitDataWriter):
     """A writer that adds a file to a split for each later append."""
 
@@ -180,13 +188,7 @@ class CsvFiles(SourceExternalContext):
         return FileSource(self._url, format="parquet", schema=rows.schema)
 
     def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> FileSource:
-        lines = [
-            message
-            for part in parts
-            for batch in part.to_batches()
-            for message in JsonFormat().encode(batch).messages.to_pylist()
-        ]
-        (self._folder / "rows.jsonl").write_bytes(b"\n".join(lines))
+        (self._folder / "rows.jsonl").write_bytes(b"".join(map(json_lines, parts)))
         return FileSource(self._url, format="json", schema=schema)
 
     def secrets(self) -> list[str]:
@@ -288,6 +290,14 @@ class ParquetTable(LookupExternalContext):
         self.write(rows)
         return self.create_table(options, rows.schema)
 
+    def create_misfit_table(
+        self, schema: pa.Schema, rows: pa.Table, options: Mapping[str, str]
+    ) -> Any:
+        for path in self._folder.iterdir():
+            path.unlink()
+        (self._folder / "rows.jsonl").write_bytes(json_lines(rows))
+        return self.create_table({"format": "json", **options}, schema)
+
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
         hidden = self._folder.with_name("away")
@@ -307,6 +317,7 @@ class FileTableSuite(LookupTestSuite):
                 Capability.FULL_CACHE,
                 Capability.OUTAGES,
                 Capability.DATA_TYPES,
+                Capability.MISFITS,
                 Capability.SECRETS,
             }
         ),

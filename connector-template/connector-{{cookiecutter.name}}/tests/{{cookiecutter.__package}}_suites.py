@@ -172,6 +172,7 @@ TABLE = Capabilities(
     ),
     cannot={
         Capability.ASYNC_LOOKUP: "the client blocks",
+        Capability.MISFITS: "the server finds rows in the types of the topic",
 {% if not cookiecutter.source %}
         Capability.FULL_CACHE: "the connector has no source to read it",
 {% endif %}

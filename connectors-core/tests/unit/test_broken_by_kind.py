@@ -58,6 +58,12 @@ BY_KIND = {
         broken_vectors.TakesWhatIsInTime,
         broken_vectors.GivesMatchesOfBothAttempts,
     },
+    "a value that does not fit its type, looked up": {
+        broken_tables.ReadsMisfitsAsNull,
+        broken_tables.CutsFractions,
+        broken_tables.TakesMisfitsForMisses,
+        broken_tables.RetriesMisfits,
+    },
     "a value that does not fit its type": {
         broken_misfits.ReadsMisfitsAsNull,
         broken_misfits.ReadsMisfitsInStructsAsNull,

@@ -27,8 +27,6 @@ class Capability(StrEnum):
     """
     POISON_READS = "poison reads"
     """The tests can put an unreadable record into the external system."""
-    MISFITS = "misfits"
-    """The external system accepts values of other types than those that the source declares."""
     REPLAYABLE = "replayable"
     """A second read of a split returns the same rows.
 
@@ -110,6 +108,8 @@ class Capability(StrEnum):
     """
     DATA_TYPES = "data types"
     """The connector supports columns of other types than those of the suites' rows."""
+    MISFITS = "misfits"
+    """The external system accepts values of other types than the source or table declares."""
     SCHEMA_CHANGE = "schema change"
     """A new column can appear in the data, or after a restart."""
     SECRETS = "secrets"  # pragma: allowlist secret
