@@ -484,6 +484,7 @@ def test_a_value_that_does_not_fit_is_a_bad_record_in_parquet_as_well(tmp_path):
     ]
     bad = [each for chunk in chunks for each in chunk.bad_records]
     assert [each.position for each in bad] == ["row group 0, row 1", "row group 1, row 0"]
+    assert bad[0].reason.startswith("column n: ")
     assert "300" not in bad[0].reason
     for polls in range(1, 6):
         context, later = Context(RecordPolicy.skip()), Context(RecordPolicy.skip())
