@@ -56,6 +56,7 @@ SOURCE = Capabilities(
         "double": "JSON has no infinity",
         "map": "a mapping has objects, whose fields are all known",
         "day-time interval": "JSON has no lengths of time",
+        "long: a fraction": "the server cuts fractions, and the source reads values as it does",
     },
 )
 _AT_A_TIME = 2000

@@ -132,7 +132,8 @@ class Capabilities:
         cannot: The missing capabilities, each with the reason that the report shows.
         cannot_carry: Types of :data:`~connectors_core.testing.data_types.DATA_TYPES` that the
             connector does not support, each with the reason. A type and a name of
-            :data:`~connectors_core.testing.data_types.HARD_VALUES`, as in ``"double: NaN"``,
+            :data:`~connectors_core.testing.data_types.HARD_VALUES` or
+            :data:`~connectors_core.testing.data_types.MISFITS`, as in ``"double: NaN"``,
             excludes only these values.
     """
 
