@@ -29,6 +29,7 @@ TABLE = Capabilities(
             Capability.FULL_CACHE,
             Capability.OUTAGES,
             Capability.DATA_TYPES,
+            Capability.MISFITS,
             Capability.SECRETS,
         }
     ),
@@ -48,11 +49,16 @@ class TableIndex(JoinedIndex, LookupExternalContext):
         return self._table(self._name, options)
 
     def create_typed_table(self, rows: pa.Table, options: Mapping[str, str]) -> ElasticsearchTable:
+        return self.create_misfit_table(rows.schema, rows, options)
+
+    def create_misfit_table(
+        self, schema: pa.Schema, rows: pa.Table, options: Mapping[str, str]
+    ) -> ElasticsearchTable:
         name = f"{self._name}-{uuid.uuid4().hex}"
         mapping = {"dynamic": False, "properties": {"id": {"type": "long"}}}
         self._server.request("PUT", f"/{name}", {"mappings": mapping})
         IndexWriter(self._server, name).write(rows)
-        return self._table(name, options, schema=rows.schema)
+        return self._table(name, options, schema=schema)
 
 
 class ElasticsearchTableSuite(OnElasticsearch, LookupTestSuite):

@@ -37,6 +37,7 @@ SOURCE = Capabilities(
         {
             Capability.BOUNDED,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -55,6 +56,7 @@ SOURCE = Capabilities(
         "double": "JSON has no infinity",
         "map": "a mapping has objects, whose fields are all known",
         "day-time interval": "JSON has no lengths of time",
+        "long: a fraction": "the server cuts fractions, and the source reads values as it does",
     },
 )
 _AT_A_TIME = 2000
@@ -142,10 +144,16 @@ class SourceIndices(SourceExternalContext):
         }
 
     def create_typed_source(self, rows: pa.Table) -> ElasticsearchSource:
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(
+        self, schema: pa.Schema, parts: Sequence[pa.Table]
+    ) -> ElasticsearchSource:
         index = f"{self._name}-typed"
         self._server.request("PUT", f"/{index}", {"mappings": {"dynamic": False}})
-        IndexWriter(self._server, index).write(rows)
-        return ElasticsearchSource(connection_to(self._address), index, schema=rows.schema)
+        for part in parts:
+            IndexWriter(self._server, index).write(part)
+        return ElasticsearchSource(connection_to(self._address), index, schema=schema)
 
     def secrets(self) -> Sequence[str]:
         return [PASSWORD]

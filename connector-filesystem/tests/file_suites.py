@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from connector_filesystem import (
     SchemaChange,
     manifest_files,
 )
+from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
 from connectors_core.source import Boundedness
 from connectors_core.testing import (
@@ -54,6 +55,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.CUT_SPLITS,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -93,6 +95,14 @@ def with_outages(of_this_machine: Capabilities) -> Capabilities:
 
 POISON = b"1,not a number,2024-01-01 00:00:00Z,x\n"
 PASSWORD = "canary-5e0b"  # pragma: allowlist secret
+
+
+def json_lines(rows: pa.Table) -> bytes:
+    """Return each row as a line of JSON."""
+    (batch,) = rows.to_batches()
+    return b"".join(
+        b"%s\n" % message for message in JsonFormat().encode(batch).messages.to_pylist()
+    )
 
 
 class CsvWriter(SplitDataWriter):
@@ -176,6 +186,10 @@ class CsvFiles(SourceExternalContext):
     def create_typed_source(self, rows: pa.Table) -> FileSource:
         pq.write_table(rows, self._folder / "rows.parquet")
         return FileSource(self._url, format="parquet", schema=rows.schema)
+
+    def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> FileSource:
+        (self._folder / "rows.jsonl").write_bytes(b"".join(map(json_lines, parts)))
+        return FileSource(self._url, format="json", schema=schema)
 
     def secrets(self) -> list[str]:
         return [PASSWORD]
@@ -276,6 +290,14 @@ class ParquetTable(LookupExternalContext):
         self.write(rows)
         return self.create_table(options, rows.schema)
 
+    def create_misfit_table(
+        self, schema: pa.Schema, rows: pa.Table, options: Mapping[str, str]
+    ) -> Any:
+        for path in self._folder.iterdir():
+            path.unlink()
+        (self._folder / "rows.jsonl").write_bytes(json_lines(rows))
+        return self.create_table({"format": "json", **options}, schema)
+
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
         hidden = self._folder.with_name("away")
@@ -295,6 +317,7 @@ class FileTableSuite(LookupTestSuite):
                 Capability.FULL_CACHE,
                 Capability.OUTAGES,
                 Capability.DATA_TYPES,
+                Capability.MISFITS,
                 Capability.SECRETS,
             }
         ),

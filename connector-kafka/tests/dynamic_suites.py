@@ -76,11 +76,17 @@ class StreamOfTwoClusters(SourceExternalContext):
         )
 
     def create_typed_source(self, rows: pa.Table) -> DynamicKafkaSource:
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(
+        self, schema: pa.Schema, parts: Sequence[pa.Table]
+    ) -> DynamicKafkaSource:
         topic = Topic(broker_at(self._address), f"suite-{uuid.uuid4().hex}")
-        PartitionWriter(topic, 0).write(rows)
+        for part in parts:
+            PartitionWriter(topic, 0).write(part)
         path = self._path.with_name("typed.json")
         self._place(path, {CLUSTERS[0]: topic.name})
-        return self._source(path, rows.schema, bounded=OffsetsInitializer.latest())
+        return self._source(path, schema, bounded=OffsetsInitializer.latest())
 
     def secrets(self) -> Sequence[str]:
         return [PASSWORD]

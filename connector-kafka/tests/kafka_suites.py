@@ -48,6 +48,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -61,7 +62,6 @@ SOURCE = Capabilities(
     cannot_carry={
         "float": "JSON has no infinity",
         "double": "JSON has no infinity",
-        "map": "JSON is not read into maps",
         "day-time interval": "JSON has no lengths of time",
     },
 )
@@ -258,9 +258,13 @@ class SourceTopic(SourceExternalContext):
         return {k: v.reveal() if isinstance(v, Secret) else v for k, v in properties.items()}
 
     def create_typed_source(self, rows: pa.Table) -> KafkaSource:
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> KafkaSource:
         topic = Topic(broker_at(self._address), f"{self._topic.name}-typed")
-        PartitionWriter(topic, 0).write(rows)
-        return self._source(topic.name, rows.schema, bounded=OffsetsInitializer.latest())
+        for part in parts:
+            PartitionWriter(topic, 0).write(part)
+        return self._source(topic.name, schema, bounded=OffsetsInitializer.latest())
 
     def _source(self, topic: str, schema: pa.Schema, **settings: Any) -> KafkaSource:
         properties = SECURITY.client_properties()

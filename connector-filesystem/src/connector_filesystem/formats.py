@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from connectors_core.errors import InvalidOptionError
+from connectors_core.formats import JsonFormat
 from connectors_core.formats.text import CsvDialect
 from connectors_core.options import Configured, Setting, option, option_like, positive
 
@@ -167,6 +168,7 @@ class JsonOptions(Configured):
         since=_SINCE,
         doc="Write null fields as `null` instead of omitting them.",
     )
+    strict: Setting[bool] = option_like(JsonFormat.strict, since="3.1.0")
 
 
 class ParquetOptions(Configured, since=_SINCE):

@@ -62,6 +62,8 @@ VALUES: Final = (
     *("[]", "[1, null]", '["x", {"b": 2}]', '"2013-07-04"', '"2013-07-04T05:15:30Z"'),
     *('"2013-07-04T05:15:30.123456+02:00"', '"2013-07-04 05:15:30"', '"NaN"', '"Infinity"'),
     '"eA=="',
+    # The field, and a field in it, occur twice.
+    *('1, "v": 2', '{"a": 1, "a": "y"}'),
 )
 # A JSON value in a column of a type, as the connector and Spark read it.
 OTHER_VALUES: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
@@ -79,6 +81,7 @@ OTHER_VALUES: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
     # The connector rejects seconds as times. A time without a zone is UTC in every session.
     ("timestamp", "1"): (BAD, "1969-12-31T19:00:01.000-05:00"),
     ("timestamp", "-0"): (BAD, "1969-12-31T19:00:00.000-05:00"),
+    ("timestamp", '1, "v": 2'): (BAD, "1969-12-31T19:00:02.000-05:00"),
     ("timestamp", '"2013-07-04"'): (
         "2013-07-03T20:00:00.000-04:00",
         "2013-07-04T00:00:00.000-04:00",
@@ -96,6 +99,7 @@ OTHER_TEXTS_OF_35: Final[dict[tuple[str, str], tuple[Any, Any]]] = {
     ("string", '{"a": 1}'): ('{"a": 1}', '{"a":1}'),
     ("string", '{"a": "x"}'): ('{"a": "x"}', '{"a":"x"}'),
     ("string", '{"a": null}'): ('{"a": null}', '{"a":null}'),
+    ("string", '{"a": 1, "a": "y"}'): ('{"a": 1, "a": "y"}', '{"a":1,"a":"y"}'),
     ("string", "[1, null]"): ("[1, null]", "[1,null]"),
     ("string", '["x", {"b": 2}]'): ('["x", {"b": 2}]', '["x",{"b":2}]'),
     ("array", '["x", {"b": 2}]'): (["x", '{"b": 2}'], ["x", '{"b":2}']),

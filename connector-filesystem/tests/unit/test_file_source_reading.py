@@ -20,7 +20,7 @@ import pytest
 import zstandard
 from reading_files import Context, chunks_of, poll_all, rows_of, splits_of
 
-from connector_filesystem import CsvOptions, FileSource, SchemaChangedError
+from connector_filesystem import CsvOptions, FileSource, JsonOptions, SchemaChangedError
 from connector_filesystem.formats import detect_format
 from connector_filesystem.sink.json_lines import encode_json_lines
 from connector_filesystem.source.reader import read_split
@@ -383,6 +383,23 @@ def test_a_number_too_large_for_any_decimal_is_a_bad_record(tmp_path, name, reco
     ]
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_other_spellings_and_repeated_fields_of_json_are_bad_if_strict(tmp_path, strict):
+    records = [b'{"n":1}', b'{"n":"2"}', b'{"n":2,"n":3}', b'{"n":1.5}', b'{"n":4}']
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
+    options = {"path": str(tmp_path), "schema": "n INT", "json.decode.strict": str(strict)}
+    chunks = chunks_of(FileSource.from_options(options))
+    batches = [chunk.batch for chunk in chunks if chunk.batch is not None]
+    bad = [(each.raw, each.reason) for chunk in chunks for each in chunk.bad_records]
+    assert [n for batch in batches for n in batch["n"].to_pylist()] == (
+        [1, 4] if strict else [1, 2, 3, 4]
+    )
+    assert [raw for raw, _ in bad] == records[1:4] if strict else records[3:4]
+    assert all("column n: " in reason or "Column(/n)" in reason for _, reason in bad)
+    declared = FileSource(tmp_path, schema="n INT", json=JsonOptions(strict=strict))
+    assert declared.read_settings().json.strict is strict
+
+
 @pytest.mark.parametrize("block_size", [5, 1 << 20])
 def test_lines_with_two_objects_or_a_partial_object_are_bad(tmp_path, block_size):
     bad = [b'{"n":2}{"n":3}', b'{"n":', b"4}", b'{"n":5} 6', b'{"n":7}\x00']
@@ -467,6 +484,7 @@ def test_a_value_that_does_not_fit_is_a_bad_record_in_parquet_as_well(tmp_path):
     ]
     bad = [each for chunk in chunks for each in chunk.bad_records]
     assert [each.position for each in bad] == ["row group 0, row 1", "row group 1, row 0"]
+    assert bad[0].reason.startswith("column n: ")
     assert "300" not in bad[0].reason
     for polls in range(1, 6):
         context, later = Context(RecordPolicy.skip()), Context(RecordPolicy.skip())

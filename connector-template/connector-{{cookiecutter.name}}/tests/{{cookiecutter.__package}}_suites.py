@@ -112,6 +112,7 @@ SOURCE = Capabilities(
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -171,6 +172,7 @@ TABLE = Capabilities(
     ),
     cannot={
         Capability.ASYNC_LOOKUP: "the client blocks",
+        Capability.MISFITS: "the server finds rows in the types of the topic",
 {% if not cookiecutter.source %}
         Capability.FULL_CACHE: "the connector has no source to read it",
 {% endif %}
@@ -250,10 +252,18 @@ class SourceTopic(OnTopic, SourceExternalContext):
         return self.options() | ({"source.discovery-interval": "50 ms"} if endless else {})
 
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(
+        self,
+        schema: pa.Schema,
+        parts: Sequence[pa.Table],
+    ) -> {{ cookiecutter.__class }}Source:
         name = f"{self._name}-typed"
         topic = Topic(direct_address(self._address), name)
-        topic.create(rows.schema)
-        topic.append(0, rows)
+        topic.create(schema)
+        for part in parts:
+            topic.append(0, part)
         return {{ cookiecutter.__class }}Source(self._address, name, token=self._token)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import broken_enumerators
 import broken_log
+import broken_misfits
 import broken_outages
 import broken_readers
 import broken_responses
@@ -13,6 +14,7 @@ import pytest
 import test_suites_see_broken_sinks as broken_sinks
 import test_suites_see_broken_sources as broken_sources
 import test_suites_see_broken_tables as broken_tables
+import test_suites_see_broken_vectors as broken_vectors
 
 BY_KIND = {
     "unavailable while it is read": {
@@ -50,6 +52,25 @@ BY_KIND = {
         broken_tables.TakesALateResponseForAMiss,
         broken_tables.KeepsTheMissOfALateResponse,
         broken_tables.GivesRowsOfBothAttempts,
+    },
+    "a first response that is late, while vectors are searched": {
+        broken_vectors.TakesALateResponseForNoMatch,
+        broken_vectors.TakesWhatIsInTime,
+        broken_vectors.GivesMatchesOfBothAttempts,
+    },
+    "a value that does not fit its type, looked up": {
+        broken_tables.ReadsMisfitsAsNull,
+        broken_tables.CutsFractions,
+        broken_tables.TakesMisfitsForMisses,
+        broken_tables.RetriesMisfits,
+    },
+    "a value that does not fit its type": {
+        broken_misfits.ReadsMisfitsAsNull,
+        broken_misfits.ReadsMisfitsInStructsAsNull,
+        broken_misfits.DropsMisfitsInLists,
+        broken_misfits.CutsFractions,
+        broken_misfits.SkipsMisfits,
+        broken_misfits.TellsNoColumnOfAMisfit,
     },
     "a bad record that is not the last of its split": {
         broken_readers.SkipsTheLineBehindABadOne,
@@ -100,6 +121,7 @@ RUN = {
     *broken_sources.BROKEN,
     *broken_tables.BROKEN,
     *broken_units.BROKEN,
+    *broken_vectors.BROKEN,
 }
 
 

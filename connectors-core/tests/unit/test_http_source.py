@@ -375,7 +375,7 @@ def test_an_api_that_stays_busy_fails_the_task() -> None:
         reader.fetch()
 
 
-@pytest.mark.parametrize("bad", [{}, {"id": "not a number"}, [], None])
+@pytest.mark.parametrize("bad", [{}, {"id": "not a number"}, {"id": 1.5}, [], None])
 def test_a_bad_record_does_not_affect_the_others(bad: object) -> None:
     page = Page([{"id": 1}, bad, {"id": 2}], None, 10)
     state = PageSplitState(PageSplit.of("a", None, None))

@@ -25,6 +25,14 @@ from broken_cuts import (
     WaitsForLostRows,
     WaitsForLostRowsOfABoundedSplit,
 )
+from broken_misfits import (
+    CutsFractions,
+    DropsMisfitsInLists,
+    ReadsMisfitsAsNull,
+    ReadsMisfitsInStructsAsNull,
+    SkipsMisfits,
+    TellsNoColumnOfAMisfit,
+)
 from broken_outages import (
     ConnectsInTheBackground,
     SkipsWhatIsLate,
@@ -60,6 +68,7 @@ CAN = Capabilities(
         Capability.GROWING_SPLITS,
         Capability.REPLAYABLE,
         Capability.DATA_TYPES,
+        Capability.MISFITS,
         Capability.SCHEMA_CHANGE,
         Capability.OUTAGES,
     },
@@ -419,6 +428,7 @@ class FindsNothingWithAnotherInterval(LogEnumerator):
 
 LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
 CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
+MISFIT = "test_a_value_that_does_not_fit_its_type_is_a_bad_record"
 CUT = "test_a_position_behind_the_end_that_is_available_now_is_a_loss"
 CUT_BOUNDED = "test_a_bounded_split_that_is_cut_behind_its_position_is_a_loss"
 BROKEN = {
@@ -472,6 +482,12 @@ BROKEN = {
     WaitsForLostRowsOfABoundedSplit: CUT_BOUNDED,
     EndsACutBoundedSplit: CUT_BOUNDED,
     ReadsACutBoundedSplitAgain: CUT_BOUNDED,
+    ReadsMisfitsAsNull: MISFIT,
+    ReadsMisfitsInStructsAsNull: MISFIT,
+    DropsMisfitsInLists: MISFIT,
+    CutsFractions: MISFIT,
+    SkipsMisfits: MISFIT,
+    TellsNoColumnOfAMisfit: MISFIT,
     ForgetsWhetherItEnds: CHANGED,
     EndsWithAnotherInterval: CHANGED,
     FindsNothingWithAnotherInterval: CHANGED,

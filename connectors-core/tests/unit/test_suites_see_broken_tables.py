@@ -16,6 +16,7 @@ from broken_outages import is_late
 from toy_disk import Disk
 from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
 
+from connectors_core.errors import BadRecordError, RetryableError
 from connectors_core.lineage import LineageDataset
 from connectors_core.lookup import PartialCachingLookupProvider
 from connectors_core.source import DataGeneratorSource
@@ -98,7 +99,7 @@ class FindsNothingWhenItsSystemIsAway(ToyFunction):
     def lookup(self, keys):
         try:
             return super().lookup(keys)
-        except Exception:
+        except RetryableError:
             return pa.table({name: [] for name in self.columns}).cast(self.schema())
 
     def schema(self):
@@ -133,14 +134,39 @@ class GivesRowsOfBothAttempts(ToyFunction):
         return pa.concat_tables([super().lookup(keys)] * attempts)
 
 
+class ReadsMisfitsAsNull(ToyFunction):
+    def misfit(self, values, declared):
+        return pa.nulls(len(values), declared.type)
+
+
+class CutsFractions(ToyFunction):
+    def misfit(self, values, declared):
+        if not pa.types.is_floating(values.type):
+            return super().misfit(values, declared)
+        return values.cast(declared.type, safe=False)
+
+
+class TakesMisfitsForMisses(ToyFunction):
+    def fitted(self, rows):
+        try:
+            return super().fitted(rows)
+        except BadRecordError:
+            return self.wanted.empty_table()
+
+
+class RetriesMisfits(ToyFunction):
+    def misfit(self, values, declared):
+        raise RetryableError(f"the value of {declared.name} is no {declared.type}")
+
+
 class LeavesAThread(ToyFunction):
     def open(self, context):
         threading.Thread(target=threading.Event().wait, args=(30,), daemon=True).start()
 
 
 class CannotTravel(ToyFunction):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
         self.lock = threading.Lock()
 
 
@@ -181,8 +207,8 @@ class KeepsItsRows(ToyTable):
     """A reload returns the rows from the creation of the table."""
 
     def source(self, schema):
-        function = ToyFunction(self.path, schema.names)
-        rows = function.read()
+        function = ToyFunction(self.path, schema.names, wanted=schema)
+        rows = function.fitted(function.read())
         first = FirstRows(function, RowsInMemory(rows.select(schema.names)))
         return DataGeneratorSource(first, rows.num_rows, schema)
 
@@ -220,7 +246,7 @@ class _Forgiving:
     def __call__(self, numbers):
         try:
             return self.rows(numbers)
-        except Exception:
+        except RetryableError:
             names = self.otherwise.rows.schema
             return pa.RecordBatch.from_pylist([dict.fromkeys(names.names)] * len(numbers), names)
 
@@ -240,6 +266,7 @@ class TakesItsPathForANamespace(ToyTable):
         return (LineageDataset(namespace=self.path, name="rows"),)
 
 
+MISFIT = "test_a_value_that_does_not_fit_its_type_fails_the_join"
 LATE = "test_first_responses_that_are_late_in_every_life_find_all_rows"
 BROKEN = {
     GivesRowsTwice: "test_rows_are_found_by_key",
@@ -254,6 +281,10 @@ BROKEN = {
     TakesALateResponseForAMiss: LATE,
     KeepsTheMissOfALateResponse: LATE,
     GivesRowsOfBothAttempts: LATE,
+    ReadsMisfitsAsNull: MISFIT,
+    CutsFractions: MISFIT,
+    TakesMisfitsForMisses: MISFIT,
+    RetriesMisfits: MISFIT,
     LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
     CannotTravel: "test_what_executors_are_given_survives_pickling",
     LogsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from broken_connectors import failed_cases, table_with
+from broken_outages import is_late
+from toy_disk import Disk
 from toy_vectors import CAN, ToySearch, ToyVectorFiles, ToyVectors
 
 from connectors_core.lineage import LineageDataset
@@ -65,6 +67,39 @@ class FailsWhenItsSystemIsAway(ToySearch):
             return file.read_all()
 
 
+class TakesALateResponseForNoMatch(ToySearch):
+    def vector_search(self, top_k, vectors):
+        late = is_late()
+        counts, rows, scores = super().vector_search(top_k, vectors)
+        if not late:
+            return VectorMatches(counts, rows, scores)
+        none = pa.array([0] * len(counts), counts.type)
+        return VectorMatches(none, rows.slice(0, 0), scores.slice(0, 0))
+
+
+class TakesWhatIsInTime(ToySearch):
+    """Has the first match of each vector, as if it had searched only some shards."""
+
+    def vector_search(self, top_k, vectors):
+        return super().vector_search(1 if is_late() else top_k, vectors)
+
+
+class GivesMatchesOfBothAttempts(ToySearch):
+    def vector_search(self, top_k, vectors):
+        late = is_late()
+        counts, rows, scores = super().vector_search(top_k, vectors)
+        if not late:
+            return VectorMatches(counts, rows, scores)
+        ends = np.cumsum(counts)
+        twice = np.concatenate(
+            [
+                np.repeat(np.arange(end - count, end), 2)[:top_k]
+                for count, end in zip(counts.to_pylist(), ends, strict=True)
+            ]
+        )
+        return VectorMatches(counts, rows.take(twice), scores.take(pa.array(twice)))
+
+
 class LeavesAThread(ToySearch):
     def open(self, context):
         threading.Thread(target=threading.Event().wait, args=(30,), daemon=True).start()
@@ -99,6 +134,7 @@ class ShowsItsPassword(ToyVectors):
         return f"ToyVectors({self.function(self.path, []).password.reveal()!r})"
 
 
+LATE = "test_first_responses_that_are_late_in_every_life_find_all_rows"
 BROKEN = {
     FindsTheLeastSimilar: "test_the_most_similar_rows_are_found",
     StatesDistances: "test_the_most_similar_rows_are_found",
@@ -106,6 +142,9 @@ BROKEN = {
     SearchesForSomeVectors: "test_many_vectors_at_a_time",
     GivesAnotherColumn: "test_the_columns_that_are_needed_are_given_alone",
     FailsWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
+    TakesALateResponseForNoMatch: LATE,
+    TakesWhatIsInTime: LATE,
+    GivesMatchesOfBothAttempts: LATE,
     LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
     CannotTravel: "test_what_executors_are_given_survives_pickling",
     CachesNothing: "test_a_partial_cache_keeps_what_was_asked_for",
@@ -121,6 +160,7 @@ def broken_suite(name):
     table = table_with(BY_NAME[name][0], ToyVectors)
 
     class Suite(VectorSearchTestSuite):
+        system = Disk()
         capabilities = CAN
 
         def external_context(self, folder):

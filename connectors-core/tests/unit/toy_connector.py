@@ -220,7 +220,7 @@ class LogReader(SourceReader):
         rows, position = [], split.position
         for line in lines:
             try:
-                rows.append(self.parse(line))
+                rows.append(self.fitted(self.parse(line)))
             except ValueError as error:
                 self.bad(split, position, line, error)
             position += len(line)
@@ -232,6 +232,21 @@ class LogReader(SourceReader):
     def parse(self, line):
         row = json.loads(line)
         return row | {"at": datetime.fromisoformat(row["at"])} if "at" in row else row
+
+    def fitted(self, row):
+        for field in self.source.schema():
+            value = row.get(field.name)
+            try:
+                pa.array([value], field.type)
+                fits = not (pa.types.is_integer(field.type) and isinstance(value, float))
+            except pa.ArrowException:
+                fits = False
+            if not fits:
+                row = self.misfit(row, field)
+        return row
+
+    def misfit(self, row, field):
+        raise ValueError(f"the value of {field.name} is no {field.type}")
 
     def bad(self, split, position, line, error):
         record = BadRecord(
@@ -337,8 +352,13 @@ class LogFolder(SourceExternalContext):
         return {"interval": self.source(str(self.folder), boundedness, 2 * self.interval)}
 
     def create_typed_source(self, rows):
-        self.create_split().write(rows)
-        return self.source(str(self.folder), Boundedness.BOUNDED, self.interval, schema=rows.schema)
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(self, schema, parts):
+        split = self.create_split()
+        for part in parts:
+            split.write(part)
+        return self.source(str(self.folder), Boundedness.BOUNDED, self.interval, schema=schema)
 
     def secrets(self):
         return [TOKEN]

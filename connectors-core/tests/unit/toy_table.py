@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from toy_disk import connect
 from toy_files import FileContext, FileReader
 
+from connectors_core.errors import BadRecordError
 from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.lookup import (
     LOOKUP_OPTIONS,
@@ -38,6 +39,7 @@ CAN = Capabilities(
             Capability.FULL_CACHE,
             Capability.OUTAGES,
             Capability.DATA_TYPES,
+            Capability.MISFITS,
             Capability.SECRETS,
         }
     )
@@ -51,6 +53,8 @@ QUICK = LookupRequestConfiguration(
 
 @dataclass
 class ToyFunction(FileReader, LookupFunction):
+    wanted: pa.Schema | None = field(default=None, kw_only=True)
+
     def open(self, context):
         connect()
 
@@ -59,7 +63,20 @@ class ToyFunction(FileReader, LookupFunction):
         found = pc.is_in(rows.column(keys.schema.names[0]), value_set=keys.column(0))
         for name, column in zip(keys.schema.names[1:], keys.columns[1:], strict=True):
             found = pc.and_(found, pc.is_in(rows.column(name), value_set=column))
-        return self.exactly(rows.filter(found), keys).select(self.columns)
+        return self.fitted(self.exactly(rows.filter(found), keys))
+
+    def fitted(self, rows):
+        columns = []
+        for each in self.wanted:
+            values = rows.column(each.name)
+            try:
+                columns.append(values.cast(each.type))
+            except pa.ArrowException:
+                columns.append(self.misfit(values, each))
+        return pa.table(columns, schema=self.wanted)
+
+    def misfit(self, values, declared):
+        raise BadRecordError(f"the value of {declared.name} is no {declared.type}")
 
     def exactly(self, rows, keys):
         asked = set(zip(*(column.to_pylist() for column in keys.columns), strict=True))
@@ -91,7 +108,7 @@ class ToyTable(LookupTableSource, LineageVertexProvider):
 
     def get_lookup_runtime_provider(self, context):
         def function():
-            return self.function(self.path, context.schema.names)
+            return self.function(self.path, context.schema.names, wanted=context.schema)
 
         return lookup_provider(
             OPTIONS.parse(self.options),
@@ -104,7 +121,9 @@ class ToyTable(LookupTableSource, LineageVertexProvider):
     def source(self, schema):
         with pa.ipc.open_file(self.path) as file:
             count = file.read_all().num_rows
-        return DataGeneratorSource(Rows(self.function(self.path, schema.names)), count, schema)
+        return DataGeneratorSource(
+            Rows(self.function(self.path, schema.names, wanted=schema)), count, schema
+        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +133,7 @@ class Rows:
     function: ToyFunction
 
     def __call__(self, numbers):
-        rows = self.function.read().select(self.function.columns)
+        rows = self.function.fitted(self.function.read())
         numbers = numbers.filter(pc.less(numbers, rows.num_rows))
         return rows.take(numbers).combine_chunks().to_batches()[0]
 
@@ -124,5 +143,8 @@ class ToyTables(FileContext, LookupExternalContext):
         super().__init__(folder, table)
 
     def create_typed_table(self, rows, options):
+        return self.create_misfit_table(rows.schema, rows, options)
+
+    def create_misfit_table(self, schema, rows, options):
         self.write(rows)
-        return self.table(str(self.path), dict(options), rows.schema)
+        return self.table(str(self.path), dict(options), schema)

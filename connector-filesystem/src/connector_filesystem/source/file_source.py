@@ -240,6 +240,7 @@ class FileSource(
             filters=self._filters,
             on_schema_change=frozenset(self.on_schema_change) - {SchemaChange.FAIL},
             csv=self.csv,
+            json=self.json,
             batch_rows=self.batch_rows,
             block_size=self.block_size,
             max_record_size=self.max_record_size,

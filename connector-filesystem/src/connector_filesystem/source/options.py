@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from connector_filesystem.filesystem import STORAGE_OPTIONS
-from connector_filesystem.formats import Compression, CsvOptions, FileFormat
+from connector_filesystem.formats import Compression, CsvOptions, FileFormat, JsonOptions
 from connector_filesystem.source.columns import FileMetadata, SchemaChange
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES
 from connector_filesystem.source.memory import FileOrder
@@ -327,5 +327,8 @@ class FileSourceOptions(
     )
     csv: Setting[CsvOptions, CsvOptions | None] = part(
         CsvOptions, default=CsvOptions, doc="CSV dialect."
+    )
+    json: Setting[JsonOptions, JsonOptions | None] = part(
+        JsonOptions, default=JsonOptions, doc="JSON lines dialect."
     )
     storage_options: Setting[dict[str, Any], Mapping[str, Any] | None] = STORAGE_OPTIONS

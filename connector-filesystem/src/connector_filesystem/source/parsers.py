@@ -6,7 +6,6 @@ One thread. Good records create no Python objects.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from connector_filesystem.formats import CsvOptions
 from connector_filesystem.source.text import BOM, lines_of
 from connectors_core.formats import read_json_messages
-from connectors_core.formats.text import CsvReader, JsonReader, explained, infer_json
+from connectors_core.formats.text import CsvReader, JsonReader, infer_json
 
 __all__ = ["CsvParser", "JsonParser", "TextParser"]
 
@@ -125,10 +124,12 @@ class JsonParser:
     Attributes:
         schema: The wanted fields, in order.
         ignore_new: Ignore fields that are not wanted. Otherwise, a record with such a field is bad.
+        strict: Refuse values in another spelling than that of their type, and repeated fields.
     """
 
     schema: pa.Schema
     ignore_new: bool = False
+    strict: bool = False
 
     def parse(self, data: bytes) -> pa.RecordBatch:
         """See `TextParser`."""
@@ -137,7 +138,7 @@ class JsonParser:
 
     def explain(self, data: bytes, error: Exception) -> str:
         """See `TextParser`."""
-        reason = re.sub(r" in row \d+$", "", explained(error))
+        reason = self._reader.explain(data.removeprefix(BOM), error)
         return reason.replace("the message is", "the line is")
 
     def new_fields(self, data: bytes) -> list[str]:
@@ -151,7 +152,7 @@ class JsonParser:
 
     @cached_property
     def _reader(self) -> JsonReader:
-        return JsonReader(self.schema, self.ignore_new)
+        return JsonReader(self.schema, self.ignore_new, strict=self.strict)
 
 
 def _filled_lines(data: bytes) -> pa.Array:

@@ -13,7 +13,13 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation
-from connector_filesystem.formats import Compression, CsvOptions, FileFormat, detect_format
+from connector_filesystem.formats import (
+    Compression,
+    CsvOptions,
+    FileFormat,
+    JsonOptions,
+    detect_format,
+)
 from connector_filesystem.source.columns import (
     ConstantColumns,
     FileMetadata,
@@ -77,6 +83,7 @@ class ReadSettings:
         metadata_columns: Columns from the file's status, by their content.
         on_schema_change: The differences allowed between the files and the schema.
         csv: The dialect of CSV.
+        json: The dialect of JSON.
         batch_rows: The maximum number of rows in a batch.
         block_size: The number of bytes of text to parse at a time.
         max_record_size: The maximum size of a record in bytes.
@@ -93,6 +100,7 @@ class ReadSettings:
     filters: tuple[Predicate, ...] = ()
     on_schema_change: frozenset[SchemaChange] = frozenset()
     csv: CsvOptions = field(default_factory=CsvOptions)
+    json: JsonOptions = field(default_factory=JsonOptions)
     batch_rows: int = 65_536
     block_size: int = 4 << 20
     max_record_size: int = 64 << 20
@@ -347,7 +355,7 @@ class _SplitReading:
         if self._format is FileFormat.JSON:
             may_ignore = SchemaChange.IGNORE_NEW in settings.on_schema_change
             may_ignore |= settings.fields is not None  # fields that are not read are unknown too
-            return JsonParser(settings.read_schema, may_ignore), 0
+            return JsonParser(settings.read_schema, may_ignore, settings.json.strict), 0
         if not settings.csv.header:
             return CsvParser(settings.data_schema, settings.data_schema.names, settings.csv), 0
         stream = self._open()

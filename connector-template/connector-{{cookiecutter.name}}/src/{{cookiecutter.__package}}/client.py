@@ -263,12 +263,15 @@ def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows with exactly the columns of a schema. Missing columns are null.
 
     Raises:
-        pyarrow.ArrowException: A value does not fit its column.
+        pyarrow.ArrowInvalid: A value does not fit its column.
     """
-    columns = [
-        rows.column(each.name).cast(each.type)
-        if each.name in rows.schema.names
-        else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
+    columns = []
+    for each in schema:
+        if each.name not in rows.schema.names:
+            columns.append(pa.nulls(rows.num_rows, each.type))
+            continue
+        try:
+            columns.append(rows.column(each.name).cast(each.type))
+        except pa.ArrowException as exc:  # its text holds the value
+            raise pa.ArrowInvalid(f"a value does not fit the column {each.name!r}") from exc
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -38,6 +38,7 @@ from connectors_core.formats.schema_registry import (
     as_registry,
 )
 from connectors_core.options import Setting, option, part
+from connectors_core.schema.python_rows import columns_of
 
 __all__ = ["AvroFormat", "ConfluentAvroFormat", "schema_ids_of"]
 
@@ -241,7 +242,7 @@ def _decode(
                 reasons.append(str(exc))
         if len(records) < len(part):
             raise KnownBadError(reasons)
-        return _columns(records, schema)
+        return columns_of(records, schema)
 
     return decode_isolating(
         messages,
@@ -282,22 +283,6 @@ def _read(written: Any, wanted: Any | None, message: bytes) -> dict[str, Any]:
         raise ValueError("the message continues after its record")
     assert isinstance(record, dict)  # the schema is one of a record
     return record
-
-
-def _columns(records: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for field in schema:
-        try:
-            array = pa.array([record.get(field.name) for record in records], field.type)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as exc:
-            # The text of the cause holds the value.
-            raise pa.ArrowInvalid(
-                f"column {field.name}: a value is not of type {field.type}"
-            ) from exc
-        if not field.nullable and array.null_count:
-            raise pa.ArrowInvalid(f"column {field.name} is null but not nullable")
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 # --- Writing -------------------------------------------------------------------------------------

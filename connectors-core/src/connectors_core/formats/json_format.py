@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
@@ -26,7 +25,6 @@ from connectors_core.formats.text import (
     JsonReader,
     converted,
     data_of,
-    explained,
     json_faults,
     json_objects,
     unreadable_json_type,
@@ -66,9 +64,10 @@ class JsonFormat(RecordFormat, since=SINCE):
         bool,
         default=False,
         since="1.2.0",
-        doc="Whether a value in another spelling makes a message a bad record. By default, as in "
-        "Spark and Flink, a fraction of a second is cut to microseconds, a decimal is rounded to "
-        "its scale, and a number or a boolean may be a text.",
+        doc="Whether a value in another spelling, or a field that occurs twice, makes a record "
+        "bad. By default, as in Spark and Flink, a fraction of a second is cut to microseconds, a "
+        "decimal is rounded to its scale, a number or a boolean may be a text, and the last value "
+        "of a field counts.",
     )
     ignore_null_fields: Setting[bool] = option(
         "json.encode.ignore-null-fields",
@@ -131,13 +130,18 @@ def decode_json(
         objects_of: Returns the objects in messages. It raises `KnownBadError` if one has none.
         cast_values: Casts the columns of the reader; see `cast_column`.
     """
+
+    def explain(message: bytes, error: Exception) -> str:
+        objects = objects_of(pa.array([message], pa.binary()))
+        return reader.explain(data_of(objects), error)
+
     return decode_isolating(
         messages,
         schema,
         parse=lambda part: converted(
             read_json_messages(objects_of(part), reader), schema, cast_values
         ),
-        explain=lambda _, error: re.sub(r" in row \d+$", "", explained(error)),
+        explain=explain,
         empty=empty,
     )
 

@@ -126,7 +126,10 @@ def _cast(
         return _cast_map(column, kind, path, cast_values)
     if is_any_list(kind) and is_any_list(found):
         return _cast_list(column, kind, path, cast_values)
-    return cast_values(column, kind)
+    try:
+        return cast_values(column, kind)
+    except pa.ArrowInvalid as exc:
+        raise pa.ArrowInvalid(f"column {path}: {exc}") from exc
 
 
 def _cast_struct(

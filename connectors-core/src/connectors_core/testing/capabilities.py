@@ -108,6 +108,8 @@ class Capability(StrEnum):
     """
     DATA_TYPES = "data types"
     """The connector supports columns of other types than those of the suites' rows."""
+    MISFITS = "misfits"
+    """The external system accepts values of other types than the source or table declares."""
     SCHEMA_CHANGE = "schema change"
     """A new column can appear in the data, or after a restart."""
     SECRETS = "secrets"  # pragma: allowlist secret
@@ -130,7 +132,8 @@ class Capabilities:
         cannot: The missing capabilities, each with the reason that the report shows.
         cannot_carry: Types of :data:`~connectors_core.testing.data_types.DATA_TYPES` that the
             connector does not support, each with the reason. A type and a name of
-            :data:`~connectors_core.testing.data_types.HARD_VALUES`, as in ``"double: NaN"``,
+            :data:`~connectors_core.testing.data_types.HARD_VALUES` or
+            :data:`~connectors_core.testing.data_types.MISFITS`, as in ``"double: NaN"``,
             excludes only these values.
     """
 

@@ -116,6 +116,21 @@ class SourceExternalContext(ABC):
         """
         raise NotImplementedError
 
+    def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> AnySource:
+        """Write the parts of one split in order, and return a bounded source of them.
+
+        A case reads it with several pipelines.
+
+        Args:
+            schema: Two columns. The source declares and returns them.
+            parts: Rows with these columns. In one part, a column has another type, and its value
+                does not fit the schema.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `MISFITS`.
+        """
+        raise NotImplementedError
+
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
         """Return the options of `create_source`, for the connector as a format of Spark.
 

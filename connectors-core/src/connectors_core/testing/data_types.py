@@ -130,6 +130,70 @@ _HARD_VALUES: Mapping[tuple[str, str], list[Any]] = {
 HARD_VALUES: Final = tuple(_HARD_VALUES)
 """For each type, named values that a conversion to text, floats, or JSON changes."""
 
+_LONG = pa.int64()
+_TEXT = pa.string()
+
+
+def _struct_of(kind: pa.DataType) -> pa.DataType:
+    return pa.struct([("x", kind)])
+
+
+def _map_of(kind: pa.DataType) -> pa.DataType:
+    return pa.map_(_TEXT, kind)
+
+
+_NUMBERS, _TEXTS = _list_of(_LONG), _list_of(_TEXT)
+# For each type: the type, a value of it, another type, and a value of that which does not fit.
+_MISFITS: Mapping[tuple[str, str], tuple[pa.DataType, Any, pa.DataType, Any]] = {
+    ("boolean", "a text"): (pa.bool_(), True, _TEXT, "no"),
+    ("integer", "too large"): (pa.int32(), 1, _LONG, 2**31),
+    ("long", "a fraction"): (_LONG, 1, pa.float64(), 1.5),
+    ("long", "a text"): (_LONG, 1, _TEXT, "no"),
+    ("date", "a text"): (pa.date32(), date(2024, 2, 29), _TEXT, "no"),
+    ("timestamp", "a text"): (
+        pa.timestamp("us", tz="UTC"),
+        datetime(2024, 2, 29, tzinfo=UTC),
+        _TEXT,
+        "no",
+    ),
+    ("array", "a text"): (_NUMBERS, [1], _TEXT, "no"),
+    ("array", "a text in it"): (_NUMBERS, [1], _TEXTS, [None, "no"]),
+    ("array", "a text in a struct in it"): (
+        *(_list_of(_struct_of(_LONG)), [{"x": 1}]),
+        *(_list_of(_struct_of(_TEXT)), [{"x": None}, {"x": "no"}]),
+    ),
+    ("map", "a text"): (_map_of(_LONG), [("a", 1)], _TEXT, "no"),
+    ("map", "a text in it"): (_map_of(_LONG), [("a", 1)], _map_of(_TEXT), [("a", "no")]),
+    ("struct", "a text"): (_struct_of(_LONG), {"x": 1}, _TEXT, "no"),
+    ("struct", "a text in it"): (_struct_of(_LONG), {"x": 1}, _struct_of(_TEXT), {"x": "no"}),
+    ("struct", "a text in place of a struct in it"): (
+        *(_struct_of(_struct_of(_LONG)), {"x": {"x": 1}}),
+        *(_struct_of(_TEXT), {"x": "no"}),
+    ),
+    ("struct", "a text in an array in it"): (
+        *(_struct_of(_NUMBERS), {"x": [1]}),
+        *(_struct_of(_TEXTS), {"x": ["no"]}),
+    ),
+}
+
+MISFITS: Final = tuple(_MISFITS)
+"""For each type, values of other types that do not fit, at several depths."""
+
+
+MISFIT_COLUMN: Final = "measured"
+"""The column of the values of :data:`MISFITS`, which an error must name."""
+
+
+def misfit_of(data_type: str, values: str) -> tuple[pa.Schema, list[pa.Table]]:
+    """Return a schema, and parts of its rows, of which only the second one does not fit."""
+    kind, value, other, misfit = _MISFITS[data_type, values]
+    written = (([0], kind, [value]), ([1], other, [misfit]), ([2, 3], kind, [None, value]))
+    parts = [
+        pa.table({"id": pa.array(ids, _LONG), MISFIT_COLUMN: pa.array(found, of)})
+        for ids, of, found in written
+    ]
+    return parts[0].schema, parts
+
 
 def hard_values_of(data_type: str, values: str) -> pa.Table:
     """Return rows of :data:`HARD_VALUES` with the columns ``id`` and ``value``."""

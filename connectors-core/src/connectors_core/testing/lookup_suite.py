@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from connectors_core.engine.execution.lookup_task import close_lookups
-from connectors_core.errors import RetryableError
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.lookup import (
     FullCachingLookupProvider,
     PartialCachingLookupProvider,
@@ -25,7 +25,13 @@ from connectors_core.table import LookupTableSource
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.data import assert_same_values
-from connectors_core.testing.data_types import DATA_TYPES, example_of
+from connectors_core.testing.data_types import (
+    DATA_TYPES,
+    MISFIT_COLUMN,
+    MISFITS,
+    example_of,
+    misfit_of,
+)
 from connectors_core.testing.join_suite import JoinTestSuite, Ways
 from connectors_core.testing.lookup_trial import (
     LOOKUP_ROWS,
@@ -195,6 +201,25 @@ class LookupTestSuite(JoinTestSuite):
                 table = trial.context.create_typed_table(rows, options)
                 found = trial.join(rows.select(["id"]), ["id"], columns=["value"], table=table)
                 assert_same_values(found, rows)
+
+    @case(
+        HERE,
+        Capability.MISFITS,
+        since="1.4",
+        after="test_values_of_every_type_are_given_as_they_are",
+    )
+    @pytest.mark.parametrize(("data_type", "values"), MISFITS)
+    def test_a_value_that_does_not_fit_its_type_fails_the_join(
+        self, trial: LookupTrial, data_type: str, values: str
+    ) -> None:
+        """At every depth: it is neither null, nor another value, nor a row that does not exist."""
+        schema, (_, rows, _) = misfit_of(data_type, values)
+        for options, capability in WAYS.values():
+            if capability in self.possible().can:
+                table = trial.context.create_misfit_table(schema, rows, options)
+                with pytest.raises(ConnectorError, match=MISFIT_COLUMN) as failure:
+                    trial.join(rows.select(["id"]), ["id"], columns=[MISFIT_COLUMN], table=table)
+                assert not isinstance(failure.value, RetryableError), "a retry cannot help"
 
     # --- Caches ---------------------------------------------------------------------------------
 

@@ -62,6 +62,21 @@ class LookupExternalContext(JoinExternalContext[LookupTableSource]):
         """
         raise NotImplementedError
 
+    def create_misfit_table(
+        self, schema: pa.Schema, rows: pa.Table, options: Mapping[str, str]
+    ) -> LookupTableSource:
+        """Return a table of rows that do not fit its schema.
+
+        Args:
+            schema: Two columns, the first of which is the key. The table declares them.
+            rows: Rows with these columns. The second one has another type.
+            options: The options, as in `create_table`.
+
+        Raises:
+            NotImplementedError: The table lacks the capability `MISFITS`.
+        """
+        raise NotImplementedError
+
 
 class LookupTrial(JoinTrial[LookupExternalContext]):
     """Joins rows with a table as the runtime does, without Spark."""

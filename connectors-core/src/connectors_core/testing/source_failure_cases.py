@@ -14,6 +14,7 @@ from connectors_core.source import (
 )
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
+from connectors_core.testing.data_types import MISFITS, misfit_of
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.faults import (
     PLAN_FREEZES,
@@ -278,6 +279,25 @@ class SourceFailureCases(PipelineSuite, part=True):
         assert found.num_rows == 3, f"{found.num_rows} of 3 bad records are dead letters"
         assert len(places) == 3, f"bad records share a position: {places}"
         trial.assert_complete()
+
+    @case(
+        Capability.MISFITS,
+        since="1.4",
+        after=(
+            "test_poison_is_skipped_and_counted",
+            "test_poison_goes_to_the_dead_letters_once",
+            "test_values_of_every_type_are_read_as_they_are",
+        ),
+    )
+    @pytest.mark.parametrize(("data_type", "values"), MISFITS)
+    @pytest.mark.slow_on_spark
+    def test_a_value_that_does_not_fit_its_type_is_a_bad_record(
+        self, trial: SourceTrial, data_type: str, values: str
+    ) -> None:
+        """At every depth: neither null nor another value takes its place."""
+        schema, parts = misfit_of(data_type, values)
+        source = trial.context.create_misfit_source(schema, parts)
+        trial.assert_second_is_bad(source, parts)
 
     # --- Losses -----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
-from connectors_core.errors import ConfigurationError, DataLossError, SplitChangedError
+from connectors_core.errors import (
+    BadRecordError,
+    ConfigurationError,
+    DataLossError,
+    SplitChangedError,
+)
+from connectors_core.records import RecordPolicy
 from connectors_core.source import (
     Boundedness,
     ReadLimits,
@@ -26,8 +32,10 @@ from connectors_core.testing.data import (
     assert_at_least,
     assert_exactly,
     assert_in_order,
+    assert_same_values,
     make_rows,
 )
+from connectors_core.testing.data_types import MISFIT_COLUMN
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
@@ -138,6 +146,27 @@ class SourceTrial(Trial):
             failure = self.run_to_failure(pipeline, available_now=available_now)
         codes = (DataLossError.code, SplitChangedError.code)
         assert any(code in str(failure) for code in codes), f"the error names no loss: {failure}"
+
+    def assert_second_is_bad(self, source: AnySource, parts: Sequence[pa.Table]) -> None:
+        """Read a source with each record policy. Of its parts, only the second one does not fit."""
+        with self.job_of(source).build(self.environment) as pipeline:
+            failure = str(self.run_to_failure(pipeline))
+        for named in (BadRecordError.code, MISFIT_COLUMN):
+            assert named in failure, f"the error does not name {named}: {failure}"
+        letters = DirectorySink(self.root / "letters")
+        for policy in (RecordPolicy.skip(), RecordPolicy.dead_letter(letters)):
+            sink = DirectorySink(self.root / f"out-{policy.mode}")
+            job = replace(
+                self.job_of(source, record_policy=policy),
+                location=str(self.root / f"at-{policy.mode}"),
+                sinks={"out": sink},
+            )
+            with job.build(self.environment) as pipeline:
+                self.run_to_end(pipeline)
+                (status,) = pipeline.status().sources
+            assert_same_values(sink.read(), pa.concat_tables([parts[0], *parts[2:]]))
+            assert status.skipped + status.dead_letters == 1, "the bad record is not counted"
+        assert letters.read().num_rows == 1, "the bad record is no dead letter"
 
     def restart_with(self, name: str, source: AnySource, first: Boundedness) -> None:
         """Read all rows, write more, and restart with another source on the stored state.

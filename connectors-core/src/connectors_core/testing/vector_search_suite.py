@@ -196,6 +196,24 @@ class VectorSearchTestSuite(JoinTestSuite):
         found = trial.search(_queries(vectors[:1]), top_k=1, table=table)
         assert found["number"].to_pylist() == [0]
 
+    @case(HERE, Capability.OUTAGES, since=_SINCE, after=_NEAREST)
+    def test_first_responses_that_are_late_in_every_life_find_all_rows(
+        self, trial: VectorSearchTrial
+    ) -> None:
+        """A late response is neither a failure nor a search without matches, in any way."""
+        if self.system is None:
+            pytest.skip("the suite names no system")
+        vectors, queries = _vectors(ROWS, seed=1), _vectors(4, seed=2)
+        trial.context.write(_table(vectors))
+        rows = _queries(queries)
+        batches = pa.concat_tables([rows.slice(0, 2), rows.slice(2)])
+        with self.late_first_responses():
+            for options, capability in WAYS.values():
+                if capability in self.possible().can:
+                    table = trial.context.create_table(options)
+                    found = trial.search(batches, top_k=10, table=table)
+                    _assert_nearest(trial.context, found, queries, vectors, top_k=10)
+
     # --- The table as an object -----------------------------------------------------------------
 
     @case(HERE, since=_SINCE, after=_NEAREST)

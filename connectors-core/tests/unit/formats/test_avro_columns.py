@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors_core.formats.avro_columns import decoded_columns, same_header
-from connectors_core.formats.avro_format import _columns, _read
+from connectors_core.formats.avro_format import _read
 from connectors_core.formats.avro_schemas import parsed_schema
+from connectors_core.schema.python_rows import columns_of
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 INSTANTS = st.datetimes(timezones=st.just(datetime.UTC))
@@ -102,7 +103,7 @@ def expected(messages, schema, wanted):
     """Return what the library reads, one record after another; None if it fails."""
     try:
         records = [_read(schema, None, message) for message in messages.to_pylist()]
-        return _columns(records, wanted)
+        return columns_of(records, wanted)
     except (ValueError, pa.ArrowException):
         return None
 

@@ -161,6 +161,26 @@ def test_a_value_that_does_not_fit_its_column_is_a_bad_record_and_is_not_shown()
     assert bad.reason == "column id: a value is not of type int8"
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "declared"),
+    [
+        ("double", 1.5, pa.int64()),
+        ("string", "UA", pa.list_(pa.string())),
+        ({"type": "map", "values": "double"}, {"a": 1.5}, pa.map_(pa.string(), pa.int64())),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2])  # one by one, and together
+def test_a_value_of_another_type_is_not_changed_to_fit(
+    kind: Any, value: Any, declared: pa.DataType, count: int
+) -> None:
+    fields = [{"name": "x", "type": kind}]
+    avro = json.dumps({"type": "record", "name": "r", "fields": fields})
+    column = messages(*[written({"x": value}, avro)] * count)
+    decoded = AvroFormat(schema=avro).decode(column, pa.schema([("x", declared)]))
+    assert {each.reason for each in decoded.bad} == {f"column x: a value is not of type {declared}"}
+    assert (len(decoded.bad), decoded.rows.num_rows) == (count, 0)
+
+
 def test_a_row_that_does_not_fit_the_schema_is_a_bad_record() -> None:
     rows = pa.RecordBatch.from_pylist(
         [{"id": 1, "carrier": "UA"}, {"id": 2**40, "carrier": "UA"}, {"id": 3, "carrier": "XX"}]

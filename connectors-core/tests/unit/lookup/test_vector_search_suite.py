@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from toy_disk import Disk
 from toy_vectors import CAN, ToyVectorFiles
 
 from connectors_core.testing import VectorSearchTestSuite
 
 
 class TestToyVectors(VectorSearchTestSuite):
+    system = Disk()
     capabilities = CAN
 
     def external_context(self, folder):

@@ -41,7 +41,6 @@ from connectors_core.testing.servers import direct_address
 SUITES = "1.5"
 DURABLE: Final = "suite"
 IN_JSON: Final = {
-    "map": "JSON is not read into maps",
     "day-time interval": "JSON has no lengths of time",
 }
 SOURCE = Capabilities(
@@ -52,6 +51,7 @@ SOURCE = Capabilities(
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -143,9 +143,13 @@ class SourceStreams(SourceExternalContext):
         return options | ({"source.discovery-interval": "50 ms"} if endless else {})
 
     def create_typed_source(self, rows: pa.Table) -> NatsSource:
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> NatsSource:
         stream = self._create(f"{self._case}-typed")
-        stream.publish(encoded(rows))
-        return NatsSource(self._address, streams=stream.name, format="json", schema=rows.schema)
+        for part in parts:
+            stream.publish(encoded(part))
+        return NatsSource(self._address, streams=stream.name, format="json", schema=schema)
 
     def unacknowledged(self) -> list[int]:
         """Return the number of messages of each stream that are not acknowledged."""

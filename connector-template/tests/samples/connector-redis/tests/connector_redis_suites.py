@@ -42,6 +42,7 @@ SOURCE = Capabilities(
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
             Capability.POISON_READS,
+            Capability.MISFITS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
@@ -144,9 +145,13 @@ class SourceStreams(OnStreams, SourceExternalContext):
         return options | ({"source.discovery-interval": "50 ms"} if endless else {})
 
     def create_typed_source(self, rows: pa.Table) -> RedisSource:
+        return self.create_misfit_source(rows.schema, [rows])
+
+    def create_misfit_source(self, schema: pa.Schema, parts: Sequence[pa.Table]) -> RedisSource:
         name = f"{self._name}-typed"
-        Stream(self._server, name).append(rows)
-        return RedisSource(**self.settings(name), columns=rows.schema)
+        for part in parts:
+            Stream(self._server, name).append(part)
+        return RedisSource(**self.settings(name), columns=schema)
 
 
 class OfSource(OnRedis):

@@ -45,6 +45,7 @@ SOURCE = Capabilities(
     cannot={
         Capability.CUT_SPLITS: "tickets are found by their times, and have no positions",
         Capability.DATA_TYPES: "a ticket has four columns",
+        Capability.MISFITS: "a ticket has four columns, and none of them is nested",
     },
 )
 

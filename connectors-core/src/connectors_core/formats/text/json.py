@@ -10,6 +10,7 @@ all their digits, binary base64, maps objects, NaN and infinities the strings `N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from connectors_core.formats.text.base64 import base64_bytes, base64_texts
-from connectors_core.formats.text.columns import converted, one_batch
+from connectors_core.formats.text.columns import converted, explained, one_batch
 from connectors_core.formats.text.decimals import (
     LONG_DECIMAL,
     are_whole,
@@ -36,6 +37,7 @@ from connectors_core.formats.text.json_rewriter import (
     has_maps,
     has_moments,
     has_texts,
+    last_fields,
     rewritten_json,
 )
 from connectors_core.formats.text.lenient import cast_leniently, has_lenient, lenient_type
@@ -76,6 +78,10 @@ _MOMENT: Final = pa.timestamp("us", tz="UTC")
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 # Arrow's errors about a value that is not a string although one is expected.
 _NO_TEXT: Final = ("changed from string to", "Number too big")
+# Arrow's error about a field that an object has twice.
+_TWICE: Final = "was specified twice"
+# Arrow's errors that name a column, are not about a value, or are ours.
+_NAMES_A_COLUMN: Final = re.compile("^JSON parse error|^column |^the message ")
 # Arrow's error about a string although a number is expected.
 _NO_NUMBER: Final = "changed from number to string"
 
@@ -124,8 +130,8 @@ class JsonReader:
             malformed.
         rewrite: Whether to rewrite objects that Arrow's parser refuses, which takes several times
             as long. Maps are always rewritten.
-        strict: Whether values in another spelling than that of their type are malformed; see
-            `lenient`.
+        strict: Whether an object is malformed if a value has another spelling than that of its
+            type, see `lenient`, or if it has a field twice. Otherwise, the last value counts.
     """
 
     schema: pa.Schema
@@ -145,15 +151,29 @@ class JsonReader:
         try:
             batch = one_batch(self._table(data))
         except pa.ArrowInvalid as error:
-            if self.strict or not self.rewrite or not self._can_be_lenient:
+            if self.strict or not self.rewrite:
                 raise
-            try:
-                return self._read_leniently(data)
-            except pa.ArrowInvalid:
-                raise error from None
+            return self._read_again(data, error)
         if self._has_text and np.frombuffer(data, np.uint8).max(initial=0) >= 0x80:
             batch.validate(full=True)  # Arrow silently reads invalid UTF-8
         return converted(batch, self.schema, _cast_values)
+
+    def explain(self, data: bytes | pa.Buffer, error: Exception) -> str:
+        """Explain why a single object is malformed: name the column, without its values.
+
+        Args:
+            data: The object.
+            error: The error of `read`.
+        """
+        reason = re.sub(r" in row \d+$", "", explained(error))
+        if _NAMES_A_COLUMN.search(reason):
+            return reason
+        for field in self.schema:
+            try:
+                replace(self, schema=pa.schema([field]), ignore_new=True).read(data)
+            except pa.ArrowInvalid:
+                return f"column {field.name}: {reason}"
+        return reason
 
     def _table(self, data: bytes | pa.Buffer) -> pa.Table:
         if not self._has_maps:
@@ -172,6 +192,21 @@ class JsonReader:
     @cached_property
     def _can_be_lenient(self) -> bool:
         return any(map(has_lenient, self.schema.types))
+
+    def _read_again(self, data: bytes | pa.Buffer, error: pa.ArrowInvalid) -> pa.RecordBatch:
+        """Read objects that are malformed by this error, unless it is only one of `strict`."""
+        if _TWICE not in str(error):
+            if not self._can_be_lenient:
+                raise error
+            try:
+                return self._read_leniently(data)
+            except pa.ArrowInvalid as lenient_error:
+                if _TWICE not in str(lenient_error):
+                    raise error from None
+        last = last_fields(data, self.schema)
+        if last == data:  # such as a field without a value
+            raise error
+        return self.read(last)
 
     def _read_leniently(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         """Read objects whose values have other spellings; takes several times as long."""

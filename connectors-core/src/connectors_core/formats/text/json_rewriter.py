@@ -24,7 +24,14 @@ import pyarrow as pa
 
 from connectors_core.formats.text.texts import is_string
 
-__all__ = ["has_floats", "has_maps", "has_moments", "has_texts", "rewritten_json"]
+__all__ = [
+    "has_floats",
+    "has_maps",
+    "has_moments",
+    "has_texts",
+    "last_fields",
+    "rewritten_json",
+]
 
 _Ints = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
@@ -104,8 +111,25 @@ def rewritten_json(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
     """
     found = _Tokens(np.frombuffer(data, np.uint8))
     edits = _Edits(found)
-    nodes = _nodes_of(schema)
-    _follow(found, nodes, edits)
+    _follow(found, _nodes_of(schema), edits)
+    return edits.apply()
+
+
+def last_fields(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Buffer:
+    """Remove all but the last value of a field that occurs twice in an object.
+
+    The keys of maps stay as they are.
+
+    Args:
+        data: Consecutive objects.
+        schema: The fields to read.
+
+    Raises:
+        pa.ArrowInvalid: It is not JSON.
+    """
+    found = _Tokens(np.frombuffer(data, np.uint8))
+    edits = _RepeatedFields(found)
+    _follow(found, _nodes_of(schema, all_fields=True), edits)
     return edits.apply()
 
 
@@ -131,13 +155,19 @@ class _Node:
     is_number: bool = False
 
 
-def _nodes_of(schema: pa.Schema) -> list[_Node]:
-    """Return the nodes of a schema; the first one is the record."""
+def _nodes_of(schema: pa.Schema, *, all_fields: bool = False) -> list[_Node]:
+    """Return the nodes of a schema; the first one is the record.
+
+    Args:
+        schema: The schema.
+        all_fields: Whether fields without a node are needed, and structs without such types.
+    """
     nodes: list[_Node] = []
+    types = pa.types
+    wanted = [is_string, types.is_map, types.is_floating] + [types.is_struct] * all_fields
 
     def node_of(kind: pa.DataType) -> int:
-        types = pa.types
-        if not any(_holds(kind, each) for each in (is_string, types.is_map, types.is_floating)):
+        if not any(_holds(kind, each) for each in wanted):
             return _NOTHING
         number = len(nodes)
         node = _Node(is_number=types.is_floating(kind))
@@ -154,7 +184,7 @@ def _nodes_of(schema: pa.Schema) -> list[_Node]:
     def follow(node: _Node, fields: Iterable[pa.Field]) -> None:
         node.opening = _OPEN_OBJECT
         numbers = [(field.name.encode(), node_of(field.type)) for field in fields]
-        node.fields = tuple(each for each in numbers if each[1] != _NOTHING)
+        node.fields = tuple(each for each in numbers if all_fields or each[1] != _NOTHING)
 
     root = _Node()
     nodes.append(root)
@@ -246,38 +276,49 @@ def _follow(found: _Tokens, nodes: Sequence[_Node], edits: _Edits) -> None:
             if nodes[number].is_map:
                 _check_map(found, at, char, tokens)
                 edits.of_map(at, char, tokens)
-            _set_children(found, nodes[number], at, char, tokens, child)
+            colons, field_of = _set_children(found, nodes[number], at, char, tokens, child)
+            edits.of_fields(at, opens, colons, field_of, child)
         opened, node_of = _enter(found, nodes, at, child, edits)
         depth += 1
 
 
 def _set_children(
     found: _Tokens, node: _Node, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints, child: _Ints
-) -> None:
-    """Set the nodes of the values after the tokens of containers of one node."""
+) -> tuple[_Ints, _Ints]:
+    """Set the nodes of the values after the tokens of containers of one node.
+
+    Returns:
+        The colons of known fields, and the number of the field of each.
+    """
+    nothing = np.zeros(0, np.int64)
     if node.opening == _OPEN_ARRAY:
         child[tokens[~_CLOSING[char[tokens]]]] = node.values
-        return
+        return nothing, nothing
     colons = tokens[char[tokens] == _COLON]
     if node.is_map:
         child[colons] = node.values
-        return
+        return nothing, nothing
     if not len(colons):
-        return
+        return nothing, nothing
     # A key is the string between the token before the colon and the colon.
     begins, ends = found.trimmed(at[colons - 1] + 1, at[colons])
     begins, ends = begins + 1, ends - 1
-    for name, number in node.fields:
-        child[colons[found.equals(begins, ends, name)]] = number
+    field_of = np.full(len(colons), _NOTHING, np.int64)
+    for at_field, (name, _) in enumerate(node.fields):
+        field_of[found.equals(begins, ends, name)] = at_field
     escaped = np.flatnonzero(_has_backslash(found, begins, ends))
     for key in escaped.tolist():
         try:
             name = json.loads(found.data[begins[key] - 1 : ends[key] + 1].tobytes())
         except ValueError:
             _refuse()
-        for field, number in node.fields:
+        for at_field, (field, _) in enumerate(node.fields):
             if field.decode() == name:
-                child[colons[key]] = number
+                field_of[key] = at_field
+    is_known = field_of != _NOTHING
+    colons, field_of = colons[is_known], field_of[is_known]
+    child[colons] = np.array([number for _, number in node.fields], np.int64)[field_of]
+    return colons, field_of
 
 
 def _has_backslash(found: _Tokens, begins: _Ints, ends: _Ints) -> _Flags:
@@ -356,6 +397,11 @@ class _Edits:
             self._places.append(at[tokens[chosen]])
             self._texts.append(text)
 
+    def of_fields(
+        self, at: _Ints, opens: _Flags, colons: _Ints, field_of: _Ints, child: _Ints
+    ) -> None:
+        """Edit the fields of objects of one node; by default, none."""
+
     def quote(self, begins: _Ints, ends: _Ints) -> None:
         """Write values as texts.
 
@@ -405,12 +451,50 @@ class _Edits:
         return pa.py_buffer(written)
 
 
-def _check_values(data: npt.NDArray[np.uint8], begins: _Ints, ends: _Ints) -> None:
-    """Check in one call that each range holds one JSON value.
+class _RepeatedFields(_Edits):
+    """Replaces fields that occur again in their object with spaces, and edits nothing else."""
+
+    def of_map(self, at: _Ints, char: npt.NDArray[np.uint8], tokens: _Ints) -> None:
+        pass
+
+    def of_fields(
+        self, at: _Ints, opens: _Flags, colons: _Ints, field_of: _Ints, child: _Ints
+    ) -> None:
+        if not len(colons):
+            return
+        container = np.cumsum(opens)[colons]
+        field = container * (field_of.max() + 1) + field_of
+        _, last = np.unique(field[::-1], return_index=True)
+        is_repeated = np.ones(len(field), np.bool_)
+        is_repeated[len(field) - 1 - last] = False
+        repeated = colons[is_repeated]
+        if not len(repeated):
+            return
+        child[repeated] = _NOTHING
+        # From after the token before the key to the comma after the value.
+        begins, ends = at[repeated - 1] + 1, at[repeated + 1]
+        _check_values(self._found.data, begins, ends, in_object=True)
+        spans = zip(begins, ends, strict=True)
+        self._places.append(np.concatenate([np.arange(begin, end + 1) for begin, end in spans]))
+        self._texts.append(b" ")
+
+    def quote(self, begins: _Ints, ends: _Ints) -> None:
+        pass
+
+    def unquote(self, begins: _Ints, ends: _Ints) -> None:
+        pass
+
+
+def _check_values(
+    data: npt.NDArray[np.uint8], begins: _Ints, ends: _Ints, *, in_object: bool = False
+) -> None:
+    """Check in one call that each range holds one JSON value, or one field with its value.
 
     Brackets and quotes are balanced within each range, so none can extend into the next.
     """
     values = [data[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
+    if in_object:
+        values = [b"{%s}" % value for value in values]
     try:
         json.loads(
             b"[" + b",".join(values) + b"]",

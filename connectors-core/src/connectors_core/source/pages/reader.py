@@ -18,6 +18,7 @@ from connectors_core.clients.http import HttpClient, Request
 from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.errors import RetryableError
 from connectors_core.records import BadRecord
+from connectors_core.schema.python_rows import columns_of
 from connectors_core.source.base import (
     RecordEmitter,
     RecordsBySplits,
@@ -149,7 +150,7 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
         split_state.move_to(element.next)
 
     def _rows(self, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist(rows, schema=self._schema)
+        return columns_of(rows, self._schema)
 
     def _good_rows(self, page: Page, split: PageSplit) -> pa.RecordBatch:
         """Convert record by record. The record policy handles the bad ones."""
@@ -162,9 +163,7 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
             except (LookupError, TypeError, ValueError) as exc:
                 where = "first page" if split.page is None else f"page {split.page}"
                 record = BadRecord(
-                    reason=_UNREADABLE
-                    if number in page.unreadable
-                    else "the record does not fit the columns",
+                    reason=_reason(exc, number in page.unreadable),
                     source_uid="",  # the runtime knows it
                     split_id=split.split_id,
                     position=f"record {number} of the {where}",
@@ -172,6 +171,13 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
                 )
                 self._context.record_errors.handle(record, cause=exc)
         return pa.concat_batches(good)
+
+
+def _reason(error: Exception, is_unreadable: bool) -> str:
+    if is_unreadable:
+        return _UNREADABLE
+    is_of_column = isinstance(error, pa.ArrowInvalid)  # others may quote the record
+    return str(error) if is_of_column else "the record does not fit the columns"
 
 
 class PageReader(SourceReaderBase[Page, PageSplit, PageSplitState]):
