@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.listing import is_hidden
+from connectors_core.errors import ConfigurationError
 
-__all__ = ["TABLE_FORMATS", "log_in", "logs_above", "logs_among"]
+__all__ = ["TABLE_FORMATS", "log_in", "logs_above", "logs_among", "refuse_table"]
 
 #: The folder of each log, and the reader of its tables.
 TABLE_FORMATS: Final[Mapping[str, str]] = {
@@ -84,6 +85,26 @@ def logs_above(location: FileLocation, names: Set[str] = TABLE_FORMATS.keys()) -
                 wanted = set(names) if is_usual else set(names) - _BESIDE_USUAL_FOLDERS
                 found.append(log_in(location, folder, wanted))
     return [*filter(None, found)]
+
+
+def refuse_table(location: FileLocation) -> None:
+    """Refuse to write to the folder of a table, whose log would not list the files.
+
+    Raises:
+        ConfigurationError: The location is such a folder, or in one.
+    """
+    for log in (log_in(location, location.root, TABLE_FORMATS), *logs_above(location)):
+        if log is not None:
+            folder, _, name = log.rpartition("/")
+            table = TABLE_FORMATS[name].partition(":")[0]
+            raise ConfigurationError(
+                f"{location.url_of(folder)} belongs to a table whose log lists its files, and its "
+                "readers would not see others",
+                expected="a folder of files alone",
+                found=name,
+                option="path",
+                hint=f"choose another folder, or use the writer of {table}",
+            )
 
 
 def _folders_above(location: FileLocation, top: str) -> Iterator[tuple[str, bool]]:

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def write_required(path: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], None]] = {
     **{name: write for name, (_, write) in corpus.WRITERS.items()},
+    **{name: partial(corpus.write_with_duckdb, name=name) for name in corpus.DUCKDB_FILES},
     "extremes": write_extremes,
     "required": write_required,
 }
@@ -90,6 +92,7 @@ def chunks_of(path: Path) -> list[Any]:
                     column.compression,
                     column.total_compressed_size,
                     column.statistics and column.statistics.to_dict(),
+                    column.geo_statistics and column.geo_statistics.to_dict(),
                     column.has_column_index,
                     column.has_offset_index,
                 )

@@ -10,8 +10,9 @@ import fsspec
 import pytest
 from file_discovery import Context, started, take_all
 from reading_files import rows_of
+from staged_files import committer_of
 
-from connector_filesystem import FileSource, table_logs
+from connector_filesystem import FileSink, FileSource, KeyedFileSink, table_logs
 from connector_filesystem.source import discovery
 from connector_filesystem.table_logs import logs_above
 from connectors_core.errors import ConfigurationError
@@ -141,3 +142,20 @@ def test_tables_around_the_path_are_looked_for_once(tmp_path, monkeypatch):
     for _ in range(3):
         monitored._selection.listing(may_be_missing=False)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("path", ["t", "t/day=1", "t/day=1/h=2"])
+def test_no_sink_writes_to_a_table(folder, log, path):
+    write(folder, f"t/{log}", "t/day=1/a.csv")
+    plain = FileSink(f"{folder}/{path}")
+    empty = KeyedFileSink(FileSink(f"{folder}/{path}"), ("x",))
+    for sink in (plain, plain.apply_overwrite({}), empty):
+        with pytest.raises(ConfigurationError, match=r"belongs to a table|no key identifies"):
+            committer_of(sink)
+
+
+def test_a_sink_writes_beside_tables_and_to_its_own_folder(folder):
+    write(folder, "t/_delta_log/0.json", "u/metadata/c.csv", "u/_manifests/1.json", "u/a.csv")
+    for path in ("v", "u", "u/2026/11"):
+        committer_of(FileSink(f"{folder}/{path}"))
