@@ -20,7 +20,7 @@ from connector_filesystem.folder_compaction import FolderCompaction
 from connectors_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 MOMENTS: Final = """
     select *, struct(d, array(t) ts) s from values
@@ -52,13 +52,12 @@ QUERIES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
         for kind in ("INT96", "TIMESTAMP_MICROS")
     },
 }
-SHREDDED: Final = {
-    "spark.sql.variant.writeShredding.enabled": "true",
-    "spark.sql.variant.forceShreddingSchemaForTest": "a int",
-}
 QUERIES_SINCE_4: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "variants": ("select parse_json(v) v from values ('{\"a\": 1}'), ('[1]'), (null) as v(v)", {}),
-    "shredded": ("select parse_json(concat('{\"a\": ', id, '}')) v from range(3)", SHREDDED),
+    "variants": (
+        "select parse_json(v) v from values ('{\"a\": 1}'), ('[1]'), (null) as v(v)",
+        {"spark.sql.variant.writeShredding.enabled": "false"},
+    ),
+    "shredded": ("select parse_json(concat('{\"a\": ', id, '}')) v from range(3)", {}),
     "points": ("select st_geomfromwkb(x'0101000000000000000000F03F0000000000000040') g", {}),
     "times": ("select time'12:13:14.000001' t", {}),
     "collations": ("select 'Grüße' collate utf8_lcase t", {}),
@@ -91,24 +90,24 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
-def twice(frame: DataFrame) -> DataFrame:
-    """Return the rows of a frame in two files."""
-    return frame.coalesce(1).union(frame.coalesce(1))
+def files_of(frame: DataFrame) -> DataFrameWriter:
+    """Write each row of a frame twice, and one to a file."""
+    return frame.union(frame).coalesce(1).write.option("maxRecordsPerFile", 1)
 
 
 def write_all(spark: SparkSession, root: Path, queries: Mapping[str, Any]) -> None:
     for name, (query, given) in queries.items():
         with settings(spark, given):
-            twice(spark.sql(query)).write.parquet(str(root / name))
+            files_of(spark.sql(query)).parquet(str(root / name))
     ids = spark.range(0, 3000, numPartitions=3).selectExpr("id", "cast(id as string) s")
     ids.write.options(**PAGES).parquet(str(root / "pages"))
     days = spark.sql(MOMENTS).selectExpr("t", "d", "if(d is null, 'x/y = z', null) as `p q`")
     with settings(spark, CALENDARS["today's"]):
-        twice(days).write.partitionBy("d", "p q").parquet(str(root / "partitions"))
-    texts = twice(spark.sql(TEXT))
-    texts.write.csv(str(root / "lines.csv"))
-    texts.write.csv(str(root / "headers.csv"), header=True, compression="gzip")
-    texts.write.json(str(root / "objects.json"), ignoreNullFields=False)
+        files_of(days).partitionBy("d", "p q").parquet(str(root / "partitions"))
+    texts = spark.sql(TEXT)
+    files_of(texts).csv(str(root / "lines.csv"))
+    files_of(texts).csv(str(root / "headers.csv"), header=True, compression="gzip")
+    files_of(texts).json(str(root / "objects.json"), ignoreNullFields=False)
     for name, (names, write) in corpus.WRITERS.items():
         kept = [each for each in names if each not in corpus.REFUSED_BY_SPARK[name]]
         write_twice(root / name, partial(write, names=kept))
@@ -141,8 +140,8 @@ def found_by(
         frame = read(spark, folder)
         schemas[folder.name] = frame.schema.json()
         columns = [
-            F.expr(f"hex(st_asbinary(`{each.name}`))").alias("g")
-            if folder.name == "points"
+            F.expr(f"hex(st_asbinary(`{each.name}`))").alias(each.name)
+            if each.dataType.typeName().startswith("geometry")
             else F.col(f"`{each.name}`")
             for each in frame.schema
         ]
@@ -162,6 +161,8 @@ def test_spark_reads_merged_files_as_it_read_the_originals(
     types = TYPES_SINCE_4 if is_new else {}
     with settings(spark, {"spark.sql.session.timeZone": corpus.ZONE, **types}):
         write_all(spark, tmp_path, queries)
+        for name in corpus.DUCKDB_FILES if is_new else ():
+            write_twice(tmp_path / f"duckdb {name}", partial(corpus.write_with_duckdb, name=name))
         folders = sorted(tmp_path.iterdir())
         before = found_by(spark, folders)
         for folder in folders:
