@@ -140,6 +140,18 @@ def test_the_page_index_of_a_merged_file_leads_to_its_pages(tmp_path: Path) -> N
     assert sorted(found.fetchall()) == [(4999,), (12345,)]
 
 
+def test_the_bloom_filters_of_a_merged_file_know_the_values_of_their_rows(tmp_path: Path) -> None:
+    for copy in range(2):
+        rows = f"select 'v' || (range % 100 * 2 + {copy}) as s from range(1000)"
+        duckdb.sql(f"copy ({rows}) to '{tmp_path}/{copy}.parquet' (format parquet)")
+    assert compact(tmp_path) == 2
+    [merged] = visible(tmp_path)
+    for value in range(10):
+        probe = f"from parquet_bloom_probe('{merged}', 's', 'v{value}') order by row_group_id"
+        excluded = duckdb.sql(f"select bloom_filter_excludes {probe}").fetchall()
+        assert excluded == [(value % 2 == 1,), (value % 2 == 0,)]
+
+
 def test_files_of_other_schemas_or_metadata_are_kept_apart(tmp_path: Path) -> None:
     for name, table in {
         "a": pa.table({"x": [1]}),
@@ -281,6 +293,10 @@ def with_offsets_of_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_joining, "_moved", lambda struct, by, *offsets: struct)
 
 
+def with_filters_of_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_joining, "_BLOOM_FILTER", 100)
+
+
 @pytest.mark.parametrize(
     ("broken", "case"),
     [
@@ -297,6 +313,10 @@ def with_offsets_of_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
             partial(test_a_parquet_file_merged_with_itself_is_read_as_before, name="extremes"),
         ),
         (with_offsets_of_the_originals, test_the_page_index_of_a_merged_file_leads_to_its_pages),
+        (
+            with_filters_of_the_originals,
+            test_the_bloom_filters_of_a_merged_file_know_the_values_of_their_rows,
+        ),
         (without_metadata, test_ranges_of_pandas_end_with_the_merged_rows),
         (with_one_layout, test_files_of_other_schemas_or_metadata_are_kept_apart),
         *(
