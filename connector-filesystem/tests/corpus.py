@@ -117,6 +117,17 @@ DUCKDB: Mapping[str, str] = {
     "map": "map {'k': 1::bigint}",
 }
 
+_POINTS = "select 'POINT(1 2)'::geometry as g union all select null"
+_VARIANTS = "select {'a': 1, 'b': 'x'}::variant as v union all select null union all select 'x'"
+#: Geometries in a column of their type, or as bytes that the footer describes; and variants.
+DUCKDB_FILES: Mapping[str, tuple[str, str]] = {
+    "geometry": (_POINTS, "geoparquet_version 'V2'"),
+    "geometry alone": (_POINTS, "geoparquet_version 'NONE'"),
+    "geo": (_POINTS, "geoparquet_version 'V1'"),
+    "variant": (_VARIANTS, "shredding {v: 'variant'}"),
+    "shredded variant": (_VARIANTS, "shredding {v: 'struct(a int)'}"),
+}
+
 SPARK: Mapping[str, str] = {
     "bool": "true",
     "i8": "cast(-128 as tinyint)",
@@ -135,6 +146,14 @@ SPARK: Mapping[str, str] = {
     "map": f"map('k', timestamp '{INSTANT}')",
 }
 
+#: Columns that make Spark's reader reject the whole file.
+REFUSED_BY_SPARK: Mapping[str, Collection[str]] = {
+    "spark": (),
+    "pyarrow": ("f16", "dec60", "uuid", "time_ms", "time_us", "local_ns"),
+    "polars": ("time", "local_ns"),
+    "duckdb": ("uuid", "time", "time_of_zone", "local_ns", "interval"),
+}
+
 
 def write_pyarrow(path: Path, names: Collection[str] = PYARROW.keys()) -> None:
     """Write a Parquet file with pyarrow, without the Arrow schema, like other writers."""
@@ -150,6 +169,12 @@ def write_polars(path: Path, names: Collection[str] = POLARS.keys()) -> None:
 def write_duckdb(path: Path, names: Collection[str] = DUCKDB.keys()) -> None:
     """Write a Parquet file with DuckDB."""
     duckdb.connect().execute(f"copy ({_select(DUCKDB, names)}) to '{path}' (format parquet)")
+
+
+def write_with_duckdb(path: Path, name: str) -> None:
+    """Write one of `DUCKDB_FILES`."""
+    query, options = DUCKDB_FILES[name]
+    duckdb.connect().execute(f"copy ({query}) to '{path}' (format parquet, {options})")
 
 
 WRITERS: Mapping[str, tuple[Collection[str], Callable[..., None]]] = {

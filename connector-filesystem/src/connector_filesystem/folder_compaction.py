@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import posixpath
+import re
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ from connector_filesystem.sink.part_file import (
 )
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES, FileSelection
 from connector_filesystem.source.paths import PathColumns
-from connector_filesystem.table_logs import log_in
+from connector_filesystem.table_logs import TABLE_FORMATS, log_in, logs_above
 from connectors_core.errors import ConfigurationError, DataLossError, MissingOptionError
 from connectors_core.secrets import mask_url
 
@@ -52,8 +53,19 @@ HIDDEN_FOLDER: Final = "_compaction"
 _LOCK: Final = f"{HIDDEN_FOLDER}/lock.json"
 _JOURNALS: Final = f"{HIDDEN_FOLDER}/journals"
 _STAGED: Final = f"{HIDDEN_FOLDER}/staged"
-_OWN_LOGS: Final = frozenset({CONTENTS_FOLDER, MANIFESTS_FOLDER})
+# The row groups of all Parquet files of a folder, by the names of the files.
+_SUMMARY: Final = "_metadata"
+_BUCKETED: Final = re.compile(r"part-\d+-[0-9a-f-]{36}_(\d+)\.c\d+")
 _BUFFER_BYTES: Final = 16 * 1024 * 1024
+
+_TABLE_HINT: Final = (
+    "use the commands of that table format, such as OPTIMIZE, or enable compaction in the sink "
+    "with manifests (FileSink.enable_compact)"
+)
+_SUMMARY_HINT: Final = (
+    "remove this summary first, and write it again if a reader needs it. Spark, DuckDB, and "
+    "pyarrow read the files without it"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +158,7 @@ class FolderCompaction:
             else:
                 found[-1] = group = replace(group, files=group.files + alone.files)
         groups = [each for each in found if len(each.files) > 1]
-        self._refuse_tables({self.location.relative(each.files[0].path) for each in groups})
+        self._refuse_tables(groups)
         if self.csv is None and any(each.format is FileFormat.CSV for each in groups):
             raise MissingOptionError(
                 "--csv-header",
@@ -172,6 +184,7 @@ class FolderCompaction:
         return (
             posixpath.dirname(one) == posixpath.dirname(two)
             and group.suffix == other.suffix
+            and _bucket(one) == _bucket(two)
             and group.size < self.file_size
         )
 
@@ -317,22 +330,31 @@ class FolderCompaction:
 
     # --- The folder ---
 
-    def _refuse_tables(self, files: set[str]) -> None:
+    def _refuse_tables(self, groups: Sequence[FileGroup]) -> None:
         """Refuse folders whose files a log lists: its readers would look for the originals."""
-        folders = {parent for file in files for parent in _parents(file)}
-        for folder in sorted(folders):
-            names = self.location.names(folder)
-            log = next((name for name in names if name in _OWN_LOGS), None)
-            if log is None:
-                log = log_in(self.location, self.location.join(folder), names)
-            if log is not None:
-                raise ConfigurationError(
-                    f"the files of {mask_url(self.location.url)} belong to a table that lists them",
-                    expected="a folder of files alone",
-                    found=posixpath.join(folder, posixpath.basename(log)),
-                    hint="use the commands of that table format, such as OPTIMIZE, or enable "
-                    "compaction in the sink with manifests (FileSink.enable_compact)",
-                )
+        wanted: dict[str, set[str]] = {}
+        for group in groups:
+            lists = {*TABLE_FORMATS, CONTENTS_FOLDER, MANIFESTS_FOLDER}
+            if group.format is FileFormat.PARQUET:
+                lists.add(_SUMMARY)
+            for folder in _parents(self.location.relative(group.files[0].path)):
+                wanted.setdefault(folder, set()).update(lists)
+        found = [
+            log_in(
+                self.location, self.location.join(folder), lists & {*self.location.names(folder)}
+            )
+            for folder, lists in sorted(wanted.items())
+        ]
+        if wanted:
+            found += logs_above(self.location, wanted[""])
+        for each in filter(None, found):
+            is_summary = posixpath.basename(each) == _SUMMARY
+            raise ConfigurationError(
+                f"the files of {mask_url(self.location.url)} belong to a table that lists them",
+                expected="a folder of files alone",
+                found=self.location.url_of(each),
+                hint=_SUMMARY_HINT if is_summary else _TABLE_HINT,
+            )
 
     def _refuse_staged_files(self) -> None:
         names = self.location.names
@@ -416,6 +438,12 @@ def _parents(path: str) -> Iterator[str]:
     while path:
         path = posixpath.dirname(path)
         yield path
+
+
+def _bucket(path: str) -> str | None:
+    """Return the bucket of a file of Spark's `bucketBy`. Readers take it from the name alone."""
+    found = _BUCKETED.match(posixpath.basename(path))
+    return None if found is None else found[1]
 
 
 def _has_ended(holder: dict[str, Any]) -> bool:

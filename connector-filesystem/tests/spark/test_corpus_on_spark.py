@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 import pytest
-from corpus import SPARK, WRITERS, ZONE, spark_query
+from corpus import REFUSED_BY_SPARK, SPARK, WRITERS, ZONE, spark_query
 
 from connector_filesystem import FileSink, FileSource
 from connectors_core import Pipeline
@@ -24,13 +24,6 @@ from connectors_core.records import RecordPolicy
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-# Columns that make Spark's reader reject the whole file.
-REFUSED: Final = {
-    "spark": (),
-    "pyarrow": ("f16", "dec60", "uuid", "time_ms", "time_us", "local_ns"),
-    "polars": ("time", "local_ns"),
-    "duckdb": ("uuid", "time", "time_of_zone", "local_ns", "interval"),
-}
 # Type and first value of a column in the connector and in Spark's reader.
 OTHER_COLUMNS: Final = {
     ("spark", "interval"): (
@@ -178,7 +171,7 @@ def test_files_of_other_writers_match_spark_or_a_documented_decision(
 ) -> None:
     spark = far_away
     sources = {}
-    for name in REFUSED:
+    for name in REFUSED_BY_SPARK:
         write(spark, name, tmp_path / name)
         sources[name] = FileSource(tmp_path / name)
     for name, kind in TYPES.items():
@@ -188,7 +181,7 @@ def test_files_of_other_writers_match_spark_or_a_documented_decision(
         sources[name] = FileSource(path, schema=f"id INT, v {kind}")
     types, rows = read_here(spark, tmp_path, sources)
 
-    for name, refused in REFUSED.items():
+    for name, refused in REFUSED_BY_SPARK.items():
         chosen = write(spark, name, tmp_path / f"of-{name}", refused)
         df = spark.read.parquet(str(tmp_path / f"of-{name}"))
         theirs = [json.loads(row[0]) for row in df.select(text_of("*")).collect()]
@@ -212,11 +205,11 @@ def test_files_of_other_writers_match_spark_or_a_documented_decision(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, columns in REFUSED.items() if columns])
+@pytest.mark.parametrize("name", [name for name, columns in REFUSED_BY_SPARK.items() if columns])
 def test_spark_rejects_the_columns_documented_as_rejected(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
-    for column in REFUSED[name]:
+    for column in REFUSED_BY_SPARK[name]:
         others = [each for each in WRITERS[name][0] if each != column]
         write(spark, name, tmp_path / column, others)
         with pytest.raises(Exception, match=r"(?i)parquet|decimal|time"):

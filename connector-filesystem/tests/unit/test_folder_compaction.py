@@ -86,6 +86,18 @@ def test_large_files_links_and_other_formats_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+def test_files_of_each_bucket_of_spark_are_merged_alone(tmp_path: Path) -> None:
+    name = "part-0000{}-6f2d7c0e-3a53-4b0c-8d7e-2f1c9b3a4d5e_0000{}.c000.snappy.parquet"
+    for task in range(2):
+        for bucket in range(2):
+            write(tmp_path, name.format(task, bucket), 10 * task + bucket)
+    assert compaction(tmp_path).run() == 0  # no neighbors are of one bucket
+    for part in range(2):
+        write(tmp_path, name.format(2, 1).replace("c000", f"c00{part}"), part)
+    assert compaction(tmp_path).run() == 3
+    assert sum("_00001.c000" in path.name for path in visible(tmp_path)) == 2
+
+
 class Crash(BaseException):
     """The process dies."""
 
@@ -173,6 +185,30 @@ def test_a_table_that_lists_its_files_is_refused(tmp_path: Path, log: str) -> No
     with pytest.raises(ConfigurationError, match="table that lists them"):
         compaction(tmp_path).run()
     assert values(tmp_path / "table" / "a=1") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "_delta_log/0.json",
+        "_spark_metadata/0",
+        ".hoodie/x",
+        "metadata/v1.metadata.json",
+        "_contents/a=1/0000000001.json",
+        "_manifests/0000000001.json",
+        "_metadata",
+    ],
+)
+@pytest.mark.parametrize("folder", ["a=1", "a=1/b=2"])
+def test_a_partition_of_a_table_that_lists_its_files_is_refused(
+    tmp_path: Path, log: str, folder: str
+) -> None:
+    write(tmp_path, "a=1/b=2/0.parquet", 1)
+    write(tmp_path, "a=1/b=2/1.parquet", 2)
+    write(tmp_path, log)
+    with pytest.raises(ConfigurationError, match="table that lists them"):
+        compaction(tmp_path / folder).run()
+    assert values(tmp_path / "a=1") == [1, 2]
 
 
 def test_a_file_that_changes_meanwhile_is_not_removed(

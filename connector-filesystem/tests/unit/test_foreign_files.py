@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,18 @@ import pytest
 from staged_files import visible
 from typer.testing import CliRunner
 
-from connector_filesystem import CsvOptions
+from connector_filesystem import (
+    ConcatFileCompactor,
+    CsvOptions,
+    RecordWiseFileCompactor,
+    folder_compaction,
+    parquet_joining,
+)
 from connector_filesystem.cli import app
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
-from connectors_core.errors import ConfigurationError, MissingOptionError
+from connector_filesystem.parquet_joining import ParquetFooter
+from connectors_core.errors import ConfigurationError, ConnectorError, MissingOptionError
 
 HEADER = CsvOptions()
 ROWS = CsvOptions(header=False)
@@ -59,6 +67,7 @@ def write_required(path: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], None]] = {
     **{name: write for name, (_, write) in corpus.WRITERS.items()},
+    **{name: partial(corpus.write_with_duckdb, name=name) for name in corpus.DUCKDB_FILES},
     "extremes": write_extremes,
     "required": write_required,
 }
@@ -90,6 +99,7 @@ def chunks_of(path: Path) -> list[Any]:
                     column.compression,
                     column.total_compressed_size,
                     column.statistics and column.statistics.to_dict(),
+                    column.geo_statistics and column.geo_statistics.to_dict(),
                     column.has_column_index,
                     column.has_offset_index,
                 )
@@ -128,6 +138,18 @@ def test_the_page_index_of_a_merged_file_leads_to_its_pages(tmp_path: Path) -> N
     [merged] = visible(tmp_path)
     found = duckdb.sql(f"select id from read_parquet('{merged}') where id in (4999, 12345)")
     assert sorted(found.fetchall()) == [(4999,), (12345,)]
+
+
+def test_the_bloom_filters_of_a_merged_file_know_the_values_of_their_rows(tmp_path: Path) -> None:
+    for copy in range(2):
+        rows = f"select 'v' || (range % 100 * 2 + {copy}) as s from range(1000)"
+        duckdb.sql(f"copy ({rows}) to '{tmp_path}/{copy}.parquet' (format parquet)")
+    assert compact(tmp_path) == 2
+    [merged] = visible(tmp_path)
+    for value in range(10):
+        probe = f"from parquet_bloom_probe('{merged}', 's', 'v{value}') order by row_group_id"
+        excluded = duckdb.sql(f"select bloom_filter_excludes {probe}").fetchall()
+        assert excluded == [(value % 2 == 1,), (value % 2 == 0,)]
 
 
 def test_files_of_other_schemas_or_metadata_are_kept_apart(tmp_path: Path) -> None:
@@ -248,3 +270,71 @@ def test_the_user_says_whether_csv_has_a_header(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     [merged] = visible(tmp_path)
     assert merged.read_bytes() == b"0,0\n0,0\n"
+
+
+def decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_compaction, "ForeignFileCompactor", RecordWiseFileCompactor)
+
+
+def joining_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_compaction, "ForeignFileCompactor", ConcatFileCompactor)
+
+
+def without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_joining, "_KEY_VALUES", 100)
+
+
+def with_one_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = property(lambda footer: repr([key for key, _ in parquet_joining._pairs(footer.struct)]))
+    monkeypatch.setattr(ParquetFooter, "layout", keys)
+
+
+def with_offsets_of_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_joining, "_moved", lambda struct, by, *offsets: struct)
+
+
+def with_filters_of_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_joining, "_BLOOM_FILTER", 100)
+
+
+@pytest.mark.parametrize(
+    ("broken", "case"),
+    [
+        (
+            decoding,
+            partial(test_a_parquet_file_merged_with_itself_is_read_as_before, name="duckdb"),
+        ),
+        (
+            decoding,
+            partial(test_a_parquet_file_merged_with_itself_is_read_as_before, name="variant"),
+        ),
+        (
+            decoding,
+            partial(test_a_parquet_file_merged_with_itself_is_read_as_before, name="extremes"),
+        ),
+        (with_offsets_of_the_originals, test_the_page_index_of_a_merged_file_leads_to_its_pages),
+        (
+            with_filters_of_the_originals,
+            test_the_bloom_filters_of_a_merged_file_know_the_values_of_their_rows,
+        ),
+        (without_metadata, test_ranges_of_pandas_end_with_the_merged_rows),
+        (with_one_layout, test_files_of_other_schemas_or_metadata_are_kept_apart),
+        *(
+            (broken, partial(test_a_file_that_cannot_be_joined_is_named_and_stays, **refused))
+            for broken in (decoding, joining_bytes)
+            for refused in (
+                {"name": "json", "content": ARRAY, "csv": None, "reason": "first line"},
+                {"name": "csv", "content": b"1\r2", "csv": ROWS, "reason": "CR"},
+            )
+        ),
+    ],
+)
+def test_these_tests_see_a_broken_compaction(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: Callable[[pytest.MonkeyPatch], None],
+    case: Callable[[Path], None],
+) -> None:
+    broken(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception, ConnectorError, pa.ArrowException)):
+        case(tmp_path)

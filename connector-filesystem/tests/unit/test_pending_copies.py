@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from connector_filesystem import CsvOptions, FileSink, KeyedFileSink, RollingPol
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
 from connector_filesystem.moves import move_file
-from connectors_core.errors import DataLossError, RetryableError
+from connector_filesystem.sink import committer
+from connectors_core.errors import ConnectorError, DataLossError, RetryableError
 from connectors_core.sink import CommitOutcome, CommitRequest
 
 URL = "pending://lake/out"
@@ -191,6 +193,60 @@ def test_a_folder_is_compacted_without_a_loss(
     assert ids("x") == [0, 1, 2, 3, 10, 11, 12, 13]
     assert len(visible()) == 1
     assert staged() == []
+
+
+def without_a_wait(location: FileLocation, source: str, target: str, *, size: int) -> bool:
+    location.fs.mv(source, target)
+    return True
+
+
+def until_the_size_is_right(location: FileLocation, source: str, target: str, *, size: int) -> bool:
+    location.fs.cp_file(source, target)
+    while location.size(target) != size:
+        pass
+    location.fs.rm_file(source)
+    return True
+
+
+def checked_at_the_end(location: FileLocation, source: str, target: str, *, size: int) -> bool:
+    location.fs.mv(source, target)
+    if location.size(target) != size:
+        raise RetryableError("the copy is not complete")
+    return True
+
+
+def an_earlier_copy_is_complete(
+    location: FileLocation, source: str, target: str, *, size: int
+) -> bool:
+    if location.size(target) is not None:
+        location.fs.rm_file(source)
+        return False
+    return move_file(location, source, target, size=size)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        without_a_wait,
+        until_the_size_is_right,
+        checked_at_the_end,
+        an_earlier_copy_is_complete,
+    ],
+)
+def test_these_tests_see_a_broken_move(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(committer, "move_file", broken)
+    for shown in Shown:
+        for case in (
+            test_a_commit_waits_until_the_copies_are_complete,
+            partial(test_a_retry_continues_a_move_that_took_too_long, monkeypatch=monkeypatch),
+        ):
+            PendingCopies.reset(shown)
+            try:
+                case(shown)
+            except (AssertionError, pytest.fail.Exception, ConnectorError, pa.ArrowException):
+                seen.append(shown)
+    assert seen
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -10,8 +10,9 @@ import fsspec
 import pytest
 from file_discovery import Context, started, take_all
 from reading_files import rows_of
+from staged_files import committer_of
 
-from connector_filesystem import FileSource
+from connector_filesystem import FileSink, FileSource, KeyedFileSink, table_logs
 from connector_filesystem.source import discovery
 from connector_filesystem.table_logs import logs_above
 from connectors_core.errors import ConfigurationError
@@ -71,10 +72,44 @@ def test_the_data_folder_of_a_table_is_refused(folder):
         rows_of(source(f"{folder}/t/data/day=1"))
 
 
+@pytest.mark.parametrize("path", ["2026", "2026/11", "2026/11/29", "2026/11/29/a.csv"])
+@pytest.mark.parametrize("log", ["_delta_log/0.json", ".hoodie/hoodie.properties"])
+def test_a_folder_of_any_name_in_a_table_is_refused(folder, log, path):
+    write(folder, f"t/{log}", "t/2026/11/29/a.csv")
+    with pytest.raises(ConfigurationError, match="belong to a table"):
+        rows_of(source(f"{folder}/t/{path}"))
+
+
+@pytest.mark.parametrize("log", ["_spark_metadata/0", "metadata/v1.metadata.json"])
+def test_a_folder_that_such_a_table_never_has_is_read(folder, log):
+    write(folder, f"t/{log}", "t/2026/a.csv")
+    assert len(rows_of(source(f"{folder}/t/2026"))) == 1
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_link_to_a_partition_of_a_table_is_refused(tmp_path, log):
+    write(tmp_path, f"t/{log}", "t/data/day=1/a.csv")
+    (tmp_path / "link").symlink_to(tmp_path / "t/data/day=1")
+    with pytest.raises(ConfigurationError, match="belong to a table"):
+        rows_of(source(str(tmp_path / "link")))
+
+
+def test_few_folders_around_the_path_are_looked_at(folder):
+    write(folder, "a/b/c/d/e/x=1/f.csv")
+    location = source(f"{folder}/a/b/c/d/e/x=1")._selection.locations[0]
+    looked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_logs, "log_in", lambda _, folder, names: looked.append(folder))
+        logs_above(location)
+    assert [each.rpartition("/")[2] for each in looked] == ["e", "d", "c", "b"]
+
+
 def test_files_beside_a_table_are_read(folder):
     write(folder, "t/_delta_log/0.json", "t/a.csv", "b.csv", "u/metadata/c.csv")
     assert len(rows_of(source(f"{folder}/b.csv"))) == 1
     assert len(rows_of(source(f"{folder}/u"))) == 1
+    write(folder, "t/_change_data/d.csv")
+    assert len(rows_of(source(f"{folder}/t/_change_data"))) == 1
     (log,) = [FileSource(f"{folder}/t/_delta_log", format="csv", schema="x INT")]
     assert len(rows_of(log)) == 1  # asking for the log itself
 
@@ -107,3 +142,20 @@ def test_tables_around_the_path_are_looked_for_once(tmp_path, monkeypatch):
     for _ in range(3):
         monitored._selection.listing(may_be_missing=False)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("path", ["t", "t/day=1", "t/day=1/h=2"])
+def test_no_sink_writes_to_a_table(folder, log, path):
+    write(folder, f"t/{log}", "t/day=1/a.csv")
+    plain = FileSink(f"{folder}/{path}")
+    empty = KeyedFileSink(FileSink(f"{folder}/{path}"), ("x",))
+    for sink in (plain, plain.apply_overwrite({}), empty):
+        with pytest.raises(ConfigurationError, match=r"belongs to a table|no key identifies"):
+            committer_of(sink)
+
+
+def test_a_sink_writes_beside_tables_and_to_its_own_folder(folder):
+    write(folder, "t/_delta_log/0.json", "u/metadata/c.csv", "u/_manifests/1.json", "u/a.csv")
+    for path in ("v", "u", "u/2026/11"):
+        committer_of(FileSink(f"{folder}/{path}"))

@@ -13,6 +13,7 @@ from toy_sink import LeasedTokenSink, TokenSink
 from connectors_core.errors import StateCorruptedError
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.sink import CommitOutcome, SupportsCommitTasks
+from connectors_core.testing import ROWS
 from connectors_core.testing.directory_sink import DirectoryWriter as _Writer
 from connectors_core.testing.directory_sink import StagedFile, _Committer
 from connectors_core.testing.leased_sink import LeasedWriter
@@ -192,6 +193,79 @@ class EndsOnceOnly(_Committer):
         self.closed = True
 
 
+class CommitsAtItsEnd(_Committer):
+    def __init__(self, path, uid):
+        super().__init__(path, uid)
+        self.begun = []
+
+    def commit(self, requests):
+        self.begun += [request for request in requests if Path(request.committable.staged).exists()]
+
+    def close(self):
+        super().commit(self.begun)
+        self.begun = []
+
+
+class ShowsAFileBeforeItsRows(CommitsAtItsEnd):
+    def commit(self, requests):
+        super().commit(requests)
+        for request in self.begun:
+            with pa.OSFile(str(self._path / request.committable.name), "wb") as file:
+                pa.ipc.new_stream(file, ROWS).close()
+
+
+class ShowsItsStagedFile(_Committer):
+    """Its committed file is complete as long as the staged one exists."""
+
+    def commit(self, requests):
+        for request in requests:
+            final = self._path / request.committable.name
+            if Path(request.committable.staged).exists() and not final.exists():
+                final.symlink_to(request.committable.staged)
+            else:
+                super().commit([request])
+
+
+class EmptiesAPlaceThatIsNewToIt(_Committer):
+    def recover(self, last_decided):
+        if last_decided == -1:
+            for path in self._path.glob("*.arrow"):
+                path.unlink()
+
+
+class SweepsWhatOthersCommitted(_Committer):
+    def __init__(self, path, uid):
+        super().__init__(path, uid)
+        self.own = path / f"_committed-{uid}"
+        self.own.mkdir(exist_ok=True)
+
+    def commit(self, requests):
+        super().commit(requests)
+        for request in requests:
+            (self.own / request.committable.name).touch()
+
+    def sweep(self, checkpoint_id):
+        super().sweep(checkpoint_id)
+        for path in self._path.glob(f"{checkpoint_id:010d}-*"):
+            if not (self.own / path.name).exists():
+                path.unlink()
+
+
+class TakesFilesOfOthersForItsOwn(_Committer):
+    """The name of a file has the number of its epoch and task alone."""
+
+    def commit(self, requests):
+        for request in requests:
+            file = request.committable
+            final = self._path / f"{file.name[:16]}.arrow"
+            if final.exists():
+                request.signal_already_committed()
+            else:
+                super().commit([request])
+                if (self._path / file.name).exists():
+                    (self._path / file.name).rename(final)
+
+
 class ShowsRowsAtOnce(TokenSink):
     def create_writer(self, context):
         return _HastyWriter(self.path, context)
@@ -356,4 +430,10 @@ COMMITTERS = {
     TaskStagesAgain: "test_copies_of_a_task_that_commits_change_nothing",
     EndsOnceOnly: "test_closing_twice_does_nothing",
     TakesStagedRowsAway: "test_closing_one_committer_leaves_the_others",
+    CommitsAtItsEnd: "test_a_commit_makes_rows_visible",
+    ShowsAFileBeforeItsRows: "test_a_commit_makes_rows_visible",
+    ShowsItsStagedFile: "test_a_sweep_leaves_committed_rows",
+    EmptiesAPlaceThatIsNewToIt: "test_rows_of_other_writers_stay",
+    SweepsWhatOthersCommitted: "test_rows_of_other_writers_stay",
+    TakesFilesOfOthersForItsOwn: "test_rows_of_other_writers_stay",
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import broken_committers
 import broken_enumerators
 import broken_log
 import broken_misfits
@@ -31,6 +32,16 @@ BY_KIND = {
     },
     "unavailable while it is committed": {
         *broken_outages.OUTAGE_COMMITTERS,
+    },
+    "a commit that is not complete when it returns": {
+        broken_committers.CommitsAtItsEnd,
+        broken_committers.ShowsAFileBeforeItsRows,
+        broken_committers.ShowsItsStagedFile,
+    },
+    "a place where others write": {
+        broken_committers.EmptiesAPlaceThatIsNewToIt,
+        broken_committers.SweepsWhatOthersCommitted,
+        broken_committers.TakesFilesOfOthersForItsOwn,
     },
     "a response that a commit does not get": {
         *broken_responses.LOST_IN_COMMITS,

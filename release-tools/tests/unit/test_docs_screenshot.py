@@ -45,8 +45,8 @@ def installed(tmp_path, monkeypatch):
     return install
 
 
-def run(tree, tmp_path):
-    arguments = ["--root", str(tree.root), "--site", str(tmp_path / "site")]
+def run(tree, tmp_path, *more):
+    arguments = ["--root", str(tree.root), "--site", str(tmp_path / "site"), *more]
     return CliRunner().invoke(app, ["docs", "screenshot", *arguments])
 
 
@@ -86,3 +86,38 @@ def test_a_missing_site_is_an_error_with_a_hint(installed, tree, tmp_path):
     for page in (tmp_path / "site").rglob("*.html"):
         page.unlink()
     assert "release-tools docs build" in run(tree, tmp_path).output
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "wide/notes.txt", "wide-dark/a/b.jpg", "holiday/a.png"]
+)
+def test_a_folder_with_other_contents_is_refused_and_stays(installed, tree, tmp_path, name):
+    installed(PAINTS)
+    mine = tmp_path / "mine"
+    for each in ("narrow/a.png", name):
+        (mine / each).parent.mkdir(parents=True, exist_ok=True)
+        (mine / each).write_text("mine")
+    said = run(tree, tmp_path, "--out", str(mine))
+    assert said.exit_code == 2
+    assert "other contents than screenshots" in said.output
+    assert all((mine / each).read_text() == "mine" for each in ("narrow/a.png", name))
+
+
+def test_a_link_to_a_folder_of_pictures_is_refused(installed, tree, tmp_path):
+    installed(PAINTS)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/a.png").write_text("mine")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/wide").symlink_to(tmp_path / "photos")
+    assert run(tree, tmp_path, "--out", str(tmp_path / "mine")).exit_code == 2
+    assert (tmp_path / "photos/a.png").exists()
+
+
+def test_screenshots_of_pages_that_are_gone_are_removed(installed, tree, tmp_path):
+    installed(PAINTS)
+    folder = tmp_path / "pictures"
+    (folder / "wide").mkdir(parents=True)
+    (folder / "wide/gone.png").write_text("")
+    assert run(tree, tmp_path, "--out", str(folder)).exit_code == 0
+    assert not (folder / "wide/gone.png").exists()
+    assert (folder / "wide/README.png").exists()

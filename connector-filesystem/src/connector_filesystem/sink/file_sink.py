@@ -31,6 +31,7 @@ from connector_filesystem.sink.options import FileSinkOptions
 from connector_filesystem.sink.overwrite import FileOverwrite, existing_files
 from connector_filesystem.sink.part_file import EncoderConfig
 from connector_filesystem.sink.writer import FileCommittable, FileSinkWriter
+from connector_filesystem.table_logs import refuse_table
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.formats.text import (
@@ -161,11 +162,12 @@ class FileSink(
         self._location.check_reachable(writable=True)
 
     def check_storage(self) -> None:
-        """Check that the storage can keep manifests, if there are any. Driver.
+        """Check that the folder is of no table, and can keep manifests if there are any. Driver.
 
         Raises:
-            InvalidOptionError: It cannot.
+            ConfigurationError: It cannot, or is of a table whose log lists the files.
         """
+        refuse_table(self._location)
         if self.manifests:
             check_creates_files(self._location, "manifests")
 
@@ -310,7 +312,7 @@ class FileSink(
         """Create the committer. Driver.
 
         Raises:
-            InvalidOptionError: The storage cannot keep manifests.
+            ConfigurationError: The folder is of a table, or cannot keep manifests.
         """
         self.check_storage()
         return FileCommitter(self._location, context, manifests=self.manifests)

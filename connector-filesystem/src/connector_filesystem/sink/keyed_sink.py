@@ -17,6 +17,7 @@ from connector_filesystem.sink.file_sink import FileSink
 from connector_filesystem.sink.keyed_writer import KeyedFileWriter
 from connector_filesystem.sink.overwrite import existing_files
 from connector_filesystem.sink.replacement import FileReplacement, ReplacingCommitter
+from connector_filesystem.table_logs import refuse_table
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import ConfigurationError, InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider
@@ -195,6 +196,7 @@ class KeyedFileSink(
                 option="path",
                 hint="choose another folder, and insert the rows of these files into it",
             )
+        refuse_table(location)
         check_creates_files(location, "the records of a table with a key")
         return ReplacingCommitter(location, context)
 

@@ -159,32 +159,36 @@ class FileSelection:
 
     def _refuse_tables(self, listing: Listing) -> None:
         """Refuse files that only the log of a table can tell from removed or incomplete ones."""
-        logs = {*self._logs_above}
         hidden = [path for path, each in listing.left_out.items() if each is LeftOut.HIDDEN]
         shown = [path for path in (*listing.files, *listing.left_out) if path.endswith(".json")]
-        for root in self.roots:
+        logs = set()
+        for root, above in self._logs_above:
             below = f"{root.rstrip('/')}/"
-            logs |= logs_among(
-                below, (each for each in (*hidden, *shown) if each.startswith(below))
+            if any(path == root or path.startswith(below) for path in listing.files):
+                logs.update(above)
+            found = logs_among(
+                below, (path for path in (*hidden, *shown) if path.startswith(below))
             )
+            for log in found:
+                folder = log.rpartition("/")[0]
+                if any(path.startswith(f"{folder}/") for path in listing.files):
+                    logs.add(log)
         for log in sorted(logs):
             folder, _, name = log.rpartition("/")
-            if any(path.startswith(f"{folder}/") for path in listing.files):
-                location = self.locations[0]
-                raise ConfigurationError(
-                    f"the files of {location.url_of(folder)} belong to a table whose log lists "
-                    "them, and others there are removed or incomplete",
-                    expected="a folder of files alone",
-                    found=name,
-                    option="source.ignore-table-log",
-                    hint=f"read the table with the reader of {TABLE_FORMATS[name]}, or set "
-                    "source.ignore-table-log to read all files",
-                )
+            raise ConfigurationError(
+                f"the files of {self.locations[0].url_of(folder)} belong to a table whose log "
+                "lists them, and others there are removed or incomplete",
+                expected="a folder of files alone",
+                found=name,
+                option="source.ignore-table-log",
+                hint=f"read the table with the reader of {TABLE_FORMATS[name]}, or set "
+                "source.ignore-table-log to read all files",
+            )
 
     @cached_property
-    def _logs_above(self) -> tuple[str, ...]:
-        """The logs that a listing does not show. They are looked for once."""
-        return tuple(log for each in self.locations for log in logs_above(each))
+    def _logs_above(self) -> tuple[tuple[str, list[str]], ...]:
+        """The logs that a listing does not show, by root. They are looked for once."""
+        return tuple((each.root, logs_above(each)) for each in self.locations)
 
     def splits_of(self, file: FileStatus) -> tuple[FileSplit, ...]:
         """Cut a file into splits. The same version always gives the same splits."""

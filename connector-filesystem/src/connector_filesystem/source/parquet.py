@@ -75,7 +75,11 @@ class ParquetSplitFile:
         self._calendar = LegacyCalendar.of(metadata.metadata)
         self.schema, self._corrected = _types_of(self._file, self._calendar)
         whole = start == 0 and end >= size
-        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        for group in groups:
+            if group.num_columns and (elsewhere := group.column(0).file_path):
+                self.close()
+                raise pa.ArrowNotImplementedError(f"its rows are in other files: {elsewhere}")
         self._groups = [
             _RowGroup(number, group.num_rows, group.total_byte_size)
             for number, group in enumerate(groups)

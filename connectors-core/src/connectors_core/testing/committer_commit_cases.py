@@ -138,6 +138,24 @@ class CommitterCommitCases(PipelineSuite, part=True):
 
     @case(
         Capability.EXACTLY_ONCE,
+        since="1.4",
+        after=("test_a_commit_makes_rows_visible", "test_a_sweep_leaves_committed_rows"),
+    )
+    def test_rows_of_other_writers_stay(self, trial: SinkUnitTrial) -> None:
+        """Another sink has written to the same place, under the same numbers of epochs."""
+        others = trial.committer(uid="other")
+        for epoch in (1, 2):
+            assert_done(commit(others, trial.stage(epoch, uid="other")))
+        with contextlib.closing(trial.committer()) as committer:
+            committer.recover(-1)
+            trial.assert_visible(1, 2)
+            assert_done(commit(committer, trial.stage(2)))
+            for epoch in (1, 2):
+                committer.sweep(epoch)
+        trial.assert_visible(1, 2)
+
+    @case(
+        Capability.EXACTLY_ONCE,
         after="test_a_commit_makes_rows_visible",
         unless=Capability.LEASES,
     )

@@ -22,6 +22,7 @@ _VIEWS: Final = {
     for width, size in _WIDTHS.items()
     for scheme, blink in _SCHEMES.items()
 }
+_SUFFIX: Final = ".png"
 _PNG: Final = b"\x89PNG\r\n"
 
 
@@ -36,27 +37,27 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
     Args:
         browser: The program.
         site: The folder of the site.
-        folder: The folder of the screenshots; its subfolder for each view is recreated.
+        folder: The folder of the screenshots. Those of an earlier run are removed.
         on_page: Called with every page before its screenshots.
 
     Returns:
         The number of screenshots.
 
     Raises:
-        DocsError: The site does not exist, or the browser creates no screenshot of a page.
+        DocsError: The site does not exist, the folder has other contents than screenshots, or the
+            browser creates no screenshot of a page.
         ProgramError: The browser fails.
     """
     pages = sorted(site.rglob("*.html"))
     if not pages:
         raise DocsError(f"{site} does not contain a site", hint="run `release-tools docs build`")
-    for kind in _VIEWS:
-        shutil.rmtree(folder / kind, ignore_errors=True)
+    _remove_screenshots(folder)
     with tempfile.TemporaryDirectory(prefix="release-tools-") as profile:
         for page in pages:
             name = page.relative_to(site).with_suffix("").as_posix()
             on_page(name)
             for kind, options in _VIEWS.items():
-                picture = folder / kind / f"{name}.png"
+                picture = folder / kind / f"{name}{_SUFFIX}"
                 picture.parent.mkdir(parents=True, exist_ok=True)
                 output(
                     (
@@ -75,3 +76,16 @@ def photograph(browser: str, site: Path, folder: Path, *, on_page: Callable[[str
                 if not picture.exists() or not picture.read_bytes().startswith(_PNG):
                     raise DocsError(f"{browser} created no screenshot of {page}")
     return len(pages) * len(_VIEWS)
+
+
+def _remove_screenshots(folder: Path) -> None:
+    """Remove the screenshots of an earlier run, which have a folder of their own."""
+    for path in sorted(folder.rglob("*")) if folder.exists() else ():
+        view = path.relative_to(folder).parts[0]
+        is_known = path.is_dir() or path.suffix == _SUFFIX
+        if view not in _VIEWS or path.is_symlink() or not is_known:
+            raise DocsError(
+                f"{folder} has other contents than screenshots, such as {path}",
+                hint="choose a new folder with --out",
+            )
+    shutil.rmtree(folder, ignore_errors=True)
