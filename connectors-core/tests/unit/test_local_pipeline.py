@@ -261,7 +261,6 @@ def test_a_local_pipeline_accepts_every_parameter_of_a_pipeline_on_spark():
     "needs_spark",
     [
         {"state_location": "/elsewhere"},
-        {"streaming": False},
         {"on_changed_query": "new-generation"},
         {"stop_on_sigterm": True},
         {"progress": "auto"},
