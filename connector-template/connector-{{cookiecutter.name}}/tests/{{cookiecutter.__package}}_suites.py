@@ -111,6 +111,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -118,7 +119,8 @@ SOURCE = Capabilities(
             Capability.SECRETS,
             Capability.OUTAGES,
         }
-    )
+    ),
+    cannot={Capability.REPLACED_SPLITS: "rows of a part never change"},
 )
 {% endif %}
 {% if cookiecutter.sink %}

@@ -25,6 +25,10 @@ class Capability(StrEnum):
 
     A log does this after the election of a leader that lacks them.
     """
+    REPLACED_SPLITS = "replaced splits"
+    """The tests can replace the rows of a split, as a job does that writes a file each day."""
+    INPUT_VERSION = "input version"
+    """`Source.input_version` tells whether the input of a batch run is new."""
     POISON_READS = "poison reads"
     """The tests can put an unreadable record into the external system."""
     REPLAYABLE = "replayable"

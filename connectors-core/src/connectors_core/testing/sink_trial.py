@@ -232,10 +232,6 @@ class SinkTrial(Trial):
         ]
         return max(map(len, requests), default=0)
 
-    def epochs(self) -> list[int]:
-        """Return the decided epochs."""
-        return sorted(decisions_since(self._store, 0))
-
     def written_epochs(self) -> list[int]:
         """Return the decided epochs, without those that only commit what was held."""
         sinks = {epoch: self._sink_decision(epoch) for epoch in self.epochs()}

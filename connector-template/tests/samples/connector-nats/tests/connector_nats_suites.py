@@ -51,6 +51,7 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -59,7 +60,10 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot={Capability.DISCOVERY: "the source reads the streams that it is given"},
+    cannot={
+        Capability.DISCOVERY: "the source reads the streams that it is given",
+        Capability.REPLACED_SPLITS: "a stream keeps its messages",
+    },
     cannot_carry=IN_JSON,
 )
 SINK = Capabilities(

@@ -41,6 +41,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.REPLAYABLE,
             Capability.DATA_TYPES,
@@ -49,6 +50,7 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
+    cannot={Capability.REPLACED_SPLITS: "another entry has another ID"},
     cannot_carry={"day-time interval": JSON},
 )
 SINK = Capabilities(

@@ -124,11 +124,11 @@ def planned_input(
     """
     recorded = () if resumed is None else resumed.entries
     entries = [entry for entry in recorded if entry.source == settings.uid]
-    versioned = settings.source.split_traits().versioned
-    enumeration = None if entries and not versioned else Enumeration(settings)
+    is_compared = resumed is not None and settings.uid in resumed.inputs
+    enumeration = None if entries and not is_compared else Enumeration(settings)
     digest = None
     if enumeration is not None:
-        digest = digest_of(settings, [each.split for each in enumeration.splits])
+        digest = digest_of(settings, enumeration.splits)
     if resumed is not None and entries and digest == resumed.inputs.get(settings.uid, digest):
         if enumeration is not None:
             enumeration.close()
