@@ -71,6 +71,7 @@ SINK = Capabilities(
     can=frozenset(
         {
             Capability.EXACTLY_ONCE,
+            Capability.COMMITTED_EPOCHS,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,

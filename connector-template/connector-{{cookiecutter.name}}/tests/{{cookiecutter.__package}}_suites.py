@@ -142,12 +142,14 @@ SINK = Capabilities(
     cannot={
 {% if cookiecutter.__requests %}
         Capability.EXACTLY_ONCE: "a written request cannot be rolled back",
+        Capability.COMMITTED_EPOCHS: "it has no committer",
         Capability.LEASES: "it has no committer",
         Capability.REWRITING: "it has no committer",
         Capability.KEYS: "rows have no key and can overtake each other",
         Capability.WRITER_STATE: "every request is independent",
         Capability.TOPOLOGIES: "it has no committer",
 {% else %}
+        Capability.COMMITTED_EPOCHS: "a transaction of the system does not name its epoch",
         Capability.LEASES: "every writer begins its own transaction",
         Capability.REWRITING: "a transaction stays open until its commit or abort",
         Capability.WRITER_STATE: "every transaction is independent",

@@ -49,6 +49,8 @@ class Capability(StrEnum):
 
     The tests can make the external system lose it.
     """
+    COMMITTED_EPOCHS = "committed epochs"
+    """The target tells the newest epoch that was committed to it (`SupportsCommittedEpoch`)."""
     KEYS = "keys"
     """The entries of an `AsyncSink` have keys. Entries with the same key are sent in order."""
     WRITER_STATE = "writer state"

@@ -77,6 +77,7 @@ SINK = Capabilities(
     ),
     cannot={
         Capability.EXACTLY_ONCE: "a stored message cannot be rolled back",
+        Capability.COMMITTED_EPOCHS: "it has no committer",
         Capability.LEASES: "it has no committer",
         Capability.REWRITING: "it has no committer",
         Capability.KEYS: "messages that are published again overtake each other",

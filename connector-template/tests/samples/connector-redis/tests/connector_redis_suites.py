@@ -64,6 +64,7 @@ SINK = Capabilities(
         }
     ),
     cannot={
+        Capability.COMMITTED_EPOCHS: "a transaction of the system does not name its epoch",
         Capability.LEASES: "every writer begins its own transaction",
         Capability.REWRITING: "a transaction stays open until its commit or abort",
         Capability.WRITER_STATE: "every transaction is independent",
