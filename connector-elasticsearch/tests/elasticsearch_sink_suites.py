@@ -51,6 +51,7 @@ AUTOMATIC_IDS = Capabilities(
     ),
     cannot={
         Capability.EXACTLY_ONCE: "documents are seen as they are written",
+        Capability.COMMITTED_EPOCHS: "there are no epochs in the index",
         Capability.LEASES: "there are no transactions",
         Capability.REWRITING: "there is no second phase",
         Capability.WRITER_STATE: "writers keep nothing from one epoch to the next",

@@ -50,6 +50,8 @@ SOURCE = Capabilities(
         Capability.DISCOVERY: _BOUNDED,
         Capability.GROWING_SPLITS: _BOUNDED,
         Capability.CUT_SPLITS: "a point in time keeps its documents",
+        Capability.INPUT_VERSION: "no version of an index tells what a search finds",
+        Capability.REPLACED_SPLITS: "without a version, nothing is noticed",
     },
     cannot_carry={
         "float": "JSON has no infinity",

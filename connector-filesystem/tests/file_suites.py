@@ -54,6 +54,8 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.CUT_SPLITS,
+            Capability.REPLACED_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
             Capability.REPLAYABLE,
@@ -71,6 +73,7 @@ SINK = Capabilities(
     can=frozenset(
         {
             Capability.EXACTLY_ONCE,
+            Capability.COMMITTED_EPOCHS,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
@@ -122,6 +125,11 @@ class CsvWriter(SplitDataWriter):
         (path,) = self._folder.glob(f"{self._split}-*.csv")
         header_and_rows = path.read_bytes().splitlines(keepends=True)[: 1 + rows]
         path.write_bytes(b"".join(header_and_rows))
+
+    def replace(self, rows: pa.Table) -> None:
+        (path,) = self._folder.glob(f"{self._split}-*.csv")
+        path.unlink()
+        pa_csv.write_csv(rows, path)
 
     def write_around_poison(self, *rows: pa.Table) -> None:
         out = pa.BufferOutputStream()

@@ -53,7 +53,13 @@ IN_JSON: Final = {
     "map": "written as a JSON object, which cannot be read back as a map",
 }
 EXACTLY_ONCE: Final = Capabilities(
-    can=CAN | {Capability.EXACTLY_ONCE, Capability.LEASES, Capability.REWRITING},
+    can=CAN
+    | {
+        Capability.EXACTLY_ONCE,
+        Capability.COMMITTED_EPOCHS,
+        Capability.LEASES,
+        Capability.REWRITING,
+    },
     cannot=PLAIN,
     cannot_carry=IN_JSON,
 )
@@ -61,6 +67,7 @@ AT_LEAST_ONCE: Final = Capabilities(
     can=CAN,
     cannot={
         Capability.EXACTLY_ONCE: "records are visible as they are written",
+        Capability.COMMITTED_EPOCHS: "there are no transactions",
         Capability.LEASES: "there are no transactions",
         Capability.REWRITING: "there is no second phase",
         **PLAIN,

@@ -47,6 +47,7 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
             Capability.REPLAYABLE,
@@ -57,7 +58,8 @@ SOURCE = Capabilities(
         }
     ),
     cannot={
-        Capability.CUT_SPLITS: "a running broker keeps its logs; test_source_faults.py cuts them"
+        Capability.CUT_SPLITS: "a running broker keeps its logs; test_source_faults.py cuts them",
+        Capability.REPLACED_SPLITS: "a log keeps its records",
     },
     cannot_carry={
         "float": "JSON has no infinity",

@@ -132,6 +132,7 @@ class PartSuite(SinkTestSuite):
     capabilities = Capabilities(
         can=frozenset({Capability.EXACTLY_ONCE, Capability.WRITER_STATE, Capability.TOPOLOGIES}),
         cannot={
+            Capability.COMMITTED_EPOCHS: "Sink V1 has no such method",
             Capability.LEASES: "every attempt stages a file of its own",
             Capability.REWRITING: "a staged file stays until it is committed",
             Capability.DATA_TYPES: "the types are those of Parquet",

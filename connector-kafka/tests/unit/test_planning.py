@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from connector_kafka import KafkaPartitionSplit
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.source.plans import plan, shares
+from connector_kafka.source.split import input_version_of
 from connectors_core.source import ReadLimits
 
 
@@ -55,6 +56,26 @@ def test_a_position_has_the_epoch_of_the_leader_that_returned_the_end():
     assert read.then == replace(split(0, 9), leader_epoch=3)
     assert read.split.resumed_later(9).leader_epoch == 3
     assert read.split.resumed_later(7).leader_epoch == -1
+
+
+def test_the_version_of_an_input_depends_on_its_records_only():
+    whole = replace(split(0, 3), stop=9, topic_id="x", stop_epoch=1)
+    parts = [replace(whole, offset=5, stop_epoch=2), replace(whole, stop=5, split_id="t-0@3-5")]
+    empty = replace(whole, partition=1, offset=9)
+    version = input_version_of([("", whole)])
+    assert version == input_version_of([("", each) for each in (*parts, empty)])
+    others = [
+        input_version_of([(cluster, replace(whole, **changed))])
+        for cluster, changed in [
+            ("east", {}),
+            ("", {"offset": 4}),
+            ("", {"stop": 10}),
+            ("", {"partition": 1}),
+            ("", {"topic_id": "y"}),
+        ]
+    ]
+    assert len({version, *others}) == 6
+    assert input_version_of([("", replace(whole, topic_id=""))]) is None
 
 
 def test_a_partition_at_its_last_stop_is_finished():

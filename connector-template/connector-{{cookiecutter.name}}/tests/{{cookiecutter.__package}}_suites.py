@@ -111,6 +111,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
             Capability.REPLAYABLE,
@@ -119,7 +120,8 @@ SOURCE = Capabilities(
             Capability.SECRETS,
             Capability.OUTAGES,
         }
-    )
+    ),
+    cannot={Capability.REPLACED_SPLITS: "rows of a part never change"},
 )
 {% endif %}
 {% if cookiecutter.sink %}
@@ -141,12 +143,14 @@ SINK = Capabilities(
     cannot={
 {% if cookiecutter.__requests %}
         Capability.EXACTLY_ONCE: "a written request cannot be rolled back",
+        Capability.COMMITTED_EPOCHS: "it has no committer",
         Capability.LEASES: "it has no committer",
         Capability.REWRITING: "it has no committer",
         Capability.KEYS: "rows have no key and can overtake each other",
         Capability.WRITER_STATE: "every request is independent",
         Capability.TOPOLOGIES: "it has no committer",
 {% else %}
+        Capability.COMMITTED_EPOCHS: "a transaction of the system does not name its epoch",
         Capability.LEASES: "every writer begins its own transaction",
         Capability.REWRITING: "a transaction stays open until its commit or abort",
         Capability.WRITER_STATE: "every transaction is independent",

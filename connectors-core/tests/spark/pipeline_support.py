@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 DEADLINE = 60.0
 # Capabilities that suites cannot show with sinks that derive from `DirectorySink`.
 CANNOT_IN_A_FOLDER = {
+    Capability.COMMITTED_EPOCHS: "shown by the sink that it derives from",
     Capability.LEASES: "everyone stages files of their own",
     Capability.REWRITING: "a staged file is not given up by itself",
     Capability.DATA_TYPES: "shown by the sink that it derives from",

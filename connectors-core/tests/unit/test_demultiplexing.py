@@ -423,6 +423,7 @@ CAN = Capabilities(
         **STAGES_FREELY,
         **STATELESS,
         **PLAIN,
+        Capability.COMMITTED_EPOCHS: "each route has epochs of its own",
         Capability.DATA_TYPES: "shown by the sink of the routes",
         Capability.OUTAGES: "a local folder is always there",
         Capability.SECRETS: "a local folder needs none",  # pragma: allowlist secret

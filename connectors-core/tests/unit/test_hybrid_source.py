@@ -32,7 +32,11 @@ from toy_source import (
     rows_of,
 )
 
-from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
+from connectors_core.engine.coordinator.enumeration import (
+    batch_entries,
+    digest_of,
+    enumerate_splits,
+)
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import read_entry
 from connectors_core.errors import (
@@ -171,6 +175,20 @@ def test_a_batch_reads_all_members():
     task = reader_task(settings_.source, fresh_store())
     rows = [row for entry in entries for row in rows_of(read_entry(task, entry))]
     assert sorted(rows) == all_rows(*members)
+
+
+def test_the_version_of_the_input_is_that_of_all_members():
+    def version(*members):
+        settings_ = SourceSettings(uid="s", source=chain(*members), parallelism=2)
+        return digest_of(settings_, enumerate_splits(settings_))
+
+    ten, few, more = (NumberSequenceSource(0, 9, split_rows=rows) for rows in (10, 3, 4))
+    eleven = NumberSequenceSource(0, 10)
+    assert version(ten, few) == version(more, ten) is not None
+    assert len({version(ten, eleven), version(eleven, ten), version(ten, ten), version(ten)}) == 4
+    nothing = NumberSequenceSource(0, 9)
+    nothing.input_version = lambda splits: None
+    assert version(ten, nothing) is None
 
 
 @pytest.mark.parametrize("ordered", [True, False])

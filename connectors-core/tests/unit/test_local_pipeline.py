@@ -86,6 +86,58 @@ def test_all_sinks_get_all_rows_once(tmp_path):
         assert sink.staged() == []
 
 
+def batch(root, *, rows=100, crash=None, **settings):
+    """Run a batch run with a source that has no version, and return whether it read its input."""
+    source = settings.pop("source", NumberSequenceSource)(0, rows - 1, split_rows=25)
+    pipeline = InProcess().pipeline("p", root / "checkpoint", streaming=False, **settings)
+    sink = DirectorySink(root / "out")
+    with pipeline:
+        pipeline.sink_to(pipeline.from_source(source, uid="numbers"), sink, uid="out")
+        if crash is None:
+            return pipeline.run()
+        with (
+            injected(Fault(crash, action=FaultAction.RAISE, once=root / "failed")),
+            pytest.raises(FaultInjected),
+        ):
+            pipeline.run()
+    return None
+
+
+class Unversioned(NumberSequenceSource):
+    def input_version(self, splits):
+        return None
+
+
+def test_every_batch_run_reads_all_rows(tmp_path):
+    assert batch(tmp_path)
+    assert batch(tmp_path, rows=120)
+    assert DirectorySink(tmp_path / "out").read().num_rows == 220
+
+
+def test_a_batch_run_that_is_tried_again_with_more_readers_has_the_same_input(tmp_path):
+    batch(tmp_path, crash=FaultPoint.AFTER_DECISION)
+    assert not batch(tmp_path, parallelism=5)
+    assert values(DirectorySink(tmp_path / "out")) == list(range(100))
+
+
+def test_a_batch_run_whose_input_has_no_version_names_the_source(tmp_path, caplog):
+    batch(tmp_path, crash=FaultPoint.AFTER_DECISION, source=Unversioned)
+    assert not batch(tmp_path, rows=120, source=Unversioned)
+    assert "Whether the input of numbers is still the same is unknown" in caplog.text
+    assert batch(tmp_path, rows=120, source=Unversioned)
+    assert DirectorySink(tmp_path / "out").read().num_rows == 220
+
+
+def test_a_batch_run_of_an_unbounded_source_is_refused(tmp_path):
+    pipeline = InProcess().pipeline("p", tmp_path / "checkpoint", streaming=False)
+    rows = pipeline.from_source(DataGeneratorSource(lambda numbers: None, None, ROWS), uid="s")
+    pipeline.sink_to(rows, DirectorySink(tmp_path / "out"), uid="o")
+    with pytest.raises(ConfigurationError, match="never"):
+        pipeline.run(available_now=True)
+    with pytest.raises(UnsupportedError, match="streaming"):
+        pipeline.start()
+
+
 def test_a_stopped_pipeline_resumes_with_more_readers(tmp_path):
     pipeline, sinks = build(tmp_path, rows=2000, limit=5)
     with pipeline:
@@ -261,7 +313,6 @@ def test_a_local_pipeline_accepts_every_parameter_of_a_pipeline_on_spark():
     "needs_spark",
     [
         {"state_location": "/elsewhere"},
-        {"streaming": False},
         {"on_changed_query": "new-generation"},
         {"stop_on_sigterm": True},
         {"progress": "auto"},

@@ -38,7 +38,7 @@ from toy_sink import (
     TokenSink,
 )
 
-from connectors_core.errors import RetryableError
+from connectors_core.errors import CommitError, RetryableError
 from connectors_core.lineage import LineageDataset
 from connectors_core.options import RecordedOption
 from connectors_core.serialization import JsonDataclassSerializer
@@ -46,6 +46,7 @@ from connectors_core.sink import (
     CommitOutcome,
     Committer,
     CommittingSinkWriter,
+    SupportsCommittedEpoch,
     SupportsLeases,
     committables_of,
 )
@@ -60,6 +61,7 @@ CAN = Capabilities(
     can=frozenset(
         {
             Capability.EXACTLY_ONCE,
+            Capability.COMMITTED_EPOCHS,
             Capability.DATA_TYPES,
             Capability.SCHEMA_CHANGE,
             Capability.SECRETS,
@@ -356,7 +358,7 @@ class TellsItsTokenInTheCause(Writer):
 # --- Broken committers -------------------------------------------------------------------------
 
 
-class Commit(Committer):
+class Commit(Committer, SupportsCommittedEpoch):
     """A correct committer, from which the broken ones derive."""
 
     def __init__(self, sink, context):
@@ -370,6 +372,50 @@ class Commit(Committer):
 
     def recover(self, last_decided):
         self.inner.recover(last_decided)
+
+    def newest_committed_epoch(self):
+        return self.inner.newest_committed_epoch()
+
+
+class KnowsItsStateOnly(Commit):
+    def recover(self, last_decided):
+        self.newest = last_decided
+        super().recover(last_decided)
+
+    def newest_committed_epoch(self):
+        return self.newest
+
+
+class RemembersWhatItCommitted(Commit):
+    newest = None
+
+    def commit(self, requests):
+        super().commit(requests)
+        self.newest = self.inner.newest_committed_epoch()
+
+    def newest_committed_epoch(self):
+        return self.newest
+
+
+class CountsStagedEpochs(Commit):
+    """A restart then calls its own state older."""
+
+    def newest_committed_epoch(self):
+        found = super().newest_committed_epoch()
+        return None if found is None else found + 1
+
+
+class RefusesOlderState(Commit):
+    def recover(self, last_decided):
+        super().recover(last_decided)
+        self.last = last_decided
+
+    def newest_committed_epoch(self):
+        newest = super().newest_committed_epoch()
+        # A restored pipeline has a fence far above its epochs.
+        if newest is not None and self.last > newest + 1000:
+            raise CommitError("the state is older than the output")
+        return newest
 
 
 class CommitsAgain(Commit):
@@ -701,6 +747,7 @@ def local_class():
     return CannotBeImported
 
 
+OLDER = "test_state_that_is_older_than_the_output_is_named_before_rows_are_written_again"
 LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
 CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
 BROKEN = {
@@ -727,6 +774,10 @@ BROKEN = {
     CommitsAgain: "test_a_driver_that_fails_is_restarted",
     CommitsAllOrNothing: "test_a_commit_that_fails_in_its_middle_is_finished",
     NumbersItsFiles: "test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
+    KnowsItsStateOnly: OLDER,
+    RemembersWhatItCommitted: OLDER,
+    CountsStagedEpochs: OLDER,
+    RefusesOlderState: OLDER,
     DropsWhatIsLate: LATE,
     WritesWhatIsLateTwice: LATE,
     TakesALateConnectionForAnEmptyCommit: LATE,

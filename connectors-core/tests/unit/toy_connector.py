@@ -43,6 +43,8 @@ ABILITIES = frozenset(
         Capability.UNBOUNDED,
         Capability.DISCOVERY,
         Capability.CUT_SPLITS,
+        Capability.REPLACED_SPLITS,
+        Capability.INPUT_VERSION,
         Capability.POISON_READS,
         Capability.SECRETS,
     }
@@ -56,6 +58,7 @@ class LogSplit(SourceSplit):
     split_id: str
     position: int
     end: int
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,18 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow, SupportsBatchSnapshot
         self.assign()
 
     def split_of(self, name):
-        return LogSplit(name, 0, self.size(name) if self.bounded else LIVE)
+        if not self.bounded:
+            return LogSplit(name, 0, LIVE)
+        return LogSplit(name, 0, self.size(name), self.version(name))
 
     def size(self, name):
-        return (Path(self.source.folder) / name).stat().st_size
+        return self.stat(name).st_size
+
+    def version(self, name):
+        return str(self.stat(name).st_mtime_ns)
+
+    def stat(self, name):
+        return (Path(self.source.folder) / name).stat()
 
     def handle_split_request(self, subtask_id):
         self.asking.add(subtask_id)
@@ -312,6 +323,9 @@ class LogSource(Source, SupportsProjectionPushDown, LineageVertexProvider):
         bounded = self._boundedness is Boundedness.BOUNDED
         return SplitTraits(end=bounded, ordered=bounded)
 
+    def input_version(self, splits):
+        return json.dumps(sorted((each.split_id, each.end, each.version) for each in splits))
+
 
 class LogWriter(SplitDataWriter):
     """Writes one file, line by line."""
@@ -326,6 +340,10 @@ class LogWriter(SplitDataWriter):
     def cut(self, rows):
         lines = self.path.read_text().splitlines(keepends=True)
         self.path.write_text("".join(lines[:rows]))
+
+    def replace(self, rows):
+        self.path.write_text("")
+        self.write(rows)
 
     def write_poison(self):
         self.put("{\n")

@@ -12,6 +12,7 @@ from toy_disk import available, responded
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.errors import RetryableError
 from connectors_core.secrets import Secret
+from connectors_core.sink import SupportsCommittedEpoch
 from connectors_core.testing import ROWS, Capability, SinkExternalContext
 from connectors_core.testing.compacting_sink import CompactingDirectorySink
 from connectors_core.testing.directory_sink import DirectorySink, DirectoryWriter, _Committer
@@ -25,7 +26,10 @@ STAGES_FREELY = {
     Capability.LEASES: "everyone stages files of their own",
     Capability.REWRITING: "a staged file is not given up by itself",
 }
-ON_A_SURE_DISK = {Capability.OUTAGES: "suites of their own have them"}
+ON_A_SURE_DISK = {
+    Capability.OUTAGES: "suites of their own have them",
+    Capability.COMMITTED_EPOCHS: "another sink tells them",
+}
 STATELESS = {Capability.WRITER_STATE: "every file stands by itself"}
 PLAIN = {Capability.TOPOLOGIES: "every file is committed as it was written"}
 
@@ -68,7 +72,11 @@ class DiskWriter(DirectoryWriter):
         responded()
 
 
-class DiskCommitter(_Committer):
+class DiskCommitter(_Committer, SupportsCommittedEpoch):
+    def newest_committed_epoch(self):
+        names = [path.name for path in self._path.glob("*.arrow")]
+        return max((int(name.partition("-")[0]) for name in names), default=None)
+
     def commit(self, requests):
         for request in requests:
             try:
@@ -139,7 +147,9 @@ class Directory(SinkExternalContext):
         return {"changed": changed}
 
     def read_back(self, schema=ROWS):
-        tables = [self.sink.read(epoch) for epoch in range(100)]
+        names = [path.name for path in self.sink.path.glob("*.arrow")]
+        epochs = sorted({int(name.partition("-")[0]) for name in names})
+        tables = [self.sink.read(epoch) for epoch in epochs]
         parts = [table for table in tables if table.num_columns]
         if not parts:
             return schema.empty_table()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import posixpath
 import shutil
@@ -18,6 +19,7 @@ from connector_filesystem.manifests import publish
 from connector_filesystem.moves import move_file
 from connector_filesystem.sink.part_file import (
     STAGING_FOLDER,
+    epoch_file,
     epoch_folder,
     request_folder,
     sink_folder,
@@ -28,6 +30,7 @@ from connectors_core.sink import (
     CommitRequest,
     Committer,
     CommitterInitContext,
+    SupportsCommittedEpoch,
     SupportsHeldCommittables,
 )
 
@@ -36,13 +39,19 @@ __all__ = ["FileCommitter"]
 # The errors when another process changes a tree during its removal.
 _BUSY: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST})
 
+_logger = logging.getLogger(__name__)
+
 # The number of concurrent moves on an object store.
 _SIDE_BY_SIDE: Final = 16
 
 _Request = CommitRequest[FileCommittable]
 
 
-class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCommittable]):
+class FileCommitter(
+    Committer[FileCommittable],
+    SupportsHeldCommittables[FileCommittable],
+    SupportsCommittedEpoch,
+):
     """Moves staged files to their final names.
 
     A move never overwrites and is idempotent. Driver, and tasks that commit large epochs.
@@ -66,6 +75,7 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
         self._context = context
         self._manifests = manifests
         self._folder = sink_folder(context.pipeline_id, context.sink_uid)
+        self._epoch_file = epoch_file(context.pipeline_id, context.sink_uid)
 
     def commit(self, requests: Sequence[CommitRequest[FileCommittable]]) -> None:
         """Move each file, or record on its request why it was not moved.
@@ -119,6 +129,26 @@ class FileCommitter(Committer[FileCommittable], SupportsHeldCommittables[FileCom
     def recover(self, last_decided: int) -> None:
         """Remove empty staging folders. The sweep of an epoch removes its staged files."""
         self._tidy()
+
+    def newest_committed_epoch(self) -> int | None:
+        """Return the number that `epoch_committed` has kept; None without one."""
+        path = self._location.join(self._epoch_file)
+        with mapped_errors("reading the newest epoch of", self._location.url):
+            self._location.fs.invalidate_cache()
+            try:
+                return int(self._location.fs.cat_file(path))
+            except (FileNotFoundError, ValueError):  # a number may be half written
+                return None
+
+    def epoch_committed(self, checkpoint_id: int) -> None:
+        """Keep the number in a hidden file. An error is only logged, because no commit needs it."""
+        path = self._location.join(self._epoch_file)
+        try:
+            with mapped_errors("keeping the newest epoch of", self._location.url):
+                make_folders(self._location, posixpath.dirname(self._epoch_file))
+                self._location.fs.pipe_file(path, str(checkpoint_id).encode())
+        except RetryableError as error:
+            _logger.warning("%s", error)
 
     def close(self) -> None:
         """Remove staging folders that are empty."""

@@ -35,6 +35,7 @@ __all__ = [
     "StagedOutput",
     "Unclosed",
     "attempt_folder",
+    "epoch_file",
     "epoch_folder",
     "request_folder",
     "short_attempt_name",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 STAGING_FOLDER: Final = "_staging"
+_EPOCHS_FOLDER: Final = "_epochs"
 
 _BUFFER_BYTES: Final = 1 << 20
 # The memory overhead of a buffered slice: its objects, and those of each of its columns.
@@ -63,6 +65,11 @@ def attempt_folder(pipeline_id: str, sink_uid: str, epoch: int, attempt_name: st
     """Return the folder of one attempt of a writer, relative to the target."""
     folder = epoch_folder(pipeline_id, sink_uid, epoch)
     return posixpath.join(folder, _name(attempt_name))
+
+
+def epoch_file(pipeline_id: str, sink_uid: str) -> str:
+    """Return the file with the newest committed epoch of a sink, relative to the target."""
+    return posixpath.join(_EPOCHS_FOLDER, _name(pipeline_id), _name(sink_uid))
 
 
 def request_folder(pipeline_id: str, sink_uid: str, request_id: str) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.filesystem import FileLocation, plain_tag
 from connector_filesystem.formats import Compression, FileFormat, detect_format
 from connector_filesystem.source.columns import SchemaChange, check_readable
 from connector_filesystem.source.discovery import FileSelection
@@ -199,7 +200,15 @@ class FileSource(
 
     def split_traits(self) -> SplitTraits:
         """Splits are finite, are read in order, and can be replayed."""
-        return SplitTraits(end=True, ordered=True, replayable=True, versioned=True)
+        return SplitTraits(end=True, ordered=True, replayable=True)
+
+    def input_version(self, splits: Sequence[FileSplit]) -> str:
+        """The paths, sizes, and tags or modification times of its files."""
+        files = {
+            (each.path, each.size, plain_tag(each.etag) if each.etag else each.modification_time)
+            for each in splits
+        }
+        return json.dumps(sorted(files, key=str))
 
     def recorded_options(self) -> Sequence[RecordedOption]:
         """Whether it ends; in the order of modification times also the selection of its files.

@@ -31,7 +31,7 @@ from connector_kafka.source.offsets import OffsetsInitializer
 from connector_kafka.source.places import parse_position
 from connector_kafka.source.reader import KafkaSourceReader
 from connector_kafka.source.record_columns import RecordColumns
-from connector_kafka.source.split import PartitionPaused
+from connector_kafka.source.split import PartitionPaused, input_version_of
 from connector_kafka.source.subscription import Subscription
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, kafka_datasets
@@ -145,6 +145,10 @@ class DynamicKafkaSource(
     def create_reader(self, context: SourceReaderContext) -> DynamicKafkaSourceReader:
         """Create a reader for all partitions of a task."""
         return DynamicKafkaSourceReader(context, self._create_reader_of_cluster)
+
+    def input_version(self, splits: Sequence[DynamicKafkaSplit]) -> str | None:
+        """Return the topics and their ranges of offsets; None if the brokers have no topic IDs."""
+        return input_version_of((each.cluster, each.split) for each in splits)
 
     def split_serializer(self) -> VersionedSerializer[DynamicKafkaSplit]:
         """JSON."""

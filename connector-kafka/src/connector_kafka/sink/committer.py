@@ -22,7 +22,12 @@ from connector_kafka.sink.leases import TransactionLease, TransactionPool
 from connector_kafka.sink.receipts import Receipts, last_committed
 from connector_kafka.sink.transactional_ids import TransactionalId
 from connectors_core.errors import CommitError, ConnectorError, InvalidOptionError
-from connectors_core.sink import CommitRequest, Committer, SupportsLeases
+from connectors_core.sink import (
+    CommitRequest,
+    Committer,
+    SupportsCommittedEpoch,
+    SupportsLeases,
+)
 
 __all__ = ["KafkaCommitter"]
 
@@ -44,7 +49,7 @@ class _Connected:
     pool: TransactionPool
 
 
-class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
+class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases, SupportsCommittedEpoch):
     """Commits prepared transactions and leases transactional IDs. Driver.
 
     A separate thread talks to Kafka, one task after another. It initializes the IDs of the next
@@ -93,6 +98,14 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
             KafkaRetryableError: Kafka does not respond.
         """
         self._do(self._start)
+
+    def newest_committed_epoch(self) -> int | None:
+        """Return the newest epoch in the receipts of all writers that have transactional IDs.
+
+        Raises:
+            KafkaRetryableError: Kafka does not respond.
+        """
+        return self._do(self._newest)
 
     def lease(self, checkpoint_id: int, number_of_writers: int) -> TransactionLease:
         """Lease fresh IDs to the writers of an epoch. Most of them are already initialized.
@@ -150,6 +163,15 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases):
                 raise self._timeout_is_too_long(connected.wire) from error
             raise
         self._has_started = True
+
+    def _newest(self) -> int | None:
+        client, names = self._open().client, self._receipts.names
+        own = (names.own(each.transactional_id) for each in client.list_transactions())
+        found = [
+            last_committed(client, group, self._receipts.topic)
+            for group in {each.writer for each in own if each is not None}
+        ]
+        return max((epoch for epoch in found if epoch is not None), default=None)
 
     def _timeout_is_too_long(self, wire: Wire) -> InvalidOptionError:
         longest = broker_setting(wire, _LONGEST_TIMEOUT)

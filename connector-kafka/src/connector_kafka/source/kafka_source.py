@@ -24,6 +24,7 @@ from connector_kafka.source.split import (
     KafkaPartitionSplit,
     OffsetsLost,
     PartitionPaused,
+    input_version_of,
     split_serializer,
 )
 from connector_kafka.source.subscription import Subscription
@@ -155,6 +156,10 @@ class KafkaSource(
             self.fetch_api,
             self._bounds,
         )
+
+    def input_version(self, splits: Sequence[KafkaPartitionSplit]) -> str | None:
+        """Return the topics and their ranges of offsets; None if the brokers have no topic IDs."""
+        return input_version_of(("", each) for each in splits)
 
     def split_serializer(self) -> VersionedSerializer[KafkaPartitionSplit]:
         """JSON."""

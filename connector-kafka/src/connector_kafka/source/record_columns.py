@@ -32,7 +32,7 @@ class RecordColumns(SupportsFilterPushDown, SupportsProjectionPushDown):
 
     def split_traits(self) -> SplitTraits:
         """Splits end at the plan's offsets, can be replayed, and are read concurrently."""
-        return SplitTraits(end=True, ordered=False, replayable=True, versioned=True)
+        return SplitTraits(end=True, ordered=False, replayable=True)
 
     def apply_projection(self, fields: Sequence[FieldPath]) -> Self:
         """Decode keys, values, headers, and the fields of a format only if they are used."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,6 +17,7 @@ __all__ = [
     "KafkaSplitState",
     "OffsetsLost",
     "PartitionPaused",
+    "input_version_of",
     "split_serializer",
 ]
 
@@ -178,6 +181,26 @@ class PartitionPaused(SourceEvent):
     """
 
     split: KafkaPartitionSplit
+
+
+def input_version_of(splits: Iterable[tuple[str, KafkaPartitionSplit]]) -> str | None:
+    """Return the topics and the ranges of offsets of a batch run, however they are divided.
+
+    Args:
+        splits: The splits, with their clusters.
+
+    Returns:
+        None if a topic cannot be told from a later one of the same name.
+    """
+    ranges: dict[tuple[str, str, int, str], tuple[int, int]] = {}
+    for cluster, split in splits:
+        if split.stop is None or not split.topic_id:
+            return None
+        if split.offset < split.stop:
+            key = (cluster, split.topic, split.partition, split.topic_id)
+            start, stop = ranges.get(key, (split.offset, split.stop))
+            ranges[key] = min(start, split.offset), max(stop, split.stop)
+    return json.dumps(sorted(ranges.items()))
 
 
 def split_serializer() -> JsonDataclassSerializer[KafkaPartitionSplit]:

@@ -4,6 +4,7 @@
 from connectors_core.clients.connection_check import SupportsConnectionCheck
 from connectors_core.schema.row_kinds import ROW_KIND_COLUMN, is_deletion, is_unknown_row_kind
 from connectors_core.sink.abilities import (
+    SupportsCommittedEpoch,
     SupportsLeases,
     SupportsOverwrite,
     SupportsPartitioning,
@@ -122,6 +123,7 @@ __all__ = [
     "StatefulSink",
     "StatefulSinkWriter",
     "SupportsCommitTasks",
+    "SupportsCommittedEpoch",
     "SupportsCompaction",
     "SupportsConnectionCheck",
     "SupportsHeldCommittables",

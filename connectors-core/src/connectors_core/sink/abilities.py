@@ -45,6 +45,31 @@ class SupportsLeases(ABC):
         """
 
 
+class SupportsCommittedEpoch(ABC):
+    """Ability of a committer: the target tells the newest epoch that was committed to it.
+
+    State that was restored from a backup can be older than the output. The pipeline then writes
+    rows again, and warns before it does so.
+    """
+
+    @abstractmethod
+    def newest_committed_epoch(self) -> int | None:
+        """Return the newest epoch of this pipeline and sink in the target; None if none is known.
+
+        Called once, after `Committer.recover`. Driver.
+
+        Raises:
+            RetryableError: The target is unreachable; the pipeline fails and can be restarted.
+        """
+
+    def epoch_committed(self, checkpoint_id: int) -> None:
+        """Keep the number of an epoch in the target, unless its commit does. Driver.
+
+        All committables of the epoch are committed. An earlier driver that was frozen may keep an
+        older number afterward.
+        """
+
+
 class SupportsRewriting:
     """Ability of a two-phase sink: rewrites data that is lost after the decision.
 

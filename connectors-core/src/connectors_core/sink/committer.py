@@ -125,7 +125,8 @@ class Committer(ABC, Generic[CommT]):
 
     - At startup: :meth:`commit` for epochs that are decided and not done; :meth:`sweep` for
       these, for earlier ones, and for epochs that former drivers staged and can no longer decide;
-      then :meth:`recover`.
+      then :meth:`recover`, and ``newest_committed_epoch`` if the committer has the ability
+      :class:`~connectors_core.sink.SupportsCommittedEpoch`.
     - For each epoch: ``lease`` if the committer has the ability
       :class:`~connectors_core.sink.SupportsLeases`, the writers, the decision, :meth:`commit`,
       :meth:`sweep`. An epoch is written only after the previous one is committed and swept.

@@ -279,7 +279,11 @@ class NumberRangeSource(Source[NumberRangeSplit, NumberRangeState]):
 
     def split_traits(self) -> SplitTraits:
         """Return the traits: each split ends, even if the source has endlessly many splits."""
-        return SplitTraits(end=True, ordered=True, replayable=True, versioned=True)
+        return SplitTraits(end=True, ordered=True, replayable=True)
+
+    def input_version(self, splits: Sequence[NumberRangeSplit]) -> str:
+        """The first and the last number. The rows of a number are always the same."""
+        return f"{self._start} to {self._end}"
 
     def _checked_batch(self, numbers: pa.Array) -> pa.RecordBatch:
         batch = self.make_batch(numbers)

@@ -90,6 +90,19 @@ class Source(ABC, Generic[SplitT, EnumStateT]):
         """Guarantees of all splits; the default is for splits that end and can be replayed."""
         return SplitTraits()
 
+    def input_version(self, splits: Sequence[SplitT]) -> str | None:
+        """Return what tells the input of a batch run from others; None if nothing does. Driver.
+
+        The batch run after an interrupted one compares both texts. If they are equal, it does not
+        read its input, so they must differ if a row could. If they differ, it reads its input in
+        addition, so they must be equal for the same rows: leave out how these are divided into
+        splits, and when they were found.
+
+        Args:
+            splits: All splits of the run, as they were assigned.
+        """
+        return None
+
     def recorded_options(self) -> Sequence[RecordedOption]:
         """Return the options that may not change on stored state. Driver.
 

@@ -61,15 +61,11 @@ class SplitTraits:
             the same rows every time. The plan then determines where a limit ends a read.
         replayable: The same split state returns the same rows in the same order. Otherwise the
             source is at-least-once.
-        versioned: Equal splits stand for the same rows in every run, because a split names the
-            version of its input: a file and its tag, offsets in a log. A batch run after a crash
-            then knows whether its input is new.
     """
 
     end: bool = True
     ordered: bool = False
     replayable: bool = True
-    versioned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,19 +11,21 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.engine.coordinator.completeness import verify_complete
 from connectors_core.engine.coordinator.epoch_committer import CommitRetries
 from connectors_core.engine.coordinator.fences import fence_decisions
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryShape, uids_of
 from connectors_core.engine.coordinator.registrations import Registrations
+from connectors_core.engine.query.batch_run import BatchRun
 from connectors_core.engine.query.status import PipelineState, PipelineStatus
+from connectors_core.engine.query.wiring import Query
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.lineage import JobStatus, JobStatusChangedListener, RuntimeExecutionMode
 from connectors_core.options import format_duration
 from connectors_core.source.alignment import CoordinatorStore
-from connectors_core.spark.batch import BatchRun
+from connectors_core.spark.batch import batch_run
 from connectors_core.spark.carriers import streams_of
 from connectors_core.spark.checkpoint_location import CheckpointLocation
 from connectors_core.spark.failures import translated
@@ -38,7 +40,7 @@ from connectors_core.spark.recorded_identity import RecordedIdentity
 from connectors_core.spark.streaming_run import StreamingRun
 from connectors_core.spark.telemetry import Telemetry, global_instruments
 from connectors_core.spark.termination import Termination
-from connectors_core.spark.writing_job import WritingJob
+from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 _LOGGER: Final = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
@@ -100,7 +102,7 @@ class PipelineRun:
 
     def __post_init__(self) -> None:
         self.streams: list[StreamingRun] = []
-        self.batch: BatchRun | None = None
+        self.batch: BatchRun[DataFrame] | None = None
         self._lookups: Lookups | None = None
         self._lease: Lease | None = None
         self._error: BaseException | None = None
@@ -283,18 +285,27 @@ class PipelineRun:
             verify_complete(store, pipeline_id=identity.pipeline_id)
             fence_decisions(store, self._held(), pipeline_id=identity.pipeline_id)
             lookups.start()
-            self.batch = BatchRun(
-                self.spark,
-                run_id=self.identity.run_id,
-                unfinished=self.identity.unfinished_run,
-                sources=list(read.values()),
-                job=job,
-                rows_of=self.frames.rows_of,
-                root=self.root,
+            sources = list(read.values())
+            readers = {source.settings.uid: source.reader for source in sources} | job.readers
+            engine = SparkEngine(self.spark, job, readers, self.root, self._held())
+            query = Query(
                 folder=folder,
+                sources=[source.settings for source in sources],
+                sinks=job.sinks,
+                tasks=job.tasks(),
+                engine=engine,
+                root=self.root,
                 pipeline_id=identity.pipeline_id,
                 lease=self._held(),
                 commit_retries=self.settings.commit_retries,
+            )
+            self.batch = batch_run(
+                engine,
+                query,
+                run_id=self.identity.run_id,
+                unfinished=self.identity.unfinished_run,
+                sources=sources,
+                rows_of=self.frames.rows_of,
                 pinned=batch_lookups.pinned,
                 resumable=self.settings.resume_batch_runs,
             )
@@ -351,7 +362,7 @@ class PipelineRun:
 
     def status(self) -> PipelineStatus:
         """Return the status of the pipeline. From any thread."""
-        runs: list[StreamingRun | BatchRun] = [*self.streams]
+        runs: list[StreamingRun | BatchRun[DataFrame]] = [*self.streams]
         if self.batch is not None:
             runs.append(self.batch)
         identity = self.identity.known

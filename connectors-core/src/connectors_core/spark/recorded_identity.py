@@ -28,9 +28,9 @@ from connectors_core.engine.coordinator.recorded_options import recorded_options
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.execution.writer_task import SinkTask
 from connectors_core.engine.protocol import RunRecord
+from connectors_core.engine.query.batch_run import new_run_id, resumable_run, unfinished_run
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import IdentityError
-from connectors_core.spark.batch import new_run_id, resumable_run, unfinished_run
 from connectors_core.spark.carriers import SparkLog
 
 OnChangedQuery = Literal["refuse", "new-generation"]
@@ -43,7 +43,7 @@ class RecordedIdentity:
     Attributes:
         known: The recorded identity, once it was read.
         run_id: The batch run of this driver.
-        unfinished_run: The decided run of an earlier driver that some sink has not committed.
+        unfinished_run: The decided run of an earlier driver that did not end.
         resumed_run: The undecided run of an earlier driver that this driver resumes.
 
     Args:

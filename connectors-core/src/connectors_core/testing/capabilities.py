@@ -25,6 +25,10 @@ class Capability(StrEnum):
 
     A log does this after the election of a leader that lacks them.
     """
+    REPLACED_SPLITS = "replaced splits"
+    """The tests can replace the rows of a split, as a job does that writes a file each day."""
+    INPUT_VERSION = "input version"
+    """`Source.input_version` tells whether the input of a batch run is new."""
     POISON_READS = "poison reads"
     """The tests can put an unreadable record into the external system."""
     REPLAYABLE = "replayable"
@@ -45,6 +49,8 @@ class Capability(StrEnum):
 
     The tests can make the external system lose it.
     """
+    COMMITTED_EPOCHS = "committed epochs"
+    """The target tells the newest epoch that was committed to it (`SupportsCommittedEpoch`)."""
     KEYS = "keys"
     """The entries of an `AsyncSink` have keys. Entries with the same key are sent in order."""
     WRITER_STATE = "writer state"

@@ -138,7 +138,7 @@ class CommitterCommitCases(PipelineSuite, part=True):
 
     @case(
         Capability.EXACTLY_ONCE,
-        since="1.4",
+        since="1.5",
         after=("test_a_commit_makes_rows_visible", "test_a_sweep_leaves_committed_rows"),
     )
     def test_rows_of_other_writers_stay(self, trial: SinkUnitTrial) -> None:

@@ -51,6 +51,17 @@ class SplitDataWriter(ABC):
         """
         raise NotImplementedError
 
+    def replace(self, rows: pa.Table) -> None:
+        """Make these rows the only rows of the split, which keeps its name.
+
+        Args:
+            rows: As many rows as were written to the split.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `REPLACED_SPLITS`.
+        """
+        raise NotImplementedError
+
     def write_poison(self) -> None:
         """Add one record that cannot be read as :data:`ROWS`.
 

@@ -37,12 +37,21 @@ class TestEnvironment(ABC):
     patience: float = 1.0
 
     @abstractmethod
-    def pipeline(self, name: str, location: Path, *, parallelism: int = 2, **settings: Any) -> Any:
-        """Create a streaming pipeline at a checkpoint location. A second one resumes from it.
+    def pipeline(
+        self,
+        name: str,
+        location: Path,
+        *,
+        streaming: bool = True,
+        parallelism: int = 2,
+        **settings: Any,
+    ) -> Any:
+        """Create a pipeline at a checkpoint location. A second one resumes from it.
 
         Args:
             name: The name of the pipeline.
             location: The checkpoint location.
+            streaming: Whether it streams. Otherwise it is a batch run.
             parallelism: The number of readers.
             **settings: Additional arguments that all pipelines accept.
         """
@@ -65,11 +74,21 @@ class InProcess(TestEnvironment):
     )
 
     def pipeline(
-        self, name: str, location: Path, *, parallelism: int = 2, **settings: Any
+        self,
+        name: str,
+        location: Path,
+        *,
+        streaming: bool = True,
+        parallelism: int = 2,
+        **settings: Any,
     ) -> LocalPipeline:
         """A pipeline that runs in this process."""
         return LocalPipeline(
-            name, checkpoint_location=str(location), parallelism=parallelism, **settings
+            name,
+            checkpoint_location=str(location),
+            streaming=streaming,
+            parallelism=parallelism,
+            **settings,
         )
 
     def forget_last_batch(self, location: Path) -> None:
@@ -92,7 +111,15 @@ class LocalSpark(TestEnvironment):
         self.name = f"Spark {spark.version}, {spark.sparkContext.master}"
         self.session: Mapping[str, str] = {}
 
-    def pipeline(self, name: str, location: Path, *, parallelism: int = 2, **settings: Any) -> Any:
+    def pipeline(
+        self,
+        name: str,
+        location: Path,
+        *,
+        streaming: bool = True,
+        parallelism: int = 2,
+        **settings: Any,
+    ) -> Any:
         """A pipeline on the session."""
         from connectors_core import Pipeline
 
@@ -100,7 +127,7 @@ class LocalSpark(TestEnvironment):
             self.spark,
             name,
             checkpoint_location=str(location),
-            streaming=True,
+            streaming=streaming or None,
             parallelism=parallelism,
             **settings,
         )

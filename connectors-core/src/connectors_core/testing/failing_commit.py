@@ -14,6 +14,7 @@ from connectors_core.sink import (
     Committer,
     CommitterInitContext,
     Sink,
+    SupportsCommittedEpoch,
     SupportsHeldCommittables,
     SupportsLeases,
 )
@@ -133,7 +134,19 @@ class _Holding(SupportsHeldCommittables[Any]):
         self._committer.sweep_request(request_id)
 
 
+class _Telling(SupportsCommittedEpoch):
+    _committer: Any
+
+    def newest_committed_epoch(self) -> int | None:
+        newest: int | None = self._committer.newest_committed_epoch()
+        return newest
+
+    def epoch_committed(self, checkpoint_id: int) -> None:
+        self._committer.epoch_committed(checkpoint_id)
+
+
 _ABILITIES: Final[dict[type, type]] = {
+    SupportsCommittedEpoch: _Telling,
     SupportsLeases: _Leasing,
     SupportsHeldCommittables: _Holding,
 }

@@ -8,8 +8,9 @@ pickles objects for tasks with cloudpickle.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -38,7 +39,7 @@ from connectors_core.source import (
     WatermarkStrategy,
 )
 from connectors_core.source.source import AnySource, BatchTasks
-from connectors_core.testing.local_run import LocalRun, LocalSink
+from connectors_core.testing.local_run import LocalBatch, LocalRun, LocalSink
 
 _NEEDS_SPARK: Final = "a Pipeline on a Spark session"
 _HINT_ON_SPARK: Final = "run it on Spark: `on_spark = True` in a suite"
@@ -55,7 +56,7 @@ class LocalPipeline:
     """Reads sources and writes their unchanged rows to sinks. It has the methods of `Pipeline`.
 
     All sinks belong to one query. Bounded sources are read as streams, as with ``Pipeline(...,
-    streaming=True)``. There are no batch runs. Other arguments of `Pipeline` raise an
+    streaming=True)``, or in a batch run. Other arguments of `Pipeline` raise an
     `UnsupportedError`. Errors of a test (``FaultAction.RAISE``, an `AssertionError`) are raised
     unchanged. All other failures are a `ConnectorError`.
 
@@ -64,7 +65,7 @@ class LocalPipeline:
         checkpoint_location: A local folder, or any fsspec URL.
         state_location: None, or the checkpoint location.
         storage_options: Options for the file system of the checkpoint location.
-        streaming: None or True.
+        streaming: False for a batch run.
         parallelism: The number of readers per source.
         trigger_interval: The minimum time between two plans.
         commit_retries: The number and backoff of commit retries.
@@ -73,8 +74,8 @@ class LocalPipeline:
         connection_timeout: As in `Pipeline`. By default, the pipeline does not check connections,
             so that a test can start during an outage.
         stop_on_sigterm: Only False.
-        batch_tasks: Only None, because there are no batch runs.
-        resume_batch_runs: Only False, because there are no batch runs.
+        batch_tasks: Only None.
+        resume_batch_runs: Only False.
         progress: Only False.
         listeners: Only (), because lineage is read off Spark's plans.
 
@@ -108,7 +109,6 @@ class LocalPipeline:
         _refuse_others(
             "state_location", state_location and os.fspath(state_location), None, location
         )
-        _refuse_others("streaming", streaming, None, True)
         _refuse_others("on_changed_query", on_changed_query, "refuse")
         _refuse_others("stop_on_sigterm", stop_on_sigterm, False)
         _refuse_others("batch_tasks", batch_tasks, None)
@@ -118,6 +118,7 @@ class LocalPipeline:
         self._name = name
         self._lease_expiry = durations.LEASE_EXPIRY.accept(lease_expiry)
         self._root = StateStore(location, storage_options)
+        self._streaming = streaming is not False
         self._parallelism = parallelism
         interval = durations.TRIGGER_INTERVAL.accept(trigger_interval)
         self._trigger_interval = interval.total_seconds()
@@ -125,7 +126,7 @@ class LocalPipeline:
         self._registered = Registrations(name, connection_timeout=connection_timeout)
         self._rows: list[LocalRows] = []
         self._sinks: list[LocalSink] = []
-        self._run: LocalRun | None = None
+        self._run: LocalRun | LocalBatch | None = None
         self._error: BaseException | None = None
 
     @suggesting_keywords
@@ -236,22 +237,19 @@ class LocalPipeline:
         self, *, available_now: bool = False, drain: bool = True, timeout: float | None = None
     ) -> bool:
         """Run to the end of the sources. See `Pipeline.run`."""
-        self._registered.check_ends(available_now=available_now)
+        self._registered.check_ends(available_now=available_now and self._streaming)
+        if not self._streaming:
+            return self._batch_run().run()
         self._start(available_now=available_now, drain=drain)
         return self.await_termination(timeout)
 
     def start(self) -> None:
         """Start and return immediately."""
+        _refuse_others("streaming", self._streaming, True)
         self._start(available_now=False, drain=True)
 
     def _start(self, *, available_now: bool, drain: bool) -> None:
-        registered, read = self._registered, self._read()
-        registered.check_complete()
-        registered.check_policies()
-        registered.warn_of_unread([each.uid for each in read])
-        try:
-            registered.check_state_location(self._root)
-            registered.check_connections(self._parts())
+        with self._starting() as read:
             self._run = LocalRun(
                 self._name,
                 self._root,
@@ -264,6 +262,31 @@ class LocalPipeline:
                 drain=drain,
                 failure=self._failure,
             )
+
+    def _batch_run(self) -> LocalBatch:
+        with self._starting() as read:
+            self._run = batch = LocalBatch(
+                self._name,
+                self._root,
+                read,
+                self._sinks,
+                commit_retries=self._commit_retries,
+                lease_expiry=self._lease_expiry,
+                failure=self._failure,
+            )
+        return batch
+
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[list[SourceSettings]]:
+        """Check the pipeline, and convert errors of the start. Yields the sources to read."""
+        registered, read = self._registered, self._read()
+        registered.check_complete()
+        registered.check_policies()
+        registered.warn_of_unread([each.uid for each in read])
+        try:
+            registered.check_state_location(self._root)
+            registered.check_connections(self._parts())
+            yield read
         except BaseException as error:
             self._error = self._failure(error, f"the start of pipeline {self._name!r}")
             raise self._error from self._error.__cause__

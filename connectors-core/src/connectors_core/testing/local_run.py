@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -37,7 +38,14 @@ from connectors_core.engine.coordinator.sink_settings import SinkSettings
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
 from connectors_core.engine.execution.writer_task import SinkTask
-from connectors_core.engine.protocol import Plan
+from connectors_core.engine.protocol import Entry, Plan, RunRecord
+from connectors_core.engine.query.batch_run import (
+    BatchInput,
+    BatchRun,
+    new_run_id,
+    planned_input,
+    unfinished_run,
+)
 from connectors_core.engine.query.status import QueryStatus, source_status
 from connectors_core.engine.query.wiring import Query, wire_stream
 from connectors_core.engine.recovery.locations import SparkCheckpoint
@@ -106,7 +114,7 @@ class LocalRun:
         self._what = f"pipeline {name!r}"
         self._lease = Lease.acquire(root, expiry=lease_expiry)
         try:
-            identity = _identify(root, name, sources, sinks)
+            identity = _identify(root, name, sources, sinks, streaming=True)
             self.pipeline_id, query = identity.pipeline_id, identity.queries[0]
             self._store = store = root.child(query.folder)
             self._log = _BatchLog(root, query)
@@ -128,20 +136,7 @@ class LocalRun:
             fence_decisions(store, self._lease, pipeline_id=self.pipeline_id)
             fence_plans(store, self._lease, pipeline_id=self.pipeline_id)
             self._coordinator, self._epochs = wire_stream(
-                Query(
-                    folder=query.folder,
-                    sources=sources,
-                    sinks=sinks,
-                    tasks=[each.task for each in sinks],
-                    engine=LocalEngine(
-                        {each.uid: _reader(each, root) for each in sources},
-                        {each.uid: each.source for each in sinks},
-                    ),
-                    root=root,
-                    pipeline_id=self.pipeline_id,
-                    lease=self._lease,
-                    commit_retries=commit_retries,
-                ),
+                _query(query.folder, root, self._lease, identity, sources, sinks, commit_retries),
                 QueryCallbacks(feed=self._feed, finished=self._all_read, failed=self._failed),
                 trigger_interval=trigger_interval,
                 available_now=available_now,
@@ -240,6 +235,84 @@ class LocalRun:
         )
 
 
+class LocalBatch:
+    """One batch run of a driver.
+
+    Args:
+        name: The name of the pipeline.
+        root: The state location.
+        sources: The sources.
+        sinks: The sinks.
+        commit_retries: The retries of commits that request one.
+        lease_expiry: The time without a heartbeat after which another driver counts as dead.
+        failure: Converts an error and the name of the failed part to the error of the pipeline.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: StateStore,
+        sources: Sequence[SourceSettings],
+        sinks: Sequence[LocalSink],
+        *,
+        commit_retries: CommitRetries,
+        lease_expiry: timedelta,
+        failure: Callable[[BaseException, str], BaseException],
+    ) -> None:
+        self.error: BaseException | None = None
+        self._lease = Lease.acquire(root, expiry=lease_expiry)
+        self._inputs: list[BatchInput] = []
+        try:
+            identity = _identify(root, name, sources, sinks, streaming=False)
+            self.pipeline_id, query = identity.pipeline_id, identity.queries[0]
+            unfinished, run_id = unfinished_run(root, identity), new_run_id()
+            for each in sources:
+                planned = planned_input(each, _reader(each, root), self.pipeline_id, run_id)
+                self._inputs.append(planned)
+            verify_complete(root.child(query.folder), pipeline_id=self.pipeline_id)
+            fence_decisions(root.child(query.folder), self._lease, pipeline_id=self.pipeline_id)
+            self._run = BatchRun(
+                _query(query.folder, root, self._lease, identity, sources, sinks, commit_retries),
+                run_id=run_id,
+                unfinished=unfinished,
+                sources=self._inputs,
+                rows=self._rows,
+                failure=failure,
+            )
+        except BaseException:
+            self._close()
+            raise
+        self.ended = self._run.ended
+
+    def run(self) -> bool:
+        """Run. See `Pipeline.run`."""
+        try:
+            return self._run.run()
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Cancel the run."""
+        self._run.cancel()
+
+    def status(self) -> QueryStatus:
+        """Return the status of the run."""
+        return self._run.status()
+
+    @contextmanager
+    def _rows(self, former: RunRecord | None) -> Iterator[list[Entry]]:
+        read = [each if former is None else each.in_run(former) for each in self._inputs]
+        yield [entry for each in read for entry in each.entries]
+
+    def _close(self) -> None:
+        for each in self._inputs:
+            each.close()
+        self._lease.release()
+
+
 class _BatchLog:
     """The log of started and finished batches, with the layout of Spark's checkpoint.
 
@@ -273,6 +346,31 @@ class _BatchLog:
         self._store.create(f"commits/{batch}", b"v1\n{}")
 
 
+def _query(
+    folder: str,
+    root: StateStore,
+    lease: Lease,
+    identity: PipelineIdentity,
+    sources: Sequence[SourceSettings],
+    sinks: Sequence[LocalSink],
+    commit_retries: CommitRetries,
+) -> Query[Sequence[Entry]]:
+    return Query(
+        folder=folder,
+        sources=sources,
+        sinks=sinks,
+        tasks=[each.task for each in sinks],
+        engine=LocalEngine(
+            {each.uid: _reader(each, root) for each in sources},
+            {each.uid: each.source for each in sinks},
+        ),
+        root=root,
+        pipeline_id=identity.pipeline_id,
+        lease=lease,
+        commit_retries=commit_retries,
+    )
+
+
 def _reader(settings: SourceSettings, root: StateStore) -> ReaderTask:
     return ReaderTask(
         source=settings.source,
@@ -291,16 +389,18 @@ def _identify(
     name: str,
     sources: Sequence[SourceSettings],
     sinks: Sequence[LocalSink],
+    *,
+    streaming: bool,
 ) -> PipelineIdentity:
     shape = QueryShape(tuple(each.uid for each in sources), tuple(each.uid for each in sinks))
     recorded = read_identity(root)
     if recorded is None:
         verify_identified(root)
-        identity = first_identity(new_pipeline_id(), name, streaming=True, shapes=[shape])
+        identity = first_identity(new_pipeline_id(), name, streaming=streaming, shapes=[shape])
     else:
-        assert_unchanged(recorded, name, streaming=True, shapes=[shape])
+        assert_unchanged(recorded, name, streaming=streaming, shapes=[shape])
         identity = recorded
-    options = recorded_options(sources, [each.task for each in sinks])
+    options = recorded_options(sources if streaming else (), [each.task for each in sinks])
     identity = with_options(identity, options, root)
     if identity != recorded:
         record_identity(root, identity)

@@ -205,7 +205,7 @@ class LookupTestSuite(JoinTestSuite):
     @case(
         HERE,
         Capability.MISFITS,
-        since="1.4",
+        since="1.5",
         after="test_values_of_every_type_are_given_as_they_are",
     )
     @pytest.mark.parametrize(("data_type", "values"), MISFITS)

@@ -10,9 +10,7 @@ import pytest
 
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
-from connectors_core.testing.data import (
-    assert_exactly,
-)
+from connectors_core.testing.data import assert_at_least, assert_exactly
 from connectors_core.testing.failing_commit import (
     with_failing_commit,
     with_interrupted_commit,
@@ -253,6 +251,35 @@ class SinkFailureCases(PipelineSuite, part=True):
         trial.kill_with_wrong_clock(trial.job(), hours)
         trial.write_all()
         trial.assert_complete()
+
+    @case(
+        Capability.EXACTLY_ONCE,
+        Capability.COMMITTED_EPOCHS,
+        since="1.5",
+        after="test_a_driver_that_fails_is_restarted",
+    )
+    @pytest.mark.slow_on_spark
+    def test_state_that_is_older_than_the_output_is_named_before_rows_are_written_again(
+        self, trial: SinkTrial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A backup is restored, although the pipeline has continued after it."""
+        warning = "sink 'out' has output of epoch"
+        job = trial.job()
+        trial.fail_at(job, FaultPoint.AFTER_DONE)
+        restored = trial.restored_backup(job)
+        trial.write_all()
+        assert warning not in caplog.text, "its own state is called older"
+        fault = Fault(
+            FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, once=trial.root / "decides"
+        )
+        with injected(fault), restored.build(trial.environment) as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired, "older state is refused"
+        assert warning in caplog.text, "no warning precedes the first decision"
+        assert_exactly(trial.context.read_back(), trial.expected())
+        with restored.build(trial.environment) as pipeline:
+            trial.run_to_end(pipeline)
+        assert_at_least(trial.context.read_back(), trial.expected())
 
     @case(after="test_all_rows_arrive_as_they_were")
     def test_a_batch_that_is_run_again_is_not_written_again(self, trial: SinkTrial) -> None:

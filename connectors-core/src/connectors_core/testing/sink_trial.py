@@ -20,6 +20,9 @@ from connectors_core.engine.coordinator.held_sets import HeldSets
 from connectors_core.engine.coordinator.plan_log import decisions_since, newest_decision
 from connectors_core.engine.protocol import DecidedCommittable, SinkDecision
 from connectors_core.engine.query.status import PipelineState
+from connectors_core.engine.recovery import backup
+from connectors_core.engine.recovery.locations import Locations
+from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError
 from connectors_core.sink import Sink, SupportsCompaction
 from connectors_core.source import DataGeneratorSource, ReadLimits
@@ -118,6 +121,17 @@ class SinkTrial(Trial):
 
     def _wait_for_two_epochs(self, pipeline: Any) -> None:
         self.wait(lambda: (pipeline.status().queries[0].epoch or 0) >= 1, "two epochs", pipeline)
+
+    def restored_backup(self, job: DriverJob) -> DriverJob:
+        """Back up the state of a pipeline, and return the pipeline with a restored copy of it."""
+        copied, location = str(self.root / "backup"), str(self.root / "restored")
+        state, restored = StateStore(job.location), StateStore(location)
+        locations = Locations(state, state)
+        with backup.held(locations) as stopped:
+            plan = backup.plan_backup(locations, running=not stopped)
+            backup.back_up(locations, plan, copied, {})
+        backup.restore(copied, {}, Locations(restored, restored))
+        return dataclasses.replace(job, location=location)
 
     def lose_an_epoch(self) -> None:
         """Run a pipeline until it fails, and lose its decided, uncommitted data."""
@@ -231,10 +245,6 @@ class SinkTrial(Trial):
             for members in decision.sinks["out"].requests
         ]
         return max(map(len, requests), default=0)
-
-    def epochs(self) -> list[int]:
-        """Return the decided epochs."""
-        return sorted(decisions_since(self._store, 0))
 
     def written_epochs(self) -> list[int]:
         """Return the decided epochs, without those that only commit what was held."""

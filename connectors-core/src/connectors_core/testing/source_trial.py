@@ -27,7 +27,7 @@ from connectors_core.source import (
 )
 from connectors_core.source.source import AnySource
 from connectors_core.source.watermarks import micros
-from connectors_core.testing.context import SourceExternalContext, SplitDataWriter
+from connectors_core.testing.context import ROWS, SourceExternalContext, SplitDataWriter
 from connectors_core.testing.data import (
     assert_at_least,
     assert_exactly,
@@ -39,6 +39,7 @@ from connectors_core.testing.data_types import MISFIT_COLUMN
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
+from connectors_core.testing.faults import Fault, FaultAction, injected
 from connectors_core.testing.trial import (
     Trial,
 )
@@ -117,6 +118,14 @@ class SourceTrial(Trial):
             rows = rows.append_column("extra", rows["text"])
         self._writers[split].write(rows)
 
+    def replace_split(self, split: int) -> None:
+        """Replace the rows of a split with others of the same size."""
+        rows = make_rows(split, 0, self._next[split], self._seed)
+        rows = rows.set_column(3, ROWS.field("text"), rows["text"][::-1])
+        self.written = [each for each in self.written if each["split"][0].as_py() != split]
+        self.written.append(rows)
+        self._writers[split].replace(rows)
+
     def cut_split(self, split: int, rows: int) -> None:
         """Make a split lose all but its first rows."""
         self._writers[split].cut(rows)
@@ -138,6 +147,30 @@ class SourceTrial(Trial):
         with self.pipeline(Boundedness.CONTINUOUS_UNBOUNDED, **settings) as pipeline:
             pipeline.start()
             self.wait_for_all(pipeline)
+
+    def crash_in_batch_run(self, point: str) -> list[pa.Table]:
+        """Crash in a batch run at a point, and return the rows that it reads."""
+        fault = Fault(point, action=FaultAction.RAISE, once=self.root / "failed")
+        with injected(fault), self._batch_run() as pipeline:
+            self.run_to_failure(pipeline)
+        assert fault.fired
+        return list(self.written)
+
+    def run_batch(self) -> bool:
+        """Start a batch run, and return whether it has read its own input."""
+        with self._batch_run() as pipeline:
+            return bool(pipeline.run())
+
+    def _batch_run(self) -> Any:
+        return self.job(Boundedness.BOUNDED).build(self.environment, streaming=False)
+
+    def assert_read_by_batch_runs(self, *runs: Sequence[pa.Table]) -> None:
+        """Check that there are as many epochs with rows as runs, each with the rows of its run."""
+        epochs = [epoch for epoch in self.epochs() if self.sink.read(epoch).num_rows]
+        assert len(epochs) == len(runs), f"{len(epochs)} epochs have rows, expected {len(runs)}"
+        for epoch, expected in zip(epochs, runs, strict=True):
+            assert_exactly(self.context.to_rows(self.sink.read(epoch)), expected)
+        assert self.sink.staged() == []
 
     def run_to_loss(self, boundedness: Boundedness) -> None:
         """Run a pipeline to its end, if necessary up to the available rows. It must name a loss."""
@@ -270,7 +303,7 @@ class SourceTrial(Trial):
 
     def assert_limited(self, rows: int) -> None:
         """Check that no plan has more rows than this."""
-        for epoch in decisions_since(self._store, 0):
+        for epoch in self.epochs():
             found = self.sink.read(epoch).num_rows
             assert found <= rows, f"epoch {epoch} has {found} rows, more than the limit of {rows}"
 
@@ -287,7 +320,7 @@ class SourceTrial(Trial):
             table["split"][0].as_py(): table["at"].cast(pa.int64()).to_pylist()
             for table in self.written
         }
-        for epoch in sorted(decisions_since(self._store, 0)):
+        for epoch in self.epochs():
             read = self.sink.read(epoch)
             if not read.num_rows:
                 continue

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 import pytest
 
 from connectors_core.clients.connection_check import SupportsConnectionCheck
+from connectors_core.engine.coordinator.plan_log import decisions_since
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConnectorError, RetryableError, StateCorruptedError
@@ -232,6 +233,10 @@ class Trial:
     def _store(self) -> StateStore:
         """The state of the first query of a pipeline."""
         return StateStore(str(self.location)).child("query-0")
+
+    def epochs(self) -> list[int]:
+        """Return the decided epochs."""
+        return sorted(decisions_since(self._store, 0))
 
     def run_to_end(self, pipeline: Any, *, available_now: bool = False) -> None:
         """Run a pipeline to the end of its rows."""

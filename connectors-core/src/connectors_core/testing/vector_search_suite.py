@@ -196,7 +196,7 @@ class VectorSearchTestSuite(JoinTestSuite):
         found = trial.search(_queries(vectors[:1]), top_k=1, table=table)
         assert found["number"].to_pylist() == [0]
 
-    @case(HERE, Capability.OUTAGES, since=_SINCE, after=_NEAREST)
+    @case(HERE, Capability.OUTAGES, since="1.5", after=_NEAREST)
     def test_first_responses_that_are_late_in_every_life_find_all_rows(
         self, trial: VectorSearchTrial
     ) -> None:

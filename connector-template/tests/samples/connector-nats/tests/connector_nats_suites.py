@@ -50,6 +50,7 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
             Capability.REPLAYABLE,
@@ -59,7 +60,10 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot={Capability.DISCOVERY: "the source reads the streams that it is given"},
+    cannot={
+        Capability.DISCOVERY: "the source reads the streams that it is given",
+        Capability.REPLACED_SPLITS: "a stream keeps its messages",
+    },
     cannot_carry=IN_JSON,
 )
 SINK = Capabilities(
@@ -73,6 +77,7 @@ SINK = Capabilities(
     ),
     cannot={
         Capability.EXACTLY_ONCE: "a stored message cannot be rolled back",
+        Capability.COMMITTED_EPOCHS: "it has no committer",
         Capability.LEASES: "it has no committer",
         Capability.REWRITING: "it has no committer",
         Capability.KEYS: "messages that are published again overtake each other",

@@ -41,6 +41,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
             Capability.REPLAYABLE,
@@ -50,6 +51,7 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
+    cannot={Capability.REPLACED_SPLITS: "another entry has another ID"},
     cannot_carry={"day-time interval": JSON},
 )
 SINK = Capabilities(
@@ -63,6 +65,7 @@ SINK = Capabilities(
         }
     ),
     cannot={
+        Capability.COMMITTED_EPOCHS: "a transaction of the system does not name its epoch",
         Capability.LEASES: "every writer begins its own transaction",
         Capability.REWRITING: "a transaction stays open until its commit or abort",
         Capability.WRITER_STATE: "every transaction is independent",

@@ -9,7 +9,7 @@ import hashlib
 import heapq
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from connectors_core.engine.coordinator.mailbox import Mailbox
@@ -163,14 +163,10 @@ def resumed_splits(
     )
 
 
-def digest_of(settings: SourceSettings, splits: Iterable[PlannedSplit]) -> str | None:
-    """Return a digest of the input of a batch run; None if its splits have no version."""
-    if not settings.source.split_traits().versioned:
-        return None
-    digest = hashlib.sha256()
-    for state in sorted(split.state.data for split in splits):
-        digest.update(hashlib.sha256(state).digest())
-    return digest.hexdigest()
+def digest_of(settings: SourceSettings, splits: Sequence[SplitRecord]) -> str | None:
+    """Return a digest of the input of a batch run; None if the source has no version of it."""
+    version = settings.source.input_version(_splits_of(settings, splits))
+    return None if version is None else hashlib.sha256(version.encode()).hexdigest()
 
 
 def number_of_tasks(settings: SourceSettings, splits: Sequence[SplitRecord]) -> int:

@@ -35,7 +35,11 @@ from connectors_core.engine.protocol import (
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import CommitError, RetryableError, UnsupportedError
 from connectors_core.metrics import CommitterMetric
-from connectors_core.sink.abilities import SupportsLeases, SupportsRewriting
+from connectors_core.sink.abilities import (
+    SupportsCommittedEpoch,
+    SupportsLeases,
+    SupportsRewriting,
+)
 from connectors_core.sink.commit_tasks import SupportsCommitTasks
 from connectors_core.sink.committer import (
     CommitOutcome,
@@ -407,6 +411,28 @@ class SinkCommitter:
         """Fence and roll back epochs after the last decided one."""
         self._committers[0].recover(last_decided)
 
+    def warn_of_newer_output(self, newest: int) -> None:
+        """Warn if the target has output of an epoch after the newest decided one."""
+        committer = self._committers[0]
+        if not isinstance(committer, SupportsCommittedEpoch):
+            return
+        found = committer.newest_committed_epoch()
+        if found is not None and found > newest:
+            _LOGGER.warning(
+                "sink %r has output of epoch %d, but the state of the pipeline %s: the state is "
+                "older than the output, as after the restore of a backup. The pipeline reads the "
+                "rows of the later epochs again, and writes them again",
+                self._uid,
+                found,
+                f"ends with epoch {newest}" if newest >= 0 else "has no epoch",
+            )
+
+    def epoch_committed(self, epoch: int) -> None:
+        """Keep the number of a committed epoch in the target, if it can."""
+        committer = self._committers[0]
+        if isinstance(committer, SupportsCommittedEpoch):
+            committer.epoch_committed(epoch)
+
     def close(self) -> None:
         """Close the committers."""
         with ExitStack() as stack:  # closes all, even if one fails
@@ -496,6 +522,7 @@ class EpochCommitter:
             self._lease.confirm()
             fault_point("before_recovery", epoch=last_epoch)
             committer.recover(last_epoch)
+            committer.warn_of_newer_output(max(decisions, default=-1))
         return lost
 
     def commit(self, decision: Decision, rewritten: Lost | None = None) -> Lost:
@@ -530,6 +557,8 @@ class EpochCommitter:
                 )
             fault_point("after_commit", epoch=decision.epoch, sink=uid)
             mark_done(self._store, decision.epoch, uid)
+            if committer is not None and sink_decision.committables:
+                committer.epoch_committed(decision.epoch)
             self._progress(decision.epoch, uid)
             fault_point("after_done", epoch=decision.epoch, sink=uid)
         epoch = decision.epoch

@@ -212,7 +212,6 @@ def weakest(traits: Sequence[SplitTraits]) -> SplitTraits:
         end=all(each.end for each in traits),
         ordered=all(each.ordered for each in traits),
         replayable=all(each.replayable for each in traits),
-        versioned=all(each.versioned for each in traits),
     )
 
 

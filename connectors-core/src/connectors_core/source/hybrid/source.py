@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, final
 
@@ -118,6 +120,19 @@ class HybridSource(
     def split_traits(self) -> SplitTraits:
         """Guarantees of the splits of all sources."""
         return weakest([member.traits for member in self._chain.members])
+
+    def input_version(self, splits: Sequence[HybridSplit]) -> str | None:
+        """Those of all sources; None if one of them has none."""
+        by_member: dict[int, list[HybridSplit]] = {}
+        for each in splits:
+            by_member.setdefault(each.member, []).append(each)
+        versions = {
+            member: self._chain.source(member, own[0].switches).input_version(
+                [each.split for each in own]
+            )
+            for member, own in sorted(by_member.items())
+        }
+        return None if None in versions.values() else json.dumps(versions)
 
     def rate_limiter_strategy(self) -> RateLimiterStrategy:
         """The rate of the first source."""

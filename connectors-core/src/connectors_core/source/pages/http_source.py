@@ -282,9 +282,7 @@ class HttpSource(
 
     def split_traits(self) -> SplitTraits:
         """Splits end and are read one after another."""
-        return SplitTraits(
-            end=True, ordered=True, replayable=self.immutable, versioned=self.immutable
-        )
+        return SplitTraits(end=True, ordered=True, replayable=self.immutable)
 
     def create_enumerator(
         self, context: SplitEnumeratorContext[PageSplit]

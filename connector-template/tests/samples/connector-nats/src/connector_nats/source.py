@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -189,6 +190,10 @@ class NatsSource(
     def enumerator_state_serializer(self) -> VersionedSerializer[EnumeratorState]:
         """Return JSON, as for splits."""
         return JsonDataclassSerializer(EnumeratorState, version=1)
+
+    def input_version(self, splits: Sequence[StreamSplit]) -> str | None:
+        """Return the sequences of a batch run. A sequence stands for one message."""
+        return json.dumps(sorted((each.stream, each.position, each.end) for each in splits))
 
     def split_traits(self) -> SplitTraits:
         """Return the traits. Plans have stops, and streams are read one after another."""

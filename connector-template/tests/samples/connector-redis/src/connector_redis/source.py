@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 
@@ -108,6 +110,10 @@ class RedisSource(
     def enumerator_state_serializer(self) -> VersionedSerializer[EnumeratorState]:
         """Return JSON, as for splits."""
         return JsonDataclassSerializer(EnumeratorState, version=1)
+
+    def input_version(self, splits: Sequence[PartSplit]) -> str | None:
+        """Return the entries of a batch run. An ID stands for one entry."""
+        return json.dumps(sorted((each.part, str(each.position), str(each.end)) for each in splits))
 
     def split_traits(self) -> SplitTraits:
         """Return the traits. Bounded splits end. All can be replayed and read concurrently."""
