@@ -24,6 +24,7 @@ from connectors_core.testing.cases import case
 from connectors_core.testing.context import SourceExternalContext
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.lineage_names import assert_named_for_lineage
+from connectors_core.testing.source_batch_cases import SourceBatchCases
 from connectors_core.testing.source_failure_cases import SourceFailureCases
 from connectors_core.testing.source_reading_cases import SourceReadingCases
 from connectors_core.testing.source_trial import ROWS_PER_SPLIT, SourceTrial
@@ -37,7 +38,7 @@ _BOUNDEDNESS: Final = {
 }
 
 
-class SourceTestSuite(SourceFailureCases, SourceReadingCases):
+class SourceTestSuite(SourceBatchCases, SourceFailureCases, SourceReadingCases):
     """Cases for a source.
 
     Derive from this class, declare the capabilities, and supply a context.
