@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from elasticsearch_system import (
 
 from connector_elasticsearch import ElasticsearchSink
 from connector_elasticsearch.client import ElasticsearchClient, path_of
+from connector_elasticsearch.sink import WriteOperation
+from connector_elasticsearch.sink.options import BULK_FLUSH
 from connectors_core.formats.text import JsonReader
 from connectors_core.sink import AsyncSinkWriterConfiguration
 from connectors_core.testing import (
@@ -91,8 +94,19 @@ class SinkIndex(SinkExternalContext):
         mapping = {"dynamic": False, "properties": {"split": {"type": "long"}}}
         self._server.request("PUT", f"/{self._index}", {"mappings": mapping})
 
-    def create_sink(self) -> ElasticsearchSink:
-        return ElasticsearchSink(connection_to(self._address), self._index, **self._settings)
+    def create_sink(self, **settings: Any) -> ElasticsearchSink:
+        settings = self._settings | settings
+        return ElasticsearchSink(connection_to(self._address), self._index, **settings)
+
+    def changed_sinks(self) -> Mapping[str, ElasticsearchSink]:
+        changed: dict[str, Any] = {
+            "id_columns": ["seq"],
+            "routing_column": "split",
+            "operation": WriteOperation.CREATE,
+            "bulk_flush": dataclasses.replace(BULK_FLUSH, max_batch_size=2),
+            "parallelism": 1,
+        }
+        return {name: self.create_sink(**{name: value}) for name, value in changed.items()}
 
     def format_options(self) -> Mapping[str, str]:
         return {**login_options(self._address), "index": self._index}

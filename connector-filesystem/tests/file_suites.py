@@ -236,7 +236,8 @@ class ParquetFiles(SinkExternalContext):
         return [PASSWORD]
 
     def leftovers(self) -> list[str]:
-        return [path.name for path in self._files(hidden=True)]
+        epochs = self._folder / "_epochs"  # the number of the newest epoch stays
+        return [path.name for path in self._files(hidden=True) if epochs not in path.parents]
 
     def _files(self, *, hidden: bool) -> Iterable[Path]:
         for path in self._folder.rglob("*"):

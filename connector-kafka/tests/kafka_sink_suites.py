@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -18,7 +18,12 @@ from kafka import KafkaConsumer, TopicPartition
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
 from connector_kafka.client.wire import Wire
-from connector_kafka.sink import KafkaCommittable, KafkaRecordSerializationSchema, KafkaSink
+from connector_kafka.sink import (
+    KafkaCommittable,
+    KafkaPartitioner,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+)
 from connector_kafka.testing import KafkaBroker, KafkaProxy
 from connectors_core.formats import JsonFormat
 from connectors_core.secrets import Secret
@@ -87,16 +92,29 @@ class KafkaTopic(SinkExternalContext):
         self._guarantee = guarantee
         self._topic = broker.topics.create(f"sink-suite-{next(_numbers)}", partitions=PARTITIONS)
 
-    def create_sink(self) -> KafkaSink:
-        return KafkaSink(
-            self._network.bootstrap_servers,
-            serialization=KafkaRecordSerializationSchema(
+    def create_sink(self, **settings: Any) -> KafkaSink:
+        usual: dict[str, Any] = {
+            "serialization": KafkaRecordSerializationSchema(
                 topic=self._topic, value_format=JsonFormat()
             ),
-            delivery_guarantee=self._guarantee,
-            transactional_id_prefix=self._topic,
-            properties={"ssl.key.password": Secret(PASSWORD)},
-        )
+            "delivery_guarantee": self._guarantee,
+            "transactional_id_prefix": self._topic,
+            "properties": {"ssl.key.password": Secret(PASSWORD)},
+        }
+        return KafkaSink(self._network.bootstrap_servers, **usual | settings)
+
+    def changed_sinks(self) -> Mapping[str, KafkaSink]:
+        guarantees = set(DeliveryGuarantee) - {self._guarantee, DeliveryGuarantee.NONE}
+        changed: dict[str, Any] = {
+            "delivery_guarantee": guarantees.pop(),
+            "transactional_id_prefix": f"{self._topic}-2",
+            "transaction_pool_size": 3,
+            "receipts_topic": "other-receipts",
+            "partitioner": KafkaPartitioner.ROUND_ROBIN,
+            "properties": {"compression.type": "gzip"},
+            "parallelism": 1,
+        }
+        return {name: self.create_sink(**{name: value}) for name, value in changed.items()}
 
     def format_options(self) -> Mapping[str, str]:
         return {

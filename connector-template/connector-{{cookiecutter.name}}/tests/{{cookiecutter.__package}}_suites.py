@@ -251,6 +251,9 @@ class SourceTopic(OnTopic, SourceExternalContext):
             batch_rows=7,  # so that a split is read in many steps
         )
 
+    def changed_sources(self, boundedness: Boundedness) -> Mapping[str, {{ cookiecutter.__class }}Source]:
+        return {"batch_rows": self.create_source(boundedness).replaced(batch_rows=3)}
+
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         return self.options() | ({"source.discovery-interval": "50 ms"} if endless else {})

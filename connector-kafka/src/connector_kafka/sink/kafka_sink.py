@@ -183,11 +183,13 @@ class KafkaSink(
 
     def create_committer(self, context: CommitterInitContext) -> Committer[KafkaCommittable]:
         """Create the committer. Driver."""
+        receipts = self._receipts(context.pipeline_id, context.sink_uid)
         if not self._is_exactly_once:
-            return NonTransactionalCommitter()
+            return NonTransactionalCommitter(
+                self._config, receipts.names, incarnation=context.incarnation
+            )
         timeout = timedelta(milliseconds=self._config[properties.TRANSACTION_TIMEOUT_MS])
         check_timeouts(timeout, context.trigger_interval, self.restart_time)
-        receipts = self._receipts(context.pipeline_id, context.sink_uid)
         return KafkaCommitter(
             self._config,
             receipts,

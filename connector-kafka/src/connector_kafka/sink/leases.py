@@ -104,10 +104,14 @@ class TransactionPool:
         if not self._discovered:
             # The others' IDs first: an ID of a driver shows that it has fenced the drivers before
             # it.
-            self._fence(self._left_by_others())
+            self.fence_others()
             self._handed_out.add(self.names.transactional_id(0, self.incarnation, 0))
             self._discovered = True
         self._initialise(sorted(self._handed_out))
+
+    def fence_others(self) -> None:
+        """Fence the writers of former drivers, and abort their open transactions."""
+        self._fence(self._left_by_others())
 
     def _left_by_others(self) -> list[str]:
         """Return the IDs of the previous driver, and older ones with an open transaction.

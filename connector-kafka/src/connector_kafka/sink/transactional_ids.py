@@ -92,8 +92,9 @@ class SinkTransactions:
         return f"{self.stem}{subtask_id}"
 
     def own(self, transactional_id: str) -> TransactionalId | None:
-        """Parse an ID of this sink, or return None for one of another sink."""
+        """Parse an ID of this sink, also with a former prefix, or return None for another sink."""
         parsed = TransactionalId.parse(transactional_id)
-        if parsed is None or parsed.writer != self.receipt_group(parsed.subtask_id):
+        if parsed is None:
             return None
-        return parsed
+        ours = f"-{self.pipeline_id}-{self.sink_uid}-{parsed.subtask_id}"
+        return parsed if parsed.writer.endswith(ours) else None

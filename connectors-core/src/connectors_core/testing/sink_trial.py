@@ -23,7 +23,7 @@ from connectors_core.engine.query.status import PipelineState
 from connectors_core.engine.recovery import backup
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import StateStore
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import CommitError, ConfigurationError, ConnectorError
 from connectors_core.sink import Sink, SupportsCompaction
 from connectors_core.source import DataGeneratorSource, ReadLimits
 from connectors_core.source.source import AnySource
@@ -92,30 +92,32 @@ class SinkTrial(Trial):
             pipeline.start()
             self._wait_for_two_epochs(pipeline)
 
-    def restart_with(self, name: str) -> None:
-        """Write some rows, and restart with a sink with another option.
+    def restart_with(self, name: str, point: FaultPoint) -> None:
+        """Fail at a point, and restart with a sink with another option.
 
-        The restart must write the other rows, or be refused with a hint. Then the original sink
-        must be able to continue.
+        The restart must write all rows, or be refused with a hint. Then the original sink must be
+        able to continue.
         """
-        context = self.new_context(f"changed-{name}")
+        context = self.new_context(f"changed-{name}-{point}")
         job = self.job(plans=MANY_PLANS, sink=context.create_sink())
-        job = dataclasses.replace(job, location=str(self.root / f"at-{name}"))
-        with job.build(self.environment) as pipeline:
-            pipeline.start()
-            self._wait_for_two_epochs(pipeline)
+        job = dataclasses.replace(job, location=str(self.root / f"at-{name}-{point}"))
+        failed = self.root / f"failed-{name}-{point}"
+        fault = Fault(point, action=FaultAction.RAISE, nth=2, once=failed)
+        with injected(fault), job.build(self.environment) as pipeline:
+            self.run_to_failure(pipeline)
+        assert fault.fired
         changed = dataclasses.replace(job, sinks={"out": context.changed_sinks()[name]})
         if refusals := self._refused(changed):
             assert refusals[0].hint, f"the refusal names no remedy: {refusals[0]}"
             self._refused(job)
-        assert_exactly(context.read_back(), self.expected())
+        self.assert_complete(context)
 
-    def _refused(self, job: DriverJob) -> list[ConfigurationError]:
+    def _refused(self, job: DriverJob) -> list[ConnectorError]:
         """Run a pipeline to its end; return its refusal, if it is refused."""
         try:
             with job.build(self.environment) as pipeline:
                 self.run_to_end(pipeline)
-        except ConfigurationError as refusal:
+        except (ConfigurationError, CommitError) as refusal:
             return [refusal]
         return []
 

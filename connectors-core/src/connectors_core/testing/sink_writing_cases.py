@@ -234,16 +234,15 @@ class SinkWritingCases(PipelineSuite, part=True):
         trial.write_all(parallelism=after)
         trial.assert_complete()
 
-    @case(
-        Capability.EXACTLY_ONCE,
-        since="1.5",
-        after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers",
-    )
+    @case(since="1.5", after="test_a_restart_goes_on_with_as_many_more_or_fewer_writers")
+    @pytest.mark.parametrize("point", [FaultPoint.BEFORE_DECISION, FaultPoint.AFTER_DECISION])
     @pytest.mark.slow_on_spark
-    def test_a_restart_with_one_changed_option_is_exact_or_refused(self, trial: SinkTrial) -> None:
-        """One option at a time: nothing is lost, and no other output is mixed in."""
+    def test_a_restart_with_one_changed_option_is_exact_or_refused(
+        self, trial: SinkTrial, point: FaultPoint
+    ) -> None:
+        """One option at a time: nothing is lost or left, and no other output is mixed in."""
         for name in trial.context.changed_sinks():
-            trial.restart_with(name)
+            trial.restart_with(name, point)
 
     @case(
         Capability.SCHEMA_CHANGE,
