@@ -16,6 +16,7 @@ from connectors_core.engine.coordinator.identity import (
 )
 from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
+    is_given_up,
     newest_decision,
     newest_plan,
     plans_since_snapshot,
@@ -32,7 +33,6 @@ from connectors_core.engine.protocol import (
     SourcePlan,
     done_path,
 )
-from connectors_core.engine.recovery.abandonment import is_given_up
 from connectors_core.engine.state import LeaseOwner, StateStore, decode_document
 from connectors_core.errors import StateLocationError
 from connectors_core.secrets import mask_text

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import tomlkit
 from tomlkit.exceptions import ParseError
 
-__all__ = ["Below", "Between", "Literal", "Place", "TomlKey", "Word"]
+__all__ = ["Below", "Between", "Literal", "Pins", "Place", "TomlKey", "Word"]
 
 
 class Place(Protocol):
@@ -201,3 +201,32 @@ class Below:
 
     def __str__(self) -> str:
         return f"{self.section} {self.begin.rstrip(' =')}"
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The pins of a version of a package in commands, for any Spark line.
+
+    Attributes:
+        package: The package.
+        version: The version.
+    """
+
+    package: str
+    version: str
+
+    def read(self, text: str) -> object:
+        """Return the version if the text pins it."""
+        return self.version if self._pattern.search(text) else None
+
+    def write(self, text: str, value: Any) -> str:
+        """Return the text with pins of another version."""
+        return self._pattern.sub(lambda found: f"{found[1]}{value}", text)
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        package, version = re.escape(self.package), re.escape(self.version)
+        return re.compile(rf"(?<![\w-])({package}(?:\[\w+\])?==){version}(?=\.\d)")
+
+    def __str__(self) -> str:
+        return f"{self.package}=={self.version}"

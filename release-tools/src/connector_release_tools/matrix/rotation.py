@@ -12,6 +12,7 @@ from pathlib import Path
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from connector_release_tools.errors import MatrixError
+from connector_release_tools.git import Repository
 from connector_release_tools.matrix.derivation import (
     SPARK_KEY,
     VERSION_KEY,
@@ -22,8 +23,10 @@ from connector_release_tools.matrix.derivation import (
 )
 from connector_release_tools.matrix.file import MatrixFile, Quoted, core_range
 from connector_release_tools.matrix.model import Connector, Major, Matrix, Status, Support
+from connector_release_tools.matrix.places import Pins
 from connector_release_tools.matrix.project import PYPROJECT, Project
 from connector_release_tools.releases.record import recorded
+from connector_release_tools.releases.release_names import pages
 from connector_release_tools.versions import ReleaseVersion, SparkLine, Version
 
 __all__ = ["Rotation", "new_majors", "new_spark_line"]
@@ -134,6 +137,7 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
     releases: list[str] = []
     ended: list[str] = []
     last: list[str] = []
+    pins: list[Derived] = []
     for name in dict.fromkeys(names):
         if (connector := before.connectors.get(name)) is None:
             raise MatrixError(
@@ -150,6 +154,9 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
         project = _project(root, name)
         spark_lines = [each for each in map(str, before.spark_lines) if each in project.spark]
         following = Version(int(number) + 1, 0, 0)
+        if project.version != newest.version:  # pages install the version of main
+            place = Pins(name, project.version)
+            pins += [Derived(path, place, str(following)) for path, _ in pages(Repository(root))]
         entry = CommentedMap(
             version=Quoted(str(following)),
             status=str(Status.FEATURES),
@@ -170,7 +177,7 @@ def new_majors(file: MatrixFile, names: Sequence[str], *, today: datetime.date) 
         majors.insert(0, Quoted(str(following.major)), entry)
         releases += _named(name, following, spark_lines)
     after = MatrixFile(file.path, document)
-    return Rotation(after.matrix(), _texts(after, []), tuple(releases), tuple(ended), tuple(last))
+    return Rotation(after.matrix(), _texts(after, pins), tuple(releases), tuple(ended), tuple(last))
 
 
 def _check_age(

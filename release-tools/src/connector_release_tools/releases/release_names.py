@@ -18,7 +18,7 @@ from connector_release_tools.matrix.tested import PAGE
 from connector_release_tools.releases.record import Record
 from connector_release_tools.template.renderer import TEMPLATE
 
-__all__ = ["findings"]
+__all__ = ["findings", "pages"]
 
 # The version in examples of how to write a release.
 _EXAMPLE: Final = "3.1.2"
@@ -49,10 +49,7 @@ def findings(
     named = re.compile(
         rf"(?<![\w.-])(?:(?P<name>{names})(?:\[\w+\])?(?:\s+|==|-))?{_VERSION}(?!\w|\.\d)"
     )
-    for path in sorted(repository.files()):
-        if not path.endswith(".md") or path.startswith(_OTHERS):
-            continue
-        text = (repository.root / path).read_text(encoding="utf-8")
+    for path, text in pages(repository):
         for found in named.finditer(text):
             name, version, spark = found["name"], found["version"], found["spark"] or ""
             if version == _EXAMPLE or not (name or spark):
@@ -64,6 +61,13 @@ def findings(
                 line = text.count("\n", 0, found.start()) + 1
                 said = " ".join(found[0].split())
                 yield Finding(f"{path}:{line}", f"{said} is no release", "name an existing one")
+
+
+def pages(repository: Repository) -> Iterator[tuple[str, str]]:
+    """Return the paths and texts of the documents whose releases must exist."""
+    for path in sorted(repository.files()):
+        if path.endswith(".md") and not path.startswith(_OTHERS):
+            yield path, (repository.root / path).read_text(encoding="utf-8")
 
 
 def _next(root: Path, matrix: Matrix) -> Iterator[tuple[str, str, str]]:

@@ -243,6 +243,11 @@ def is_done(store: StateStore, epoch: int, sink: str) -> bool:
     return store.exists(done_path(epoch, sink))
 
 
+def is_given_up(store: StateStore, epoch: int, sink: str) -> bool:
+    """Return whether a sink's part of an epoch was given up, according to its done mark."""
+    return bool(store.read_or_none(done_path(epoch, sink)))
+
+
 def mark_done(store: StateStore, epoch: int, sink: str) -> None:
     """Mark that a sink has committed an epoch."""
     store.create(done_path(epoch, sink), b"")

@@ -26,6 +26,7 @@ from connectors_core.engine.coordinator.epoch_committer import GIVE_UP_HINT
 from connectors_core.engine.coordinator.identity import PipelineIdentity
 from connectors_core.engine.coordinator.plan_log import (
     is_done,
+    is_given_up,
     mark_decided,
     newest_decision,
     read_decision,
@@ -172,7 +173,7 @@ def new_run_id() -> str:
 
 
 def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | None:
-    """Return the decided run of an earlier driver that did not end.
+    """Return the decided run of an earlier driver that did not end and was not given up.
 
     A run removes its record at its end.
 
@@ -184,6 +185,8 @@ def unfinished_run(root: StateStore, identity: PipelineIdentity) -> RunRecord | 
     if decision is None:
         return None
     store, run_id = root.child(identity.queries[0].folder), decision.spark_query_id
+    if any(is_given_up(store, decision.epoch, uid) for uid in decision.sinks):
+        return None
     record = RUNS.read(root, run_record_path(run_id))
     done = all(is_done(store, decision.epoch, uid) for uid in decision.sinks)
     if record is not None or done:

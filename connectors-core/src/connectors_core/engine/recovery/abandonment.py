@@ -116,11 +116,6 @@ def _lost_newest(locations: Locations, query: QueryIdentity) -> list[int]:
     return []
 
 
-def is_given_up(store: StateStore, epoch: int, sink: str) -> bool:
-    """Return whether a sink's part of an epoch was given up, according to its done mark."""
-    return bool(store.read_or_none(done_path(epoch, sink)))
-
-
 def plan_giving_up(locations: Locations, query: QueryIdentity, epoch: int) -> GivingUp:
     """Determine the effect of giving up an epoch. Read-only.
 
