@@ -7,6 +7,7 @@ The pipelines run in this process.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ from connector_elasticsearch import (
 from connector_elasticsearch.client.reachability import check_reachable
 from connector_elasticsearch.source.pages import Page, PageDecoder
 from connector_elasticsearch.source.reader import SliceSplitReader
-from connector_elasticsearch.testing import ElasticsearchServer
+from connector_elasticsearch.testing import ElasticsearchServer, ElasticsearchServerError
 from connectors_core.errors import BadRecordError, ConfigurationError
 from connectors_core.records import RecordPolicy
 from connectors_core.source import FieldPath, ReadLimits
@@ -428,3 +429,23 @@ def _at(row: Any, path: FieldPath) -> Any:
     for name in path:
         row = None if row is None else row[name]
     return row
+
+
+def test_the_page_names_the_field_types_that_this_server_lacks(
+    server: ElasticsearchServer, index: str
+) -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "source.md").read_text(encoding="utf-8")
+    table = page.partition("| Mapping | Column |")[2].partition("\n\nAny Elasticsearch")[0]
+    of_table = set(re.findall("`(.*?)`", table)) - {"alias"}  # the field of another
+    untested = re.findall("`(.*?)`", table.partition("no modules for")[2])
+    lacking = []
+    for number, kind in enumerate(sorted(of_table)):
+        mappings = {"properties": {"field": {"type": kind}}}
+        try:
+            server.request("PUT", f"/{index}-{number}", {"mappings": mappings})
+        except ElasticsearchServerError as error:
+            assert kind in str(error), error
+            lacking.append(kind)
+        else:
+            server.request("DELETE", f"/{index}-{number}")
+    assert sorted(untested) == lacking
