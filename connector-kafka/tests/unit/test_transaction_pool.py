@@ -63,10 +63,11 @@ def test_an_id_that_brokers_may_have_forgotten_is_initialized_again() -> None:
 def test_only_ids_of_previous_drivers_of_the_same_sink_are_taken_over() -> None:
     left = [NAMES.transactional_id(7, 4, 3), NAMES.transactional_id(7, 5, 1)]
     before = f"p-{PIPELINE}-out-2-0"  # the naming scheme of releases before 3.0
-    others = [f"p-{PIPELINE}-out-1-0-0", f"q-{PIPELINE}-out-0-1", "of-somebody"]
-    client = Coordinators(*left, before, *others)
+    former_prefix = f"q-{PIPELINE}-out-0-1"
+    others = [f"p-{PIPELINE}-out-1-0-0", "of-somebody"]
+    client = Coordinators(*left, before, former_prefix, *others)
     pool(client, [0.0]).renew()
-    assert client.asked == [*sorted([*left, before]), NAMES.transactional_id(0, 5, 0)]
+    assert client.asked == [*sorted([*left, before, former_prefix]), NAMES.transactional_id(0, 5, 0)]
 
 
 def test_completed_ids_older_than_the_previous_driver_are_left_to_expire() -> None:
