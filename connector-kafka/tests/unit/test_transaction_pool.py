@@ -67,7 +67,10 @@ def test_only_ids_of_previous_drivers_of_the_same_sink_are_taken_over() -> None:
     others = [f"p-{PIPELINE}-out-1-0-0", "of-somebody"]
     client = Coordinators(*left, before, former_prefix, *others)
     pool(client, [0.0]).renew()
-    assert client.asked == [*sorted([*left, before, former_prefix]), NAMES.transactional_id(0, 5, 0)]
+    assert client.asked == [
+        *sorted([*left, before, former_prefix]),
+        NAMES.transactional_id(0, 5, 0),
+    ]
 
 
 def test_completed_ids_older_than_the_previous_driver_are_left_to_expire() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 
 from connectors_core.engine.execution.attempts import fails_again
@@ -138,15 +140,31 @@ def _written(
 def _write_own(
     task: WriteTask, leases: Leases, rows: Sequence[pa.RecordBatch]
 ) -> list[list[WriterMessage]]:
-    """Write rows with all writers of a task's single sink. Each writer gets some of the batches."""
-    writers = task.sinks[0].writers
+    """Write rows with all writers of a task's single sink."""
+    sink, writers = task.sinks[0].sink, task.sinks[0].writers
     assert writers is not None
     task = task.with_leases(leases, writers)
+    parts = _parts(rows, writers, sink.writer_keys())
 
     def run(subtask: int, attempt: int) -> list[WriterMessage]:
-        return _written(_travelled(task), subtask, attempt, rows[subtask::writers])
+        return _written(_travelled(task), subtask, attempt, parts[subtask])
 
     return _in_tasks(run, writers)
+
+
+def _parts(
+    rows: Sequence[pa.RecordBatch], writers: int, keys: Sequence[str]
+) -> list[Sequence[pa.RecordBatch]]:
+    """Return the rows of each writer: some of the batches, or the rows of some keys."""
+    if not keys:
+        return [rows[writer::writers] for writer in range(writers)]
+    parts: list[list[pa.RecordBatch]] = [[] for _ in range(writers)]
+    for batch in rows:
+        values = map(repr, batch.select(keys).to_pylist())
+        chosen = np.array([crc32(value.encode()) % writers for value in values])
+        for writer in np.unique(chosen):
+            parts[writer].append(batch.filter(pa.array(chosen == writer)))
+    return [*parts]
 
 
 def _in_tasks(run: Any, count: int, *, threads: int | None = None) -> list[Any]:

@@ -61,6 +61,7 @@ _EXTEND: Final = (
     "docs/write-a-connector/abilities",
     "docs/write-a-connector/http-api",
     "docs/write-a-connector/async-sink",
+    "docs/write-a-connector/changes",
     "docs/write-a-connector/stateful-sink",
     "docs/write-a-connector/topologies",
     "docs/write-a-connector/compaction",
