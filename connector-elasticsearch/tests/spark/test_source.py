@@ -443,9 +443,7 @@ def test_the_page_names_the_field_types_that_this_server_lacks(
         mappings = {"properties": {"field": {"type": kind}}}
         try:
             server.request("PUT", f"/{index}-{number}", {"mappings": mappings})
-        except ElasticsearchServerError as error:
-            assert kind in str(error), error
-            lacking.append(kind)
-        else:
             server.request("DELETE", f"/{index}-{number}")
+        except ElasticsearchServerError:
+            lacking.append(kind)
     assert sorted(untested) == lacking
