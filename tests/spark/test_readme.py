@@ -79,6 +79,21 @@ def test_hybrid_source(run, capsys) -> None:
 
 
 @pytest.mark.line("3.5")
+def test_event_time(run, capsys) -> None:
+    run("docs/event-time.md")
+    windows = "[('05:00', 2), ('05:10', 1), ('05:20', 1), ('05:30', 1)]"
+    assert capsys.readouterr().out.splitlines()[-1] == windows
+
+
+@pytest.mark.line("4.3")
+def test_dead_letters(run, capsys) -> None:
+    run("docs/dead-letters.md")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "[1, 1, 3]"
+    assert lines[-2].endswith("""b'{"id": "one"}'""")
+
+
+@pytest.mark.line("3.5")
 def test_lookup_joins(run, capsys) -> None:
     run("docs/lookup-joins.md")
     assert capsys.readouterr().out.splitlines()[-1] == "['Kennedy', 'Newark', None]"

@@ -37,6 +37,8 @@ _GUIDES: Final = (
     "docs/sql",
     "docs/formats",
     "docs/lookup-joins",
+    "docs/event-time",
+    "docs/dead-letters",
     "docs/hybrid-source",
     "docs/test-a-pipeline",
     "docs/deploy",
