@@ -525,6 +525,25 @@ def error_from_text(type_name: str, text: str) -> ConnectorError | None:
     return error
 
 
+def restated(error: _E, message: str, *, found: str | None, hint: str | None) -> _E:
+    """Return an error of the same class, code, and attributes with other texts; driver.
+
+    Args:
+        error: The error.
+        message: The new message.
+        found: The new found value.
+        hint: The hint, if the error has none.
+    """
+    state = {
+        **error.__dict__,
+        "message": mask_text(message),
+        "code": error.code,
+        "found": _text(found),
+        "hint": error.hint or _text(hint),
+    }
+    return _rebuild(type(error), (state["message"],), state)
+
+
 def _tree(kind: type[ConnectorError]) -> Iterator[type[ConnectorError]]:
     yield kind
     for derived in kind.__subclasses__():

@@ -142,9 +142,11 @@ def test_a_restart_with_another_parallelism_calls_a_failed_function_again(
     def failing(_rows: DataFrame, _epoch: int) -> None:
         raise OSError("the database is away")
 
-    with build(spark, tmp_path, failing, parallelism=before) as failed:
-        with pytest.raises(ConnectorError, match="away"):
-            failed.run(timeout=60)
+    with (
+        build(spark, tmp_path, failing, parallelism=before) as failed,
+        pytest.raises(ConnectorError, match="away"),
+    ):
+        failed.run(timeout=60)
     target = Target()
     with build(spark, tmp_path, target, parallelism=after) as pipeline:
         pipeline.run(timeout=60)

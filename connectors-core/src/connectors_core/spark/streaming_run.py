@@ -443,6 +443,7 @@ class StreamingRun:
             what,
             hint="fix the cause and restart: the pipeline resumes where it stopped",
             parts=self._parts,
+            location=self._checkpoint,
         )
 
 
