@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
-from connectors_core.secrets import mask_text
+from connectors_core.masking import mask_text
 
 __all__ = [
     "BadRecordError",

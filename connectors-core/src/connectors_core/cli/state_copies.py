@@ -50,8 +50,7 @@ def back_up_state(
 
     The copy of a running pipeline ends with the last micro-batch that Spark has finished. The copy
     of a stopped pipeline is complete, and no driver can start meanwhile. A driver that is paused or
-    on another machine counts as running: a backup takes the lease from nobody. The command
-    overwrites nothing.
+    on another machine counts as running, and keeps its lease. The command overwrites nothing.
     """
     locations = locations_of(location, checkpoint, storage_option)
     with backup.held(locations) as stopped:

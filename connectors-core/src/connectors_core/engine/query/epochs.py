@@ -369,15 +369,7 @@ class EpochRunner(Generic[BatchT]):
         for uid, rows in replayed.items():
             decided = decision.sinks.get(uid, SinkDecision()).rows
             if rows != decided and not self.store.exists(accepted_replay_path(epoch)):
-                raise DataLossError(
-                    f"micro-batch {batch_id} of sink {uid!r} has other rows than when epoch "
-                    f"{epoch} wrote them, and Spark keeps state of them",
-                    expected=f"{decided} rows",
-                    found=f"{rows} rows",
-                    hint="undo the change of the input that Spark reads itself; or keep the "
-                    "output as it is and let Spark's state have the rows as they are now, with "
-                    f"`connectors state accept-replay LOCATION {epoch}`",
-                )
+                raise _other_rows(batch_id, epoch, uid, expected=decided, found=rows)
 
     def _write_lost(self, batch: BatchT) -> bool:
         """Rewrite the lost rows of an earlier driver's epoch; return whether it ran."""
@@ -552,6 +544,18 @@ class EpochRunner(Generic[BatchT]):
             del self._decided[oldest]  # Spark does not run such an old micro-batch again
         self.compactions.decided(decision)
         self.decided(decision.epoch)
+
+
+def _other_rows(batch: int, epoch: int, uid: str, *, expected: int, found: int) -> DataLossError:
+    return DataLossError(
+        f"micro-batch {batch} of sink {uid!r} has other rows than when epoch {epoch} wrote them, "
+        "and Spark keeps state of them",
+        expected=f"{expected} rows",
+        found=f"{found} rows",
+        hint="undo the change of the input that Spark reads itself; or keep the output as it is "
+        "and let Spark's state have the rows as they are now, with `connectors state "
+        f"accept-replay LOCATION {epoch}`",
+    )
 
 
 def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:

@@ -360,7 +360,7 @@ def error_text(error: BaseException) -> str:
 
 def error_kinds(error: BaseException) -> str:
     """Return the class and code of an error and of its causes, without their texts."""
-    kinds = []
+    kinds: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(kinds) < _MOST_CAUSES:
         kinds.append(_kind(cause))
