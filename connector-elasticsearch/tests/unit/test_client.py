@@ -19,6 +19,7 @@ from sink_writing import QUICK, write
 from treating_server import JSON, Answer, TreatingServer
 
 from connector_elasticsearch import (
+    ElasticsearchAuthenticationError,
     ElasticsearchConnection,
     ElasticsearchRequestError,
     ElasticsearchRetryableError,
@@ -28,6 +29,7 @@ from connector_elasticsearch.client import AsyncElasticsearchClient, Elasticsear
 from connector_elasticsearch.client.reachability import check_reachable
 from connectors_core.clients import submit
 from connectors_core.records import RecordPolicy
+from connectors_core.secrets import Secret
 from connectors_core.testing import RequestFault
 
 SECRET = "canary-6d02"  # pragma: allowlist secret
@@ -104,6 +106,47 @@ def test_a_redirect_is_refused_and_its_target_receives_no_request(ask: Ask, stat
     while error is not None:
         assert SECRET not in f"{error} {error!r} {vars(error)}"
         error = error.__cause__ or error.__context__
+
+
+class Rotating(TreatingServer):
+    """Accepts one token, then only the next one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accepted = "first"
+        self.asked: list[str] = []
+
+    def answer(
+        self, path: str, headers: Mapping[str, str], body: bytes, fault: RequestFault | None
+    ) -> Answer:
+        sent = {name.lower(): value for name, value in headers.items()}["authorization"]
+        self.asked.append(sent)
+        if sent != f"Bearer {self.accepted}":
+            return Answer(401, {"error": {"type": "security_exception"}})
+        return Answer(200, {"took": 1})
+
+
+def test_a_login_that_varies_is_asked_for_again_after_a_refusal() -> None:
+    tokens = ["first"]
+    with Rotating() as server:
+        connection = ElasticsearchConnection(server.url, bearer_token=Secret(lambda: tokens[-1]))
+        with closing(ElasticsearchClient(connection)) as client:
+            for token in ("first", "second"):
+                server.accepted = token
+                tokens.append(token)
+                assert client.request("GET", "/", doing="asking") == {"took": 1}
+            server.accepted = "third"  # unknown to the supplier
+            with pytest.raises(ElasticsearchAuthenticationError):
+                client.request("GET", "/", doing="asking")
+    assert server.asked == ["Bearer first"] * 2 + ["Bearer second"] * 3
+
+
+def test_a_fixed_login_is_sent_once() -> None:
+    with Rotating() as server:
+        connection = ElasticsearchConnection(server.url, bearer_token="wrong")
+        with pytest.raises(ElasticsearchAuthenticationError):
+            waits(connection)
+    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("status", [301, 307])

@@ -25,7 +25,7 @@ from connectors_core.errors import (
     RetryableError,
 )
 from connectors_core.options import JSON_MAP, option
-from connectors_core.secrets import Secret, mask_url, masked
+from connectors_core.secrets import mask_url, masked, revealed
 
 __all__ = [
     "STORAGE_OPTIONS",
@@ -264,10 +264,7 @@ class FileLocation:
     @property
     def _opened(self) -> tuple[Any, str]:
         # fsspec itself keeps one instance for each process, thread, and set of arguments.
-        options = {
-            key: value.reveal() if isinstance(value, Secret) else value
-            for key, value in self.storage_options.items()
-        }
+        options = revealed(self.storage_options)
         protocol = self.url.partition("://")[0]
         try:
             fs, path = url_to_fs(self.url, **options)

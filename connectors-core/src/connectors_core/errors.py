@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
-from connectors_core.secrets import mask_text
+from connectors_core.masking import mask_text
 
 __all__ = [
     "BadRecordError",
@@ -523,6 +523,25 @@ def error_from_text(type_name: str, text: str) -> ConnectorError | None:
     state |= {name: shown[name] for name in ("message", "code", *_FIELDS)}
     error: ConnectorError = _rebuild(kind, (shown["message"],), state)
     return error
+
+
+def restated(error: _E, message: str, *, found: str | None, hint: str | None) -> _E:
+    """Return an error of the same class, code, and attributes with other texts; driver.
+
+    Args:
+        error: The error.
+        message: The new message.
+        found: The new found value.
+        hint: The hint, if the error has none.
+    """
+    state = {
+        **error.__dict__,
+        "message": mask_text(message),
+        "code": error.code,
+        "found": _text(found),
+        "hint": error.hint or _text(hint),
+    }
+    return _rebuild(type(error), (state["message"],), state)
 
 
 def _tree(kind: type[ConnectorError]) -> Iterator[type[ConnectorError]]:

@@ -77,6 +77,8 @@ def test_a_bad_record_is_reported_with_its_position_and_the_next_run_continues(
     log = LogSource(tmp_path / "log")
     log.write("a", [0, 1, "bad", 3])
     error = raised_by(built(spark, tmp_path, log, streaming=streaming))
+    assert isinstance(error, BadRecordError)
+    assert error.code == "BAD_RECORD"
     assert isinstance(error.__cause__, BadRecordError)
     assert error.found is not None
     assert error.found.startswith("BadRecordError: [BAD_RECORD] bad record of split 'a' at 2")

@@ -135,6 +135,24 @@ def test_a_failing_function_is_called_again_after_a_restart(
     assert target.rows == list(range(ROWS))
 
 
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)])
+def test_a_restart_with_another_parallelism_calls_a_failed_function_again(
+    spark: SparkSession, tmp_path: Path, before: int, after: int
+) -> None:
+    def failing(_rows: DataFrame, _epoch: int) -> None:
+        raise OSError("the database is away")
+
+    with (
+        build(spark, tmp_path, failing, parallelism=before) as failed,
+        pytest.raises(ConnectorError, match="away"),
+    ):
+        failed.run(timeout=60)
+    target = Target()
+    with build(spark, tmp_path, target, parallelism=after) as pipeline:
+        pipeline.run(timeout=60)
+    assert target.rows == list(range(ROWS))
+
+
 def test_functions_and_sinks_share_a_query_over_different_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

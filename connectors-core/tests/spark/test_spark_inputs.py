@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipeline_support import (
     travel_with_closures,
     wait_until,
 )
+from typer.testing import CliRunner
 
 from connectors_core import (
     ConfigurationError,
@@ -27,6 +29,7 @@ from connectors_core import (
     StateCorruptedError,
     WatermarkStrategy,
 )
+from connectors_core.cli import app
 from connectors_core.engine.coordinator.plan_log import newest_decision
 from connectors_core.engine.protocol import decision_path
 from connectors_core.spark.carriers import spark_inputs_of, stream_keys_of
@@ -219,9 +222,13 @@ def test_a_failed_micro_batch_of_a_stream_of_spark_is_repeated(
     assert counts(sink) == once(range(10))
 
 
-@pytest.mark.parametrize("left", [range(9), range(11)])
-def test_a_replay_with_another_number_of_rows_is_an_error(
-    spark: SparkSession, tmp_path: Path, files: TextFiles, sink: DirectorySink, left: Sequence[int]
+@pytest.mark.parametrize("left", [range(9), range(11), None])
+def test_a_committed_micro_batch_without_state_needs_no_rows(
+    spark: SparkSession,
+    tmp_path: Path,
+    files: TextFiles,
+    sink: DirectorySink,
+    left: Sequence[int] | None,
 ) -> None:
     def build() -> Pipeline:
         pipeline = new_pipeline(spark, tmp_path)
@@ -230,32 +237,38 @@ def test_a_replay_with_another_number_of_rows_is_an_error(
 
     with failing_at(FaultPoint.BEFORE_SPARK_COMMIT), pytest.raises(ConnectorError):
         build().run(available_now=True)
-    files.write("a", left)
-    with pytest.raises(ConnectorError, match="other rows than when epoch 0") as error:
-        build().run(available_now=True)
-    assert "10 rows" in str(error.value)
-    assert f"{len(left)} rows" in str(error.value)
-    files.write("a", range(10))
+    if left is None:
+        (files.folder / "a").unlink()
+    else:
+        files.write("a", left)
+    files.write("b", range(10, 15))
     build().run(available_now=True)
-    assert counts(sink) == once(range(10))
+    assert counts(sink) == once(range(15))
 
 
-def test_a_table_that_changed_before_a_replay_is_an_error(
+def test_other_rows_in_the_replay_of_a_query_with_state_are_accepted_by_a_command(
     spark: SparkSession, tmp_path: Path, sink: DirectorySink
 ) -> None:
     folder = str(tmp_path / "table")
 
     def build() -> Pipeline:
         pipeline = new_pipeline(spark, tmp_path)
-        pipeline.sink_to(numbers(pipeline).join(spark.read.parquet(folder), "n"), sink, uid="out")
+        rows = numbers(pipeline).dropDuplicates(["n"]).join(spark.read.parquet(folder), "n")
+        pipeline.sink_to(rows, sink, uid="out")
         return pipeline
 
     spark.range(20).toDF("n").write.parquet(folder)
     with failing_at(FaultPoint.BEFORE_SPARK_COMMIT), pytest.raises(ConnectorError):
         build().run()
     spark.range(5).toDF("n").write.mode("overwrite").parquet(folder)
-    with pytest.raises(ConnectorError, match="other rows than when epoch"):
+    with pytest.raises(ConnectorError, match="other rows than when epoch") as error:
         build().run()
+    (command,) = re.findall("`connectors (.*?)`", str(error.value))
+    arguments = command.replace("LOCATION", str(tmp_path / "checkpoint")).split()
+    shown = CliRunner().invoke(app, [*arguments, "--yes"])
+    assert shown.exit_code == 0, shown.output
+    build().run()
+    assert counts(sink) == once(range(10))
 
 
 def test_a_missing_decision_on_a_stream_of_spark_is_found(

@@ -20,6 +20,8 @@ from connectors_core.errors import (
     ForeignError,
     LeaseError,
     RetryableError,
+    SplitChangedError,
+    UnexpectedError,
 )
 from connectors_core.options import Configured, Setting, option
 from connectors_core.spark.failures import (
@@ -89,7 +91,10 @@ def test_the_exception_that_the_pipeline_raises_fits_on_one_screen() -> None:
     [
         (RetryableError("the broker does not answer"), RetryableError),
         (ConfigurationError("no such topic", option="topic"), ConfigurationError),
-        (BadRecordError("no number"), FatalError),
+        (BadRecordError("no number", split_id="a"), BadRecordError),
+        (SplitChangedError("the file changed"), SplitChangedError),
+        (UnexpectedError("KeyError in the connector"), UnexpectedError),
+        (FatalError("the search failed", code="SEARCH"), FatalError),
         (ValueError("first\nsecond"), FatalError),
     ],
 )
@@ -98,6 +103,8 @@ def test_the_class_of_the_error_follows_from_the_class_of_its_cause(
 ) -> None:
     error = translated(Spark(in_task(raised)), "query-0")
     assert type(error) is expected
+    if isinstance(raised, ConnectorError):
+        assert error.code == raised.code
     assert error.found is not None
     assert error.found.startswith(f"{type(raised).__name__}: ")
     assert "second" not in error.found
@@ -106,6 +113,36 @@ def test_the_class_of_the_error_follows_from_the_class_of_its_cause(
     if isinstance(raised, ConnectorError):
         assert (error.option, error.hint) == (raised.option, raised.hint)
     assert isinstance(error.__context__, Spark), "Spark's own is kept"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "org.apache.spark.SparkException: \nPython worker failed to connect back.",
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: lost",
+        "org.apache.spark.SparkException: Exception thrown in awaitResult\n"
+        f"{STACK}Caused by: java.net.ConnectException: Connection refused",
+    ],
+)
+def test_a_temporary_failure_of_spark_itself_is_retryable(line: str) -> None:
+    text = (
+        "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job "
+        "aborted due to stage failure: Task 0 in stage 7.0 failed 4 times, most recent failure: "
+        f"Lost task 0.3 in stage 7.0 (TID 9) (host executor driver): {line}\n{STACK}"
+    )
+    assert type(translated(Spark(text), "query-0")) is RetryableError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"S: java.lang.OutOfMemoryError\n\tat java.net.ConnectException.of(A.java:1)\n{STACK}",
+        in_task(ValueError("ExecutorLostFailure")),
+    ],
+)
+def test_another_failure_that_only_mentions_one_is_fatal(text: str) -> None:
+    assert type(translated(Spark(text), "query-0")) is FatalError
 
 
 @pytest.mark.parametrize(
@@ -149,6 +186,19 @@ def test_an_exception_of_the_driver_itself_stays_the_cause() -> None:
     assert wrapped.__cause__ is error
     assert wrapped.hint == "make room"
     assert wrapped.found == "OSError: [Errno 28] No space left on device"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        Spark(f"S: no commit\n{STACK}Caused by: java.io.IOException: No space left on device\n"),
+    ],
+)
+def test_a_full_disk_names_the_folder(error: Exception) -> None:
+    hint = translated(error, "query-0", hint="restart", location="s3://me:pass@place/ck").hint
+    assert hint is not None
+    assert "free space under s3://******@place/ck" in hint
 
 
 def test_a_dead_jvm_is_reported_instead_of_the_errors_that_follow_from_it(

@@ -387,6 +387,24 @@ def test_a_rejected_token_is_renewed_once() -> None:
     assert failure.value.option == "client.secret"
 
 
+def test_a_supplied_token_is_asked_for_again_after_a_refusal() -> None:
+    tokens = iter(["t0", "t1"])
+    server = TokenServer()
+    with running(server) as api:
+        bearer = BearerToken(Secret(lambda: next(tokens)))
+        get(api, authenticator=bearer)
+        server.issued = 1
+        assert get(api, authenticator=bearer) == {"served": "/records"}
+        sent = [each.headers["Authorization"] for each in api.requests]
+    assert sent == ["Bearer t0", "Bearer t0", "Bearer t1"]
+
+
+def test_an_authenticator_accepts_a_secret_as_text() -> None:
+    oauth = OAuth2(token_url="token", client_id="me", client_secret=SECRET)  # type: ignore[arg-type]
+    assert oauth == OAUTH
+    assert SECRET not in repr(oauth)
+
+
 def test_a_client_can_authenticate_in_a_header_with_scopes_and_parameters() -> None:
     oauth = OAuth2(
         token_url="/token",

@@ -10,6 +10,7 @@ import sys
 import threading
 import time as clocks
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,34 @@ def test_a_silent_driver_is_taken_over_after_one_expiry_and_then_refused(
     assert not time.beats[0]()  # it sends no more heartbeats
     first.release()
     assert not store.exists("lease/0000000001.released")
+
+
+def test_a_driver_waits_for_the_longer_expiry_of_the_holder(store: StateStore, time: Time) -> None:
+    Lease.acquire(
+        store,
+        ELSEWHERE,
+        expiry=timedelta(minutes=5),
+        clock=time.clock,
+        pause=time.pause,
+        renewer=time.renewer,
+    )
+    time.acquire(store)
+    assert 300 <= time.waited < 301
+
+
+@pytest.mark.parametrize("owner", [ELSEWHERE, LeaseOwner.current()])
+def test_a_silent_driver_keeps_its_lease_if_nobody_may_fence_it(
+    store: StateStore, time: Time, owner: LeaseOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = time.acquire(store, owner)
+    monkeypatch.setattr("connectors_core.engine.state.lease._is_this_process", lambda _: False)
+    time.now += 3600
+    with pytest.raises(LeaseError):
+        Lease.acquire(store, fence=False, clock=time.clock, pause=time.pause)
+    lease.confirm()
+    lease.release()
+    with Lease.acquire(store, fence=False) as later:
+        assert later.incarnation == 2
 
 
 @pytest.mark.parametrize("wrong", [-3600.0, -120.0, 120.0, 3600.0])

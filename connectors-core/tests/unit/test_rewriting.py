@@ -333,6 +333,23 @@ def test_a_batch_with_different_partitions_is_refused_and_swept():
     assert target.of("sweep") == [7, 7]  # after the commit, and after the failure
 
 
+@pytest.mark.parametrize("rows", [(7,), (1, 0, 6), (4, 3)])
+def test_a_sink_that_lost_everything_may_have_other_writers_afterwards(rows):
+    target, store = Lossy(), fresh_store()
+    finish(Engine(rows=rows), target, store, "lost", "lost")
+    assert [name for name, _ in target.of("commit")[-1]] == ["again"] * len(rows)
+    assert is_done(store, 7, "a")
+    (rewrite,) = rewrites_of(store, 7)
+    assert set(rewrite.sinks["a"].subtasks) == {0, 1, *range(len(rows))}
+
+
+def test_a_sink_that_lost_everything_refuses_other_rows():
+    store = fresh_store()
+    with pytest.raises(DataLossError, match=r"(?s)different rows.*7 rows.*6 rows.*give-up"):
+        finish(Engine(rows=(6,)), Lossy(), store, "lost", "lost")
+    assert rewrites_of(store, 7) == []
+
+
 @pytest.mark.parametrize("engine", [Engine(rows=(9, 5)), Engine(bad=1)])
 def test_a_writer_that_rewrites_different_rows_is_refused(engine):
     store = fresh_store()

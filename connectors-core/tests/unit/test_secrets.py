@@ -6,12 +6,14 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connectors_core.engine.state import encode_document
-from connectors_core.errors import UnsupportedError
-from connectors_core.secrets import MASK, Secret, mask_text, mask_url, masked
+from connectors_core.errors import InvalidOptionError, UnsupportedError
+from connectors_core.secrets import MASK, Secret, mask_text, mask_url, masked, revealed
 
 
 def test_no_way_of_printing_a_secret_reveals_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -35,6 +37,50 @@ def test_secrets_compare_by_value_and_never_equal_their_text() -> None:
     assert Secret("a") != "a"
     assert len({Secret("a"), Secret("a"), Secret(Secret("a"))}) == 1
     assert not Secret("")
+
+
+def test_a_reference_is_read_at_each_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = pickle.loads(pickle.dumps(Secret("user:${env:PW}/${file:%s}" % (tmp_path / "pw"))))
+    with pytest.raises(InvalidOptionError, match="environment variable PW"):
+        secret.reveal()
+    monkeypatch.setenv("PW", "one")
+    with pytest.raises(InvalidOptionError, match="pw"):
+        secret.reveal()
+    (tmp_path / "pw").write_text("two\n")
+    assert (secret.reveal(), secret.varies) == ("user:one/two", True)
+    monkeypatch.setenv("PW", "${env:PATH}")
+    assert secret.reveal() == "user:${env:PATH}/two", "what a reference names is plain text"
+    assert "one" not in repr(secret)
+
+
+def test_a_supplied_secret_is_asked_for_at_each_use() -> None:
+    texts = iter(["one", "two"])
+    secret = Secret(Secret(lambda: next(texts)))
+    assert [secret.reveal(), secret.reveal()] == ["one", "two"]
+    assert secret.varies
+    assert secret == Secret(secret)
+    assert len({secret, Secret(secret)}) == 1
+    with pytest.raises(InvalidOptionError, match="returns no text"):
+        Secret(lambda: None).reveal()  # type: ignore[arg-type,return-value]
+
+
+def test_a_plain_secret_has_no_references() -> None:
+    secret = pickle.loads(pickle.dumps(Secret.plain("${env:PW}")))
+    assert (secret.reveal(), Secret(secret).reveal()) == ("${env:PW}",) * 2
+    assert not secret.varies
+    assert secret != Secret("${env:PW}")
+
+
+@pytest.mark.parametrize("value", [None, 7, b"bytes", ["a"]])
+def test_nothing_else_is_a_secret(value: Any) -> None:
+    with pytest.raises(TypeError, match="a function that returns the text"):
+        Secret(value)
+
+
+def test_the_options_of_a_client_are_revealed_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PW", "one")
+    options = {"key": Secret("${env:PW}"), "more": {"token": "${env:PW}", "size": 3}, "no": None}
+    assert revealed(options) == {"key": "one", "more": {"token": "one", "size": 3}, "no": None}
 
 
 def test_a_secret_cannot_be_written_into_a_document() -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from connectors_core.cli import app
 from connectors_core.engine.recovery import backup
 from connectors_core.engine.recovery.locations import Locations
-from connectors_core.engine.state import Lease, StateStore
+from connectors_core.engine.state import Lease, LeaseOwner, StateStore
 from connectors_core.errors import StateCorruptedError
 from connectors_core.source import NumberSequenceSource, ReadLimits
 from connectors_core.testing.directory_sink import DirectorySink
@@ -206,6 +206,16 @@ def test_no_driver_starts_while_a_stopped_pipeline_is_backed_up(ended, tmp_path)
         assert stopped
         with pytest.raises(Exception, match="holds"):
             Lease.acquire(locations.state)
+
+
+def test_a_backup_never_takes_the_lease_of_a_driver_that_sends_no_heartbeat(ended, tmp_path):
+    elsewhere = LeaseOwner(host="elsewhere", pid=7, boot_id="b")
+    paused = Lease.acquire(
+        StateStore(str(ended)), elsewhere, renewer=lambda _beat, _seconds: lambda: None
+    )
+    assert "which runs" in done("backup", ended, tmp_path / "copy")
+    paused.confirm()
+    paused.release()
 
 
 def test_checkpoint_and_state_may_be_in_two_locations(ended, tmp_path):

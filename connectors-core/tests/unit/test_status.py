@@ -28,13 +28,14 @@ from connectors_core.engine.query.status import (
     QueryStatus,
     SinkProgress,
     SourceStatus,
+    error_kinds,
     error_text,
     sink_status,
     source_status,
     spark_watermark,
 )
 from connectors_core.engine.state import StateStore
-from connectors_core.errors import ConfigurationError
+from connectors_core.errors import BadRecordError, ConfigurationError, ForeignError
 from connectors_core.metrics import MetricGroup
 from connectors_core.sink import DeliveryGuarantee
 from connectors_core.source.data_generator import DataGeneratorSource
@@ -350,3 +351,13 @@ def test_the_watermark_is_parsed_from_the_progress_of_spark():
     assert spark_watermark(progress) == 1_357_016_400_000_000
     assert spark_watermark({"eventTime": {}}) is None
     assert spark_watermark(None) is None
+
+
+def test_the_kinds_of_an_error_tell_classes_and_codes_but_no_values():
+    error = BadRecordError("'Ann' is no number", option="schema")
+    error.__cause__ = ForeignError("ArrowInvalid: 'Ann'", type_name="pyarrow.lib.ArrowInvalid")
+    error.__cause__.__cause__ = ValueError("Ann")
+    assert error_kinds(error) == (
+        "BadRecordError [BAD_RECORD] about the option schema, caused by ArrowInvalid, caused by "
+        "ValueError"
+    )

@@ -77,15 +77,29 @@ class ElasticsearchConnection(ConnectionOptions):
         else:
             prefix = f"/{self.path_prefix.strip('/')}" if self.path_prefix else ""
             arguments["hosts"] = [host.rstrip("/") + prefix for host in self.hosts]
-        if self.username is not None:
-            arguments["basic_auth"] = (self.username, _revealed(self.password))
-        if self.api_key is not None:
-            arguments["api_key"] = _encoded_api_key(_revealed(self.api_key))
-        if self.bearer_token is not None:
-            arguments["bearer_auth"] = _revealed(self.bearer_token)
         if self._is_encrypted:
             arguments |= self._tls(is_async)
-        return arguments
+        return arguments | self.login_arguments()
+
+    @property
+    def login_varies(self) -> bool:
+        """Whether the login can be another one after the servers rejected it."""
+        secrets = (self.password, self.api_key, self.bearer_token)
+        return any(each is not None and each.varies for each in secrets)
+
+    def login_arguments(self) -> dict[str, Any]:
+        """Return the client's arguments for the login, in plain text: never show them.
+
+        Raises:
+            InvalidOptionError: A secret cannot be read.
+        """
+        if self.username is not None:
+            return {"basic_auth": (self.username, _revealed(self.password))}
+        if self.api_key is not None:
+            return {"api_key": _encoded_api_key(_revealed(self.api_key))}
+        if self.bearer_token is not None:
+            return {"bearer_auth": _revealed(self.bearer_token)}
+        return {}
 
     def __repr__(self) -> str:
         where = self.cloud_id or ", ".join(self.hosts)
@@ -123,7 +137,7 @@ class ElasticsearchConnection(ConnectionOptions):
                 option=given[1],
                 hint="set one of them",
             )
-        if self.username is not None and not _revealed(self.password):
+        if self.username is not None and not self.password:
             raise MissingOptionError("password")
         if self.username is None and self.password is not None:
             raise MissingOptionError("username")

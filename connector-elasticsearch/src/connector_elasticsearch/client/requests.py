@@ -10,6 +10,7 @@ knows what can be repeated.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
@@ -20,7 +21,10 @@ import orjson
 
 from connector_elasticsearch.client.connection import ElasticsearchConnection
 from connector_elasticsearch.client.errors import error_of_exception
-from connector_elasticsearch.errors import ElasticsearchRetryableError
+from connector_elasticsearch.errors import (
+    ElasticsearchAuthenticationError,
+    ElasticsearchRetryableError,
+)
 from connectors_core.clients import submit
 from connectors_core.errors import MissingDependencyError
 
@@ -158,7 +162,20 @@ class AsyncElasticsearchClient:
     async def request_bytes(
         self, method: str, path: str, body: Any = None, *, params: Params = None, doing: str
     ) -> bytes:
-        """Send one request and return the raw response. See `ElasticsearchClient.request`."""
+        """Send one request and return the raw response. See `ElasticsearchClient.request`.
+
+        After a rejected login whose secret can vary, the request is sent once more with a new one.
+        """
+        try:
+            return await self._answer(method, path, body, params, doing)
+        except ElasticsearchAuthenticationError:
+            if not self._connection.login_varies:
+                raise
+        login = await asyncio.to_thread(self._connection.login_arguments)
+        self._client = self._client.options(**login)
+        return await self._answer(method, path, body, params, doing)
+
+    async def _answer(self, method: str, path: str, body: Any, params: Params, doing: str) -> bytes:
         try:
             answer = await self._client.perform_request(
                 method,

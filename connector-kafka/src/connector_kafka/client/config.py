@@ -474,7 +474,9 @@ class ClientConfig:
 
     def _check_login(self) -> None:
         if self.uses_sasl:
-            self._login()
+            jaas = self.get(SASL_JAAS_CONFIG)
+            if jaas is None or not jaas.varies:  # otherwise, only its use can check it
+                self._login()
             return
         for option in (SASL_MECHANISM, SASL_USERNAME, SASL_PASSWORD, SASL_JAAS_CONFIG):
             if self.options.is_given(option):
@@ -516,7 +518,7 @@ def _parse_jaas(jaas: Secret, mechanism: str) -> tuple[str, Secret]:
     }
     if "username" not in found or "password" not in found or not text.endswith(";"):
         raise _malformed_jaas('username="..." password="..."; with the semicolon')
-    return found["username"], Secret(found["password"])
+    return found["username"], Secret.plain(found["password"])
 
 
 def _malformed_jaas(expected: str) -> OptionError:

@@ -20,7 +20,7 @@ from connectors_core.errors import (
     MissingDependencyError,
     RetryableError,
 )
-from connectors_core.secrets import Secret, mask_url
+from connectors_core.secrets import Secret, mask_url, revealed
 
 __all__ = ["FileMetadataService", "SingleClusterMetadataService"]
 
@@ -97,10 +97,7 @@ class FileMetadataService(KafkaMetadataService):
     def _read(self) -> bytes:
         import fsspec
 
-        options = {
-            key: value.reveal() if isinstance(value, Secret) else value
-            for key, value in self._storage_options.items()
-        }
+        options = revealed(self._storage_options)
         try:
             with fsspec.open(self._path, "rb", **options) as file:
                 content: bytes = file.read()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors state rewind` and `connectors state give-up`."""
+"""`connectors state rewind`, `connectors state give-up`, and `connectors state accept-replay`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from connectors_core.cli.state_options import (
 from connectors_core.cli.state_view import view_sources
 from connectors_core.cli.tables import output, plain_table
 from connectors_core.engine.coordinator.identity import PipelineIdentity, QueryIdentity
-from connectors_core.engine.recovery import abandonment, rewind
+from connectors_core.engine.recovery import abandonment, replays, rewind
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import Lease
 from connectors_core.errors import ConfigurationError, StateCorruptedError
@@ -148,6 +148,44 @@ def give_up_epoch(
         if again is not None:
             rewind.rewind(locations, again, lease)
     typer.echo(f"epoch {epoch} is given up; the next start continues after it")
+
+
+def accept_replay(
+    location: LocationArgument,
+    epoch: Annotated[int, typer.Argument(min=0, help="The epoch that the error names.")],
+    *,
+    query: QueryOption = None,
+    checkpoint: CheckpointOption = None,
+    storage_option: StorageOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Accept that a repeated micro-batch has other rows than those that its epoch wrote.
+
+    Spark runs the last micro-batch again after a crash, for its state. If an input that Spark reads
+    itself has changed meanwhile, the pipeline refuses to start. After this command, it starts: the
+    sinks keep the rows that they have, and Spark's state has the rows as they are now.
+    """
+    locations = locations_of(location, checkpoint, storage_option)
+    chosen = query_of(locations.whole_identity(), query)
+    if dry_run:
+        _show_replay(replays.pending_replay(locations, chosen, epoch))
+        typer.echo("nothing was changed")
+        return
+    with Lease.acquire(locations.state):
+        found = replays.pending_replay(locations, chosen, epoch)
+        _show_replay(found)
+        confirm("Accept other rows in Spark's state?", yes=yes)
+        replays.accept_replay(locations, found)
+    typer.echo("accepted; the next start runs the micro-batch again and continues after it")
+
+
+def _show_replay(found: replays.Replay) -> None:
+    for uid, rows in found.rows.items():
+        typer.echo(
+            f"{uid} keeps its {count(rows)} rows of epoch {found.epoch} of {found.query}; Spark's "
+            f"state has the rows that micro-batch {found.batch} has now"
+        )
 
 
 def _plan_giving_up(

@@ -49,15 +49,19 @@ def back_up_state(
     """Copy the checkpoint and state of a running or stopped pipeline, and verify the copy.
 
     The copy of a running pipeline ends with the last micro-batch that Spark has finished. The copy
-    of a stopped pipeline is complete, and no driver can start meanwhile. The command overwrites
-    nothing.
+    of a stopped pipeline is complete, and no driver can start meanwhile. A driver that is paused or
+    on another machine counts as running, and keeps its lease. The command overwrites nothing.
     """
     locations = locations_of(location, checkpoint, storage_option)
     with backup.held(locations) as stopped:
         plan = backup.plan_backup(locations, running=not stopped)
         typer.echo(
             f"pipeline {plan.identity.name}, "
-            + ("which runs" if plan.running else "which is not running")
+            + (
+                "which runs or did not release its lease"
+                if plan.running
+                else "which is not running"
+            )
         )
         for cut in plan.cuts:
             typer.echo(_cut_text(cut))

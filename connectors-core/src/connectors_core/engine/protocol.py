@@ -645,6 +645,11 @@ def done_path(epoch: int, sink: str) -> str:
     return f"done/{epoch:010d}/{sink}"
 
 
+def accepted_replay_path(epoch: int) -> str:
+    """Return the path of the mark that the rows of a replay may differ from those of the epoch."""
+    return f"replays/{epoch:010d}/accepted"
+
+
 def lookup_path(uid: str) -> str:
     """Return the folder of a fully cached table."""
     return f"lookup/{uid}"

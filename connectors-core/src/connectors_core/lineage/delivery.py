@@ -17,6 +17,9 @@ __all__ = ["EventDelivery"]
 MOST_WAITING: Final = 100
 CLOSES_WITHIN_SECONDS: Final = 5.0
 _LOGGER: Final = logging.getLogger(__name__)
+# Threads of listeners for which a close has waited in vain, by the identity of the listener. While
+# such a thread lives, no other run waits for that listener.
+_stuck: Final[dict[int, threading.Thread]] = {}
 
 
 class EventDelivery:
@@ -36,6 +39,8 @@ class EventDelivery:
 
     def close(self, timeout: float = CLOSES_WITHIN_SECONDS) -> None:
         """Wait until the events are delivered, or for some seconds.
+
+        A listener that still delivers the events of an earlier run is not waited for.
 
         Args:
             timeout: Seconds for all listeners together.
@@ -81,8 +86,12 @@ class _Mailbox:
     def join(self, timeout: float) -> None:
         if self._thread is None:
             return
-        self._thread.join(timeout)
+        former = _stuck.get(id(self._listener))
+        if former is self._thread:
+            return  # it is closed again
+        self._thread.join(0 if former is not None and former.is_alive() else timeout)
         if self._thread.is_alive():
+            _stuck[id(self._listener)] = self._thread
             _LOGGER.warning(
                 "%s does not accept events: those after the last one are lost",
                 type(self._listener).__name__,

@@ -74,7 +74,8 @@ class JobExecutionStatusEvent:
         job_name: The name of the pipeline.
         old_status: The state before.
         new_status: The state now.
-        cause: Why it failed, without secrets; None unless it failed.
+        cause: Why it failed: class and code of the error and of its causes. Their texts may have
+            values of rows. None unless it failed.
         written: The number of rows that each sink has committed, by uid.
         at: The time of the event.
     """

@@ -25,7 +25,7 @@ from connectors_core.lineage.graph import (
     LineageGraph,
     Transformation,
 )
-from connectors_core.secrets import Secret
+from connectors_core.secrets import Secret, revealed
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
@@ -123,7 +123,7 @@ class OpenLineageListener:
     def _emit(self, event: RunEvent) -> None:
         if self._client is None:
             client = _imported().OpenLineageClient
-            self._client = client(config=None if self._config is None else _revealed(self._config))
+            self._client = client(config=None if self._config is None else revealed(self._config))
         self._client.emit(event)
 
     def _run_event(
@@ -170,15 +170,6 @@ def _imported() -> Any:
             feature="OpenLineageListener",
         ) from error
     return client
-
-
-def _revealed(value: Any) -> Any:
-    """Reveal the secrets of a configuration for the client."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, Mapping):
-        return {key: _revealed(each) for key, each in value.items()}
-    return value
 
 
 def _read(graph: LineageGraph) -> Iterable[str]:

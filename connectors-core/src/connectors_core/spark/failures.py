@@ -24,8 +24,10 @@ from connectors_core.errors import (
     LeaseError,
     RetryableError,
     error_from_text,
+    restated,
 )
 from connectors_core.options.spelling import spell
+from connectors_core.secrets import mask_url
 from connectors_core.spark.internals.sessions import exit_status_of_jvm, is_error_of_spark
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -49,6 +51,18 @@ _PREFIXES: Final = (
     ),
 )
 _SPARK_LOG_TAKEN: Final = "[CONCURRENT_STREAM_LOG_UPDATE]"
+# Failures of Spark's own machinery, which a restart outlives. The frames of a stack trace do not
+# count.
+_TEMPORARY: Final = re.compile(
+    r"^(?!\s+at ).*(?:Python worker (?:failed to connect back|exited unexpectedly)"
+    r"|Timed out while waiting for the Python worker|ExecutorLostFailure|FetchFailed"
+    r"|[Ee]xecutor heartbeat timed out|Futures timed out"
+    r"|Lost executor|BlockNotFoundException|Failed to connect to /"
+    r"|java\.net\.(?:Connect|NoRouteToHost|SocketTimeout|UnknownHost)Exception"
+    r"|java\.util\.concurrent\.TimeoutException)",
+    re.MULTILINE,
+)
+_FULL_DISK: Final = re.compile("No space left on device|Disk quota exceeded")
 _CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+: .+)$", re.MULTILINE)
 _MOST_CHARACTERS: Final = 600
 _MOST_MESSAGE_LINES: Final = 12
@@ -164,13 +178,18 @@ def telling_line(error: BaseException) -> str:
 
 
 def translated(
-    error: BaseException, what: str, *, hint: str | None = None, parts: Iterable[object] = ()
+    error: BaseException,
+    what: str,
+    *,
+    hint: str | None = None,
+    parts: Iterable[object] = (),
+    location: str | None = None,
 ) -> ConnectorError:
     """Translate any failure of a pipeline into a connector error.
 
-    The class of the error follows that of its cause. The cause is the exception of Python code in a
-    task, if Spark's text shows one. Spark's own exception, with the JVM stack trace, is the
-    ``__context__``, which Python does not print if there is a cause.
+    A connector error that was raised in a task keeps its class, code, and option. The cause is the
+    exception of Python code in a task, if Spark's text shows one. Spark's own exception, with the
+    JVM stack trace, is the ``__context__``, which Python does not print if there is a cause.
 
     Args:
         error: The exception. A connector error is returned unchanged.
@@ -178,35 +197,42 @@ def translated(
         hint: The hint, unless the cause has one.
         parts: The sources, sinks, and tables. The error spells option names as in their
             constructors or keys.
+        location: The folder that Spark and the pipeline write to, named if the disk is full.
     """
     if isinstance(error, ConnectorError):
         spell(error, parts)
         return error
     cause = short_cause(error)
-    kind: type[ConnectorError] = FatalError
-    if isinstance(cause, RetryableError):
-        kind = RetryableError
-    elif isinstance(cause, ConfigurationError) or isinstance(
-        error, AnalysisException | ParseException
-    ):
-        kind = ConfigurationError
-    known = cause if isinstance(cause, ConnectorError) else None
     found = telling_line(error)
-    if known is not None and known.found is not None:  # a log often has only this error's text
-        found = f"{found}: {_cut(str(known.found))}"
     if (status := exit_status_of_jvm()) is not None:
         found = f"the JVM of Spark has ended with status {status}"
         hint = "find the reason in the log of the driver, then start a new driver"
-    wrapped = kind(
-        f"{what} failed",
-        found=found,
-        option=known.option if known is not None else None,
-        hint=(known.hint if known is not None else None) or hint,
-    )
+    elif location is not None and _FULL_DISK.search(found):
+        hint = (
+            f"free space under {mask_url(location)}, or in Spark's local directories "
+            "(`spark.local.dir`) if that is not full, and restart"
+        )
+    wrapped: ConnectorError
+    if isinstance(cause, ConnectorError) and not isinstance(cause, ForeignError):
+        if status is None and cause.found is not None:
+            found = f"{found}: {_cut(cause.found)}"  # a log often has only this error's text
+        wrapped = restated(cause, f"{what} failed", found=found, hint=hint)
+    else:
+        wrapped = _kind_of(error)(f"{what} failed", found=found, hint=hint)
     wrapped.__cause__ = cause
     wrapped.__context__ = error
     spell(wrapped, parts)
     return wrapped
+
+
+def _kind_of(error: BaseException) -> type[ConnectorError]:
+    """Return the class for a failure of Spark or of the user's code."""
+    if isinstance(error, AnalysisException | ParseException):
+        return ConfigurationError
+    text = str(error)
+    if _is_spark(error) and PythonFailure.of(text) is None and _TEMPORARY.search(text):
+        return RetryableError
+    return FatalError
 
 
 def spark_log_taken(error: BaseException, what: str, lease: Lease) -> ConnectorError | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.execution.reader_task import HEARTBEAT_COLUMN
-from connectors_core.engine.query.status import PipelineStatus, error_text
+from connectors_core.engine.query.status import PipelineStatus, error_kinds
 from connectors_core.lineage.delivery import EventDelivery
 from connectors_core.lineage.events import (
     JobCreatedEvent,
@@ -172,9 +172,9 @@ class JobEvents:
 
         Args:
             status: A terminal status.
-            error: Why it failed.
+            error: Why it failed. Its text may have values of rows, so it stays here.
         """
-        self._change(status, None if error is None else error_text(error))
+        self._change(status, None if error is None else error_kinds(error))
 
     def close(self) -> None:
         """Wait some seconds for listeners."""

@@ -137,6 +137,7 @@ class StreamingRun:
             only_windows=only_windows_compare(job.df),
             groups=groups,
             stateful=self._must_decide,
+            keeps_state=self._log.has_state,
         )
         self._query: StreamingQuery | None = None
         self._finished = threading.Event()
@@ -442,6 +443,7 @@ class StreamingRun:
             what,
             hint="fix the cause and restart: the pipeline resumes where it stopped",
             parts=self._parts,
+            location=self._checkpoint,
         )
 
 

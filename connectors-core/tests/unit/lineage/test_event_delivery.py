@@ -76,8 +76,28 @@ def test_a_listener_that_hangs_delays_neither_the_pipeline_nor_other_listeners(c
     assert caplog.text.count("Hanging is too slow") == 3
     assert "Hanging does not accept events" in caplog.text
     hanging.released.set()
-    delivery._mailboxes[0].join(30)
+    delivery._mailboxes[0]._thread.join(30)
     assert hanging.events[1:] == events[3:]  # the oldest ones were dropped
+
+
+def test_a_listener_that_hangs_is_waited_for_once():
+    hanging = Hanging()
+    first, later = EventDelivery([hanging]), EventDelivery([hanging])
+    first.send(event())
+    assert hanging.entered.wait(30)
+    first.close(timeout=0.01)
+    later.send(event())
+    began = time.monotonic()
+    later.close(timeout=60)
+    first.close(timeout=60)
+    assert time.monotonic() - began < 30
+    hanging.released.set()
+    for delivery in (first, later):
+        delivery._mailboxes[0]._thread.join(30)
+    again = EventDelivery([hanging])
+    again.send(event())
+    again.close(timeout=60)  # it answers again, so its events are awaited
+    assert len(hanging.events) == 3
 
 
 @pytest.mark.parametrize("sent", [0, 1])

@@ -10,9 +10,9 @@ import base64
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 from urllib.parse import quote
 
 from connectors_core.annotations import experimental
@@ -65,7 +65,20 @@ class Authenticator(ABC):
     option: str | None
     query_names: frozenset[str] = frozenset()
     renews: ClassVar[bool] = False
-    """Whether other credentials can be obtained after the API rejects some."""
+    """Whether other credentials can be obtained after the API rejects some, although no secret
+    varies."""
+
+    def __post_init__(self) -> None:
+        for each in fields(cast(Any, self)):
+            value = getattr(self, each.name)
+            if "Secret" in str(each.type) and value is not None:
+                object.__setattr__(self, each.name, Secret(value))
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether other credentials can be obtained after the API rejects some."""
+        secrets = (value for value in vars(self).values() if isinstance(value, Secret))
+        return self.renews or any(each.varies for each in secrets)
 
     @abstractmethod
     def obtain(self, post: PostForm) -> Credentials:
@@ -177,7 +190,7 @@ class OAuth2(Authenticator):
             form["scope"] = " ".join(self.scopes)
         headers: dict[str, Secret] = {}
         if self.basic:
-            quoted = Secret(quote(self.client_secret.reveal(), safe=""))
+            quoted = Secret.plain(quote(self.client_secret.reveal(), safe=""))
             headers["Authorization"] = _basic(quote(self.client_id, safe=""), quoted)
         else:
             form |= {
@@ -207,14 +220,14 @@ class OAuth2(Authenticator):
                 hint="turn off the rotation of refresh tokens, or use client credentials",
             )
         return Credentials(
-            headers={"Authorization": _header("Bearer ", Secret(token), self.option)},
+            headers={"Authorization": _header("Bearer ", Secret.plain(token), self.option)},
             lifetime=max(seconds / 2, seconds - _EARLY_SECONDS),
         )
 
 
 def _basic(user: str, password: Secret) -> Secret:
     pair = f"{user}:{password.reveal()}".encode()
-    return Secret(f"Basic {base64.b64encode(pair).decode()}")
+    return Secret.plain(f"Basic {base64.b64encode(pair).decode()}")
 
 
 def _header(scheme: str, secret: Secret, option: str | None) -> Secret:
@@ -226,4 +239,4 @@ def _header(scheme: str, secret: Secret, option: str | None) -> Secret:
             expected="printable ASCII characters, without a line break",
             option=option,
         )
-    return Secret(scheme + text)
+    return Secret.plain(scheme + text)

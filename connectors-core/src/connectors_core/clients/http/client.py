@@ -122,7 +122,7 @@ class HttpClient:
         try:
             return self._get(request, obtained)
         except _RejectedError as rejected:
-            if self._authenticator is None or not self._authenticator.renews:
+            if self._authenticator is None or not self._authenticator.can_renew:
                 raise rejected.error from None
         try:
             return self._get(request, self._credentials(rejected=obtained))

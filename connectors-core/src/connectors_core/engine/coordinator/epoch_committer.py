@@ -591,8 +591,8 @@ class EpochCommitter:
         try:
             for attempt in self._retries.retrying(sleep):
                 with attempt:
-                    decision = write_again(decision, lost)
-                    lost = self.commit(decision, lost)
+                    before, decision = decision, write_again(decision, lost)
+                    lost = self.commit(decision, _rewritten(before, decision, lost))
                     if lost:
                         raise RetryableError(f"rows of {', '.join(lost)} are lost again")
         except RetryableError as error:
@@ -678,3 +678,12 @@ class EpochCommitter:
         with ExitStack() as stack:  # closes all, even if one fails
             for committer in self.committers.values():
                 stack.callback(committer.close)
+
+
+def _rewritten(before: Decision, after: Decision, lost: Lost) -> Lost:
+    """Add to the writers that lost rows those that a rewrite with other partitions has added."""
+
+    def writers(decision: Decision, uid: str) -> set[int]:
+        return {each.subtask for each in decision.sinks[uid].committables}
+
+    return {uid: gone | (writers(after, uid) - writers(before, uid)) for uid, gone in lost.items()}

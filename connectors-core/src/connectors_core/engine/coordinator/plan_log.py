@@ -227,7 +227,7 @@ def purge(store: StateStore, *, plans_below: int, epochs_below: int) -> None:
     for number in document_numbers(store, DECISIONS_FOLDER):
         if number < epochs_below:
             store.delete(decision_path(number))
-    for folder in ("done", "rewrites"):
+    for folder in ("done", "rewrites", "replays"):
         for number in folder_numbers(store, folder):
             if number < epochs_below:
                 store.delete_tree(f"{folder}/{number:010d}")

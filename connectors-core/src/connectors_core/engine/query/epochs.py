@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from connectors_core.engine.protocol import (
     Decision,
     Report,
     SinkDecision,
+    accepted_replay_path,
     decision_path,
 )
 from connectors_core.engine.query.compactions import Compactions
@@ -43,6 +45,7 @@ from connectors_core.metrics import SinkMetric
 from connectors_core.sink.topology import SupportsPreCommitTopology
 
 BatchT = TypeVar("BatchT")
+_LOGGER: Final = logging.getLogger(__name__)
 _WAIT_SECONDS: Final = 0.1
 
 
@@ -111,6 +114,7 @@ class EpochRunner(Generic[BatchT]):
         decided: Called with each epoch between its decision and its commit.
         stateful: Whether each micro-batch needs a decision, because Spark keeps state or reads
             streams of its own.
+        keeps_state: Whether Spark keeps state for the query.
         spark_inputs: The inputs of Spark by sink; see `SinkSettings`.
         progress: Counters of epochs; the committer's callback uses them too.
     """
@@ -127,6 +131,7 @@ class EpochRunner(Generic[BatchT]):
     reported: Callable[[int], None]
     decided: Callable[[int], None] = lambda _epoch: None
     stateful: Callable[[], bool] = lambda: False
+    keeps_state: Callable[[], bool] = lambda: False
     spark_inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     progress: EpochProgress = field(default_factory=EpochProgress)
 
@@ -246,10 +251,8 @@ class EpochRunner(Generic[BatchT]):
 
     def _run(self, batch: BatchT, batch_id: int, spark_query_id: str, plans: Sequence[int]) -> None:
         if self.is_decided(spark_query_id, batch_id):
-            # An earlier driver has committed the micro-batch. Spark's state operators must still
-            # run, or Spark 4 refuses the next micro-batch.
             if not self._write_lost(batch):
-                self._check_replayed(batch_id, spark_query_id, self.engine.drain(batch))
+                self._replay(batch, batch_id, spark_query_id)
             self._complete_reports(plans)
             return
         self._run_epoch(
@@ -342,27 +345,31 @@ class EpochRunner(Generic[BatchT]):
         self.committer.commit(decision)
         return True
 
-    def _check_replayed(
-        self, batch_id: int, spark_query_id: str, replayed: Mapping[str, int]
-    ) -> None:
-        """Refuse a replay whose rows are not as many as those that were written."""
-        if not replayed:
+    def _replay(self, batch: BatchT, batch_id: int, spark_query_id: str) -> None:
+        """Run a micro-batch that an earlier driver has committed, if Spark's state needs it.
+
+        Without state, its rows are not needed: they may be other rows, or gone. State operators
+        must run, or Spark 4 refuses the next micro-batch.
+
+        Raises:
+            DataLossError: State operators received other rows than those that were written.
+        """
+        epoch = self._decided[spark_query_id, batch_id]
+        if not self.keeps_state():
+            _LOGGER.warning(
+                "epoch %d has committed micro-batch %d of Spark: its rows are not read again",
+                epoch,
+                batch_id,
+            )
             return
-        decision = read_decision(self.store, self._decided[spark_query_id, batch_id])
+        replayed = self.engine.drain(batch)
+        decision = read_decision(self.store, epoch)
         if decision.between:
             return  # its own decision is so old that it is gone
         for uid, rows in replayed.items():
             decided = decision.sinks.get(uid, SinkDecision()).rows
-            if rows != decided:
-                raise DataLossError(
-                    f"micro-batch {batch_id} of sink {uid!r} has other rows than when epoch "
-                    f"{decision.epoch} wrote them",
-                    expected=f"{decided} rows",
-                    found=f"{rows} rows",
-                    hint="Spark reads the inputs of this sink again after a failure: they must "
-                    "return the same rows. Undo the change of the input, or start with another "
-                    "checkpoint location",
-                )
+            if rows != decided and not self.store.exists(accepted_replay_path(epoch)):
+                raise _other_rows(batch_id, epoch, uid, expected=decided, found=rows)
 
     def _write_lost(self, batch: BatchT) -> bool:
         """Rewrite the lost rows of an earlier driver's epoch; return whether it ran."""
@@ -537,6 +544,18 @@ class EpochRunner(Generic[BatchT]):
             del self._decided[oldest]  # Spark does not run such an old micro-batch again
         self.compactions.decided(decision)
         self.decided(decision.epoch)
+
+
+def _other_rows(batch: int, epoch: int, uid: str, *, expected: int, found: int) -> DataLossError:
+    return DataLossError(
+        f"micro-batch {batch} of sink {uid!r} has other rows than when epoch {epoch} wrote them, "
+        "and Spark keeps state of them",
+        expected=f"{expected} rows",
+        found=f"{found} rows",
+        hint="undo the change of the input that Spark reads itself; or keep the output as it is "
+        "and let Spark's state have the rows as they are now, with `connectors state "
+        f"accept-replay LOCATION {epoch}`",
+    )
 
 
 def _spools(messages: Sequence[WriterMessage], reports: Sequence[Report]) -> list[tuple[str, str]]:

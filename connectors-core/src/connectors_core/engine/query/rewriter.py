@@ -11,7 +11,7 @@ the next start commits the new committables.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, Generic, TypeVar
 
@@ -104,7 +104,14 @@ class Rewriter(Generic[BatchT]):
             epoch=decision.epoch,
             store=self.store,
             sinks=tuple(
-                replace(sink, subtasks=lost[sink.uid]) for sink in self.sinks if sink.uid in lost
+                replace(
+                    sink,
+                    subtasks=None
+                    if _all_lost(decision.sinks[sink.uid], lost[sink.uid])
+                    else lost[sink.uid],
+                )
+                for sink in self.sinks
+                if sink.uid in lost
             ),
         )
         messages = self.engine.write(batch, task, leases) if task.sinks else []
@@ -169,6 +176,8 @@ def _replacement(
 ) -> SinkRewrite:
     """Return the new committables of a sink, after checking that the rows are the same."""
     decided: SinkDecision = decision.sinks[uid]
+    if _all_lost(decided, subtasks):
+        return _whole_replacement(decision.epoch, uid, decided, messages)
     if len(messages) != decided.number_of_subtasks:
         raise FatalError(
             f"epoch {decision.epoch} of sink {uid!r} cannot be rewritten: its batch has "
@@ -181,20 +190,51 @@ def _replacement(
     again = [message for message in messages if message.subtask in subtasks]
     for message in again:
         if message.written != rows[message.subtask]:
-            raise DataLossError(
+            raise _other_rows(
                 f"epoch {decision.epoch} of sink {uid!r} cannot be rewritten: writer "
                 f"{message.subtask} has different rows than before",
-                expected=f"{rows[message.subtask]} rows",
-                found=f"{message.written} rows",
-                hint="the source must return the same rows when it is read again, and the "
-                "target must accept them; check that no rows were removed and that the "
-                "query is deterministic; " + GIVE_UP_HINT,
+                expected=rows[message.subtask],
+                found=message.written,
             )
+    return _rewrite(subtasks, again)
+
+
+def _all_lost(decided: SinkDecision, lost: Collection[int]) -> bool:
+    """Return whether no writer has committed rows, so the rows may have other writers now."""
+    return all(each.subtask in lost for each in decided.committables)
+
+
+def _whole_replacement(
+    epoch: int, uid: str, decided: SinkDecision, messages: Sequence[WriterMessage]
+) -> SinkRewrite:
+    rows = {each.subtask: each.rows for each in decided.committables}
+    found = sum(message.written for message in messages if message.committables)
+    if found != sum(rows.values()):
+        raise _other_rows(
+            f"epoch {epoch} of sink {uid!r} cannot be rewritten: it has different rows than before",
+            expected=sum(rows.values()),
+            found=found,
+        )
+    return _rewrite(rows.keys() | {message.subtask for message in messages}, messages)
+
+
+def _other_rows(message: str, *, expected: int, found: int) -> DataLossError:
+    return DataLossError(
+        message,
+        expected=f"{expected} rows",
+        found=f"{found} rows",
+        hint="the source must return the same rows when it is read again, and the target must "
+        "accept them; check that no rows were removed and that the query is deterministic; "
+        + GIVE_UP_HINT,
+    )
+
+
+def _rewrite(subtasks: Collection[int], messages: Sequence[WriterMessage]) -> SinkRewrite:
     return SinkRewrite(
         subtasks=tuple(sorted(subtasks)),
         committables=tuple(
             DecidedCommittable(subtask=message.subtask, committable=each, rows=message.written)
-            for message in again
+            for message in messages
             for each in message.committables
         ),
     )

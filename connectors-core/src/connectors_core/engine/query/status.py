@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from connectors_core.engine.coordinator.epoch_committer import SinkCommitter
 from connectors_core.engine.coordinator.source_observation import SourceObservation, SplitStatus
-from connectors_core.errors import ConnectorError
+from connectors_core.errors import ConnectorError, ForeignError
 from connectors_core.metrics import (
     CommitterMetric,
     EnumeratorMetric,
@@ -40,10 +40,13 @@ __all__ = [
     "SinkStatus",
     "SourceStatus",
     "SplitStatus",
+    "error_kinds",
     "error_text",
     "sink_status",
     "source_status",
 ]
+
+_MOST_CAUSES: Final = 32
 
 
 class PipelineState(StrEnum):
@@ -353,6 +356,25 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, ConnectorError):
         return str(error)
     return mask_text(f"{type(error).__name__}: {error}")
+
+
+def error_kinds(error: BaseException) -> str:
+    """Return the class and code of an error and of its causes, without their texts."""
+    kinds: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(kinds) < _MOST_CAUSES:
+        kinds.append(_kind(cause))
+        cause = cause.__cause__
+    return ", caused by ".join(dict.fromkeys(kinds))
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, ForeignError):
+        return error.type_name.rpartition(".")[2] or type(error).__name__
+    if not isinstance(error, ConnectorError):
+        return type(error).__name__
+    option = "" if error.option is None else f" about the option {error.keyword or error.option}"
+    return f"{type(error).__name__} [{error.code}]{option}"
 
 
 def source_status(uid: str, seen: SourceObservation) -> SourceStatus:

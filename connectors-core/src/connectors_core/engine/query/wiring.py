@@ -63,6 +63,7 @@ def wire_epochs(
     reported: Callable[[int], None] = lambda _plan: None,
     decided: Callable[[int], None] = lambda _epoch: None,
     stateful: Callable[[], bool] = lambda: False,
+    keeps_state: Callable[[], bool] = lambda: False,
     trigger_interval: float | None = None,
     reader_stores: Mapping[str, StateStore] | None = None,
 ) -> EpochRunner[BatchT]:
@@ -74,6 +75,7 @@ def wire_epochs(
         decided: Called with each epoch between its decision and its commit.
         stateful: Whether each micro-batch needs a decision, because Spark keeps state or reads
             streams of its own.
+        keeps_state: Whether Spark keeps state for the query.
         trigger_interval: Minimum number of seconds between two epochs; None in a batch run.
         reader_stores: The stores with the spools of sources, by uid, if not the query's store.
     """
@@ -118,6 +120,7 @@ def wire_epochs(
         reported=reported,
         decided=decided,
         stateful=stateful,
+        keeps_state=keeps_state,
         spark_inputs={sink.uid: sink.spark_inputs for sink in query.sinks},
         progress=progress,
     )
@@ -133,6 +136,7 @@ def wire_stream(
     only_windows: bool = False,
     groups: CoordinatorStore | None = None,
     stateful: Callable[[], bool] = lambda: False,
+    keeps_state: Callable[[], bool] = lambda: False,
 ) -> tuple[QueryCoordinator, EpochRunner[BatchT]]:
     """Create the coordinator and the epochs of a streaming query.
 
@@ -146,11 +150,13 @@ def wire_stream(
         groups: Alignment groups, shared by all queries of the pipeline.
         stateful: Whether each micro-batch needs a decision, because Spark keeps state or reads
             streams of its own.
+        keeps_state: Whether Spark keeps state for the query.
     """
     epochs = wire_epochs(
         query,
         reported=lambda plan: coordinator.reports_durable(plan),
         stateful=stateful,
+        keeps_state=keeps_state,
         trigger_interval=trigger_interval,
     )
     coordinator = QueryCoordinator(

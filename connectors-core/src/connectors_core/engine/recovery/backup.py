@@ -77,10 +77,14 @@ class BackupPlan:
 
 @contextmanager
 def held(locations: Locations) -> Iterator[bool]:
-    """Keep drivers out for the context; yields False if one is already running."""
+    """Keep drivers out for the context; yields False if a driver may be running.
+
+    A driver that is paused, or that another machine runs, is never fenced: the copy is then cut as
+    that of a running pipeline.
+    """
     locations.whole_identity()
     try:
-        lease = Lease.acquire(locations.state)
+        lease = Lease.acquire(locations.state, fence=False)
     except LeaseError:
         yield False
         return

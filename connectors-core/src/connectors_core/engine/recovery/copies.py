@@ -17,7 +17,7 @@ from connectors_core.engine.protocol import DocumentCodec
 from connectors_core.engine.recovery.selection import QueryCut
 from connectors_core.engine.state import StateStore
 from connectors_core.errors import ConfigurationError, StateCorruptedError
-from connectors_core.secrets import Secret, mask_url
+from connectors_core.secrets import mask_url, revealed
 
 MANIFEST: Final = "backup.json"
 ARCHIVE_SUFFIX: Final = ".zip"
@@ -222,7 +222,7 @@ class _ZipWriter(CopyWriter):
     def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
         import fsspec.core
 
-        fs, path = fsspec.core.url_to_fs(url, **_revealed(storage_options))
+        fs, path = fsspec.core.url_to_fs(url, **revealed(storage_options))
         if fs.exists(path):
             raise ConfigurationError(
                 f"{mask_url(url)} already exists; existing files are never overwritten",
@@ -245,7 +245,7 @@ class _ZipReader(CopyReader):
     def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
         import fsspec.core
 
-        fs, path = fsspec.core.url_to_fs(url, **_revealed(storage_options))
+        fs, path = fsspec.core.url_to_fs(url, **revealed(storage_options))
         with ExitStack() as opened:
             try:
                 self._file: BinaryIO = opened.enter_context(fs.open(path, "rb"))
@@ -268,13 +268,6 @@ def _no_archive(url: str, error: Exception) -> ConfigurationError:
         expected="an archive created by `connectors state backup`",
         found=str(error) or type(error).__name__,
     )
-
-
-def _revealed(storage_options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: value.reveal() if isinstance(value, Secret) else value
-        for key, value in storage_options.items()
-    }
 
 
 @contextlib.contextmanager

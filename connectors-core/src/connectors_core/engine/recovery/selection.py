@@ -35,7 +35,7 @@ from connectors_core.errors import StateCorruptedError
 
 _LOOKUP_FOLDER: Final = "lookup"
 _BY_PLAN: Final = frozenset({"plans", "reports"})
-_BY_EPOCH: Final = frozenset({"decisions", "done", "rewrites", "decided"})
+_BY_EPOCH: Final = frozenset({"decisions", "done", "rewrites", "decided", "replays"})
 _BY_BATCH: Final = frozenset({"offsets", "commits"})
 _OTHERS: Final = frozenset({"spool", LOOKUP_PINS_FOLDER})
 _NUMBER: Final = re.compile(r"(?:\d{4}-)?(\d+)")

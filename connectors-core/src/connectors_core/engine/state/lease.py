@@ -158,6 +158,7 @@ class Lease:
         owner: LeaseOwner | None = None,
         *,
         expiry: timedelta = LEASE_EXPIRY,
+        fence: bool = True,
         clock: Callable[[], float] = monotonic_with_suspend,
         pause: Callable[[float], None] = time.sleep,
         renewer: Renewer | None = None,
@@ -165,13 +166,15 @@ class Lease:
         """Take the lease, or raise an error that names the holder.
 
         If a driver on another machine ended without releasing the lease, this call waits until the
-        holder has sent no heartbeat for `expiry`.
+        holder has sent no heartbeat for `expiry`, or for the holder's own, if that is longer.
 
         Args:
             store: The state location of the pipeline.
             owner: The new holder; this process by default.
             expiry: Time without a heartbeat after which a holder counts as dead. This driver sends
                 six heartbeats in that time.
+            fence: Whether to take over from a holder that sends no heartbeat. If False, the lease
+                is only taken if no holder can be alive.
             clock: Monotonic seconds.
             pause: Sleeps for a number of seconds between two checks of the holder.
             renewer: Runs the renewal; by default a daemon thread.
@@ -184,10 +187,12 @@ class Lease:
         for _ in range(_MAX_ATTEMPTS):
             last = _last_incarnation(store)
             if last:
-                _wait_until_over(store, last, owner, expiry.total_seconds(), clock, pause)
+                patience = expiry.total_seconds() if fence else None
+                _wait_until_over(store, last, owner, patience, clock, pause)
             nonce = secrets.token_hex(8)
             claim = {
                 "claimed_at": time.time(),
+                "expiry": expiry.total_seconds(),
                 "incarnation": last + 1,
                 "nonce": nonce,
                 "owner": asdict(owner),
@@ -371,11 +376,13 @@ def _wait_until_over(
     store: StateStore,
     incarnation: int,
     owner: LeaseOwner,
-    expiry: float,
+    expiry: float | None,
     clock: Callable[[], float],
     pause: Callable[[float], None],
 ) -> None:
     """Return when a claim is over: at the latest after `expiry` without a heartbeat.
+
+    Without an expiry, only a claim that is released or whose process is gone is over.
 
     Raises:
         LeaseError: The holder is alive.
@@ -384,6 +391,9 @@ def _wait_until_over(
     if claim is None:
         return  # a driver two incarnations later removed it; the next attempt sees that one
     holder = LeaseOwner.of_claim(claim)
+    if expiry is not None:
+        # A claim of an earlier release does not tell its own.
+        expiry = max(expiry, float(claim.get("expiry", expiry)))
     began = clock()
     seen = _heartbeat(store, incarnation)
     is_told = False
@@ -395,6 +405,8 @@ def _wait_until_over(
                 if claim.get("nonce") not in _held_here:
                     return  # its release could not be written
                 raise _held(store, incarnation, hint=_HINT_THIS_PROCESS)
+        if expiry is None:
+            raise _held(store, incarnation, hint=_HINT_ANOTHER)
         waited = clock() - began
         if waited >= expiry:
             return

@@ -22,7 +22,7 @@ from connectors_core.errors import (
     RetryableError,
     StateLocationError,
 )
-from connectors_core.secrets import Secret, mask_text, mask_url
+from connectors_core.secrets import mask_text, mask_url, revealed
 
 __all__ = ["StateOutput", "StateStore"]
 
@@ -557,10 +557,7 @@ def _open_backend(url: str, storage_options: Mapping[str, Any]) -> _Backend:
     import fsspec.core
     from fsspec.implementations.local import LocalFileSystem
 
-    options = {
-        key: value.reveal() if isinstance(value, Secret) else value
-        for key, value in storage_options.items()
-    }
+    options = revealed(storage_options)
     try:
         fs, root = fsspec.core.url_to_fs(url, **options)
     except ImportError as exc:
