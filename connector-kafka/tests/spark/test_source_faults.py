@@ -482,6 +482,12 @@ def test_a_recreated_topic_is_reported_as_a_loss_and_read_from_its_start(
         records.write(150)
         records.wait_for_all(pipeline)
         assert losses(pipeline) >= 1
+    for start in range(2):  # the loss is over
+        with records.pipeline(source(broker.bootstrap_servers, topic)) as pipeline:
+            pipeline.start()
+            records.write(10)
+            records.wait_for_all(pipeline)
+            assert losses(pipeline) == 0, f"restart {start}"
     records.assert_complete()
 
 

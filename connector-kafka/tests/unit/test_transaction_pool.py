@@ -60,6 +60,18 @@ def test_an_id_that_brokers_may_have_forgotten_is_initialized_again() -> None:
     assert sorted(client.asked) == [NAMES.transactional_id(0, 5, slot) for slot in (0, 1)]
 
 
+def test_ids_are_initialized_again_before_brokers_with_a_short_memory_forget_them() -> None:
+    client, now = Coordinators(), [0.0]
+    leases = pool(client, now)
+    leases.forgotten_after = 60.0
+    leases.lease(0, 1)
+    leases.renew()
+    client.asked.clear()
+    now[0] = 31.0
+    leases.lease(1, 1)
+    assert sorted(client.asked) == [NAMES.transactional_id(0, 5, slot) for slot in (0, 1)]
+
+
 def test_only_ids_of_previous_drivers_of_the_same_sink_are_taken_over() -> None:
     left = [NAMES.transactional_id(7, 4, 3), NAMES.transactional_id(7, 5, 1)]
     before = f"p-{PIPELINE}-out-2-0"  # the naming scheme of releases before 3.0

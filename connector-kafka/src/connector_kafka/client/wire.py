@@ -49,6 +49,8 @@ _MAX_FRAME: Final = 2**31 - 1
 # The callers limit the requests in flight, not the connection.
 _UNBOUNDED: Final = 1 << 30
 _CLOSE_SECONDS: Final = 10.0
+# The first of several brokers can use this part of the time that is left.
+_SHARES: Final = 3
 _numbers = itertools.count()
 
 #: The used parts of private classes: the attribute, and its keyword arguments.
@@ -62,6 +64,7 @@ _CONTRACT: Final[tuple[tuple[type, str, tuple[str, ...]], ...]] = (
     (KafkaConnectionManager, "connection_delay", ("node_id",)),
     (KafkaConnectionManager, "least_loaded_node", ()),
     (KafkaConnectionManager, "close", ("node_id",)),
+    (KafkaConnectionManager, "wait_for", ("future", "timeout_ms")),
     (KafkaConnectionManager, "_build_transport", ("node",)),
     (KafkaTCPTransport, "_sock_recv", ()),
     (ClusterMetadata, "bootstrap_brokers", ()),
@@ -341,7 +344,35 @@ class Wire:
     # --- The thread of the connections -----------------------------------------------------------
 
     async def _exchange(self, request: Any, node: Node | None, deadline: float) -> Any:
-        connection = await self._connection(node, deadline)
+        await self._brokers_found(deadline)
+        if node is not None:
+            return await self._ask(request, node, deadline)
+        untried = [broker.node_id for broker in self._manager.cluster.brokers()]
+        while True:
+            node = self._manager.least_loaded_node()
+            if node not in untried:
+                node = untried[0]
+            try:
+                return await self._ask_within_share(request, node, deadline, len(untried))
+            except Exception as exc:
+                untried.remove(node)
+                is_passing = isinstance(error_of_exception(exc, ""), KafkaRetryableError)
+                if not untried or not is_passing or self._closed:
+                    raise
+                _logger.debug("no response from broker %s: %s; asking another", node, exc)
+
+    async def _ask_within_share(
+        self, request: Any, node: Node, deadline: float, untried: int
+    ) -> Any:
+        """Ask one of several brokers. A broker that hangs leaves the others most of the time."""
+        left = max(0.0, deadline - time.monotonic()) / min(untried, _SHARES)
+        asking = self._net.call_soon_with_future(
+            self._ask, request, node, min(deadline, time.monotonic() + left)
+        )
+        return await self._manager.wait_for(asking, left * 1000)
+
+    async def _ask(self, request: Any, node: Node, deadline: float) -> Any:
+        connection = await self._connect(node, deadline)
         if connection.paused:
             # Throttled: the public method would fail, but this one sends as soon as it is allowed.
             return await connection._send_request(request, timeout_at=deadline)
@@ -373,18 +404,13 @@ class Wire:
         node: Node = self._manager.cluster.add_coordinator(response, kind, key)
         return node
 
-    async def _connection(self, node: Node | None, deadline: float) -> Any:
+    async def _brokers_found(self, deadline: float) -> None:
         if self._bootstrap is None or self._bootstrap.failed():
             self._bootstrap = self._net.call_soon_with_future(self._find_brokers, deadline)
         if not self._bootstrap.is_done:
             await self._bootstrap
         elif self._bootstrap.exception is not None:
             raise self._bootstrap.exception
-        if node is None:
-            node = self._manager.least_loaded_node()
-            if node is None:
-                node = self._manager.cluster.brokers()[0].node_id
-        return await self._connect(node, deadline)
 
     async def _connect(self, node: Node, deadline: float) -> Any:
         delay = self._manager.connection_delay(node)
@@ -407,10 +433,12 @@ class Wire:
         tries = 0
         while time.monotonic() < deadline:
             tries += 1
-            for broker in self._manager.cluster.bootstrap_brokers():
+            brokers = self._manager.cluster.bootstrap_brokers()
+            for tried, broker in enumerate(brokers):
                 try:
-                    connection = await self._connect(broker.node_id, deadline)
-                    response = await connection.send_request(MetadataRequest(topics=[]))
+                    response = await self._ask_within_share(
+                        MetadataRequest(topics=[]), broker.node_id, deadline, len(brokers) - tried
+                    )
                     if not response.brokers:
                         raise kafka_errors.MetadataEmptyBrokerList(broker.host)
                     self._know(response)

@@ -36,6 +36,7 @@ _logger = logging.getLogger(__name__)
 
 _INVALID_TRANSACTION_TIMEOUT: Final = 50
 _LONGEST_TIMEOUT: Final = "transaction.max.timeout.ms"
+_IDS_KEPT: Final = "transactional.id.expiration.ms"
 _RECEIPTS_KEPT: Final = "offsets.retention.minutes"
 _DEFAULT_RECEIPTS_KEPT: Final = timedelta(days=7)
 
@@ -162,6 +163,9 @@ class KafkaCommitter(Committer[KafkaCommittable], SupportsLeases, SupportsCommit
             if error.kafka_code == _INVALID_TRANSACTION_TIMEOUT:
                 raise self._timeout_is_too_long(connected.wire) from error
             raise
+        kept = broker_setting(connected.wire, _IDS_KEPT)
+        if kept is not None:
+            connected.pool.forgotten_after = int(kept) / 1000
         self._has_started = True
 
     def _newest(self) -> int | None:

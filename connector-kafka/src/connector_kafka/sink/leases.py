@@ -13,7 +13,6 @@ from connector_kafka.sink.transactional_ids import SinkTransactions, Transaction
 
 __all__ = ["TransactionLease", "TransactionPool"]
 
-# Brokers forget an ID that is unused for a week (`transactional.id.expiration.ms`).
 _FRESH_SECONDS: Final = 3600.0
 # Kafka's names of the states in which an ID has no open transaction.
 _OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
@@ -53,6 +52,8 @@ class TransactionPool:
         size: The number of IDs per writer.
         client: The client for the coordinators.
         timeout_ms: The age in milliseconds at which brokers abort a transaction.
+        forgotten_after: The seconds after which brokers forget an unused ID
+            (`transactional.id.expiration.ms`).
         clock: Seconds of a monotonic clock.
     """
 
@@ -62,6 +63,7 @@ class TransactionPool:
     size: int
     client: TransactionClient
     timeout_ms: int
+    forgotten_after: float = 7 * 86_400.0
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ class TransactionPool:
             for slot in range(self.size)
         ]
         self.renew()
-        oldest = self.clock() - _FRESH_SECONDS
+        oldest = self.clock() - min(_FRESH_SECONDS, self.forgotten_after / 2)
         self._initialise([i for i in ids if i not in self._fresh or self._fresh[i][1] < oldest])
         self._handed_out.update(ids)
         identities = [self._fresh.pop(each)[0] for each in ids]

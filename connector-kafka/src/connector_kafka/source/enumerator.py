@@ -147,7 +147,8 @@ class KafkaEnumerator(
         self._waiting = list(state.waiting)
         self._paused = PausedPartitions(state.paused)
         self._resume_at = dict(state.resume_at)
-        # A restart detects a recreated topic again, because the state keeps the earlier IDs.
+        # A restart detects a recreated topic again: the state keeps the earlier IDs until a plan
+        # has moved the splits. Only a split of the earlier topic has lost records.
         self._former_ids: dict[str, str] = {}
         self._started = state.started
         self._ends: Mapping[TopicPartition, int] = {}
@@ -160,6 +161,7 @@ class KafkaEnumerator(
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._recreated: dict[TopicPartition, tuple[str, int]] = {}
+        self._reported: dict[TopicPartition, str] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._losses = Losses(context, settings.on_data_loss)
         self._truncations = Truncations(
@@ -368,12 +370,10 @@ class KafkaEnumerator(
                 self._ends = {**self._ends, each: self._positions.get(each, 0)}
 
     def _note_recreated(self, found: FoundPartitions) -> None:
-        """Report lost records of partitions that were deleted and recreated."""
+        """Note where to read partitions that were deleted and recreated."""
         for each, offset in found.recreated.items():
             if self._recreated.get(each, ("",))[0] == found.partitions[each]:
                 continue
-            position = self._positions.get(each, 0)
-            self._losses.report(each, "the topic was deleted and recreated", position)
             self._former_ids.setdefault(str(each), self._known[str(each)])
             self._recreated[each] = (found.partitions[each], offset)
             self._gone.discard(each)
@@ -478,8 +478,12 @@ class KafkaEnumerator(
         cut = self._truncations.cut_off.get(partition)
         resume_at = self._resume_at.get(split.split_id)
         if topic_id != split.topic_id:
+            if self._reported.get(partition) != topic_id:
+                self._losses.report(partition, "the topic was deleted and recreated", split.offset)
+                self._reported[partition] = topic_id
             self._resume_at.pop(split.split_id, None)
             return replace(split.moved_to(offset), topic_id=topic_id)
+        self._former_ids.pop(str(partition), None)
         if cut is not None and split.cuts < cut.number:
             self._resume_at.pop(split.split_id, None)
             return replace(split.moved_to(cut.resume_at), cuts=cut.number)

@@ -237,6 +237,10 @@ _PLAIN_TYPES: Final[Mapping[type[Any], OptionType[Any]]] = {
 }
 
 
+# An address such as `[::1]:9092`, which begins like a JSON array.
+_IPV6: Final = re.compile(r"\[[0-9A-Fa-f.]*:")
+
+
 def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionType[tuple[T, ...]]:
     """Return the type of a list: a Python list or tuple, a JSON array, `a, b, c`, or one element.
 
@@ -250,7 +254,7 @@ def list_of(item: type[T] | OptionType[T], *, separator: str = ",") -> OptionTyp
     def parse(value: object) -> tuple[T, ...]:
         if isinstance(value, str):
             text = value.strip()
-            if text.startswith("["):
+            if text.startswith("[") and not _IPV6.match(text):
                 try:
                     value = json.loads(text)
                 except ValueError:
