@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connector_elasticsearch import ElasticsearchConnection
+from connector_elasticsearch import ElasticsearchConnection, ElasticsearchSource
 from connector_elasticsearch.client import CONNECTION_OPTIONS
 from connectors_core.errors import ConfigurationError, InvalidOptionError, UnknownOptionError
 from connectors_core.secrets import Secret
@@ -138,3 +138,8 @@ def test_an_address_with_a_login_is_refused_without_showing_it(character: str) -
         ElasticsearchConnection(host)
     assert "nary" not in str(raised.value)
     assert "@server:9200" in str(raised.value)
+
+
+def test_a_keyword_of_the_connection_is_suggested_as_it_is_passed() -> None:
+    with pytest.raises(TypeError, match=r"connection=ElasticsearchConnection\(username=\.\.\.\)"):
+        ElasticsearchSource(HOST, index="flights", username="me")  # type: ignore[call-arg]

@@ -20,6 +20,7 @@ import pickle
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 from connectors_core.masking import mask_text
@@ -76,6 +77,9 @@ class ConnectorError(Exception):
     # The name by which the caller set the option, if it is a Python keyword; shown instead.
     keyword: str | None = None
 
+    # The keywords of the other options of the same object, by key; texts show them too.
+    keywords: Mapping[str, str] = MappingProxyType({})
+
     _default_hint: ClassVar[str | None] = None
 
     def __init__(
@@ -104,9 +108,8 @@ class ConnectorError(Exception):
             if value is not None:
                 parts.append(f"  {label}: {value}")
         shown = "\n".join(parts)
-        return (
-            shown if self.keyword is None else _respelled(shown, {str(self.option): self.keyword})
-        )
+        own = {} if self.keyword is None else {str(self.option): self.keyword}
+        return _respelled(shown, {**self.keywords, **own})
 
     def rename_options(self, keys: Mapping[str, str]) -> None:
         """Name options by other keys, also in the texts.

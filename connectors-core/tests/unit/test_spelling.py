@@ -52,6 +52,22 @@ def test_hints_use_the_same_spelling() -> None:
         Made(13)
 
 
+class Together(Made):
+    """A part whose options exclude each other."""
+
+    def __post_init__(self) -> None:
+        raise InvalidOptionError(
+            "unclear", expected="'scan.poll-interval' or 'value.fields-include'", option=POLL
+        )
+
+
+def test_an_error_spells_all_options_that_it_names_alike() -> None:
+    with pytest.raises(InvalidOptionError, match="expected: 'poll_interval' or 'value_fields'"):
+        Together()
+    with pytest.raises(InvalidOptionError, match=f"expected: '{POLL}' or 'value.fields-include'"):
+        Together.from_options({})
+
+
 def test_a_caller_that_passed_options_sees_the_key() -> None:
     with pytest.raises(InvalidOptionError, match=r"the value of 'scan\.poll-interval'") as refused:
         Made.from_options({"scan.poll-interval": 0})

@@ -41,8 +41,8 @@ class Subscription:
         if len(given) != 1:
             raise InvalidOptionError(
                 "it is not clear which topics to read",
-                expected="exactly one of topic, topic-pattern, and partitions",
-                found=", ".join(given) or "none of them",
+                expected="exactly one of 'topic', 'topic-pattern', and 'partitions'",
+                found=", ".join(map(repr, given)) or "none of them",
                 option="topic",
             )
         try:

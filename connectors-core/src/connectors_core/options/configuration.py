@@ -54,6 +54,11 @@ class Part(Setting[T, Any]):
         return self._options
 
     @property
+    def kind(self) -> type[T] | None:
+        """The class of its value, if there is one class."""
+        return self._kind
+
+    @property
     def declared_in(self) -> type[Configured] | None:
         """The class that declares its options; None if the part does."""
         return self._declared_in
@@ -220,7 +225,7 @@ class Configured:
     def __init__(self, *positional: Any, **keywords: Any) -> None:
         cls = type(self)
         given = cls._bound(positional, keywords)
-        with named_by(None if is_by_key() else cls.keyword_of):
+        with named_by(None if is_by_key() else cls.OPTIONS.keywords):
             for each in cls.SETTINGS:
                 value = given.get(each.keyword)
                 taken = each.keyword in given and each.takes(value)
@@ -293,7 +298,7 @@ class Configured:
         stranger = next((name for name in keywords if name not in known), None)
         if stranger is not None:
             meant = (cls.keyword_of(key) for key in cls.OPTIONS.suggest(stranger))
-            suggestions = dict.fromkeys(each for each in meant if each)
+            suggestions = dict.fromkeys(cls._argument(each) for each in meant if each)
             raise unexpected_keyword(
                 cls.__name__, stranger, suggestions, instead=cls.FORMER.get(stranger)
             )
@@ -301,6 +306,14 @@ class Configured:
             return dict(cls.__signature__.bind(*positional, **keywords).arguments)
         except TypeError as exc:
             raise TypeError(f"{cls.__name__}() {exc}") from None
+
+    @classmethod
+    def _argument(cls, keyword: str) -> str:
+        """Return a keyword as a caller passes it, also one of a part: `part=Kind(keyword=...)`."""
+        part, _, inner = keyword.partition(".")
+        found = next((each for each in cls.SETTINGS if inner and each.keyword == part), None)
+        kind = found.kind if isinstance(found, Part) else None
+        return keyword if kind is None else f"{part}={kind.__name__}({inner}=...)"
 
     def _values(self) -> dict[str, Any]:
         return {each.keyword: self.__dict__[each.attribute] for each in self.SETTINGS}

@@ -27,7 +27,7 @@ def unexpected_keyword(
         suggestions: Keywords that may have been meant, best first.
         instead: The replacement of the keyword, if it is known.
     """
-    meant = " or ".join(map(repr, suggestions))
+    meant = " or ".join(each if "=" in each else repr(each) for each in suggestions)
     hint = instead or (f"did you mean {meant}?" if meant else "")
     return TypeError(
         f"{call}() got an unexpected keyword argument {keyword!r}" + (f"; {hint}" if hint else "")

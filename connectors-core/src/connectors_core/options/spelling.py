@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Final, ParamSpec, Protocol, TypeVar, cast
 
@@ -40,17 +40,18 @@ def is_by_key() -> bool:
 
 
 @contextlib.contextmanager
-def named_by(keyword_of_key: Callable[[str], str | None] | None) -> Iterator[None]:
+def named_by(keywords: Mapping[str, str] | None) -> Iterator[None]:
     """Let errors within the context name options by their keywords.
 
     Args:
-        keyword_of_key: Returns the keyword of a key; None keeps the keys.
+        keywords: The keywords by key; None keeps the keys.
     """
     try:
         yield
     except ConnectorError as error:
-        if keyword_of_key is not None and error.option is not None and error.keyword is None:
-            error.keyword = keyword_of_key(error.option)
+        if keywords is not None and error.option is not None and error.keyword is None:
+            error.keyword = keywords.get(error.option)
+            error.keywords = dict(keywords)
         raise
 
 

@@ -192,7 +192,7 @@ def translated(
     JVM stack trace, is the ``__context__``, which Python does not print if there is a cause.
 
     Args:
-        error: The exception. A connector error is returned unchanged.
+        error: The exception. A connector error is returned; only its hint may be added.
         what: The part that failed, as the subject of a sentence.
         hint: The hint, unless the cause has one.
         parts: The sources, sinks, and tables. The error spells option names as in their
@@ -200,6 +200,7 @@ def translated(
         location: The folder that Spark and the pipeline write to, named if the disk is full.
     """
     if isinstance(error, ConnectorError):
+        error.hint = error.hint or hint
         spell(error, parts)
         return error
     cause = short_cause(error)

@@ -61,8 +61,8 @@ from connectors_core.sink.topology import (
 
 _LOGGER: Final = logging.getLogger(__name__)
 GIVE_UP_HINT: Final = (
-    "if its rows are lost permanently, `connectors state give-up` abandons them or writes them "
-    "again"
+    "if its rows are lost permanently, `connectors state give-up LOCATION EPOCH` abandons them, or "
+    "writes them again with `--read-again`; `connectors state show LOCATION` lists the epochs"
 )
 """The last resort for a decided epoch that cannot be committed."""
 _DECIDED_HINT: Final = (
