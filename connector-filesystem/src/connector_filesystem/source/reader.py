@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -518,7 +519,7 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
-        self._waiting: list[FileSplit] = []
+        self._waiting: deque[FileSplit] = deque()
         self._split: FileSplit | None = None
         self._chunks: Iterator[FileChunk] | None = None
         self._next: FileChunk | None = None
@@ -529,7 +530,7 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
         if self._split is None:
             if not self._waiting:
                 return RecordsBySplits()
-            self._split = self._waiting.pop(0)
+            self._split = self._waiting.popleft()
             self._chunks = read_split(self._settings, self._split)
             self._read_ahead()
         split_id = self._split.split_id

@@ -155,8 +155,13 @@ class FileSplitState(SplitState[FileSplit]):
 
     def to_split(self) -> FileSplit:
         """Return the split to resume from."""
+        position = self._position
         return dataclasses.replace(
-            self._split, **dataclasses.asdict(self._position), remaining=self._remaining
+            self._split,
+            offset=position.offset,
+            rows=position.rows,
+            bad_records=position.bad_records,
+            remaining=self._remaining,
         )
 
 
