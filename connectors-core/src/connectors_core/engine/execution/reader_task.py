@@ -590,7 +590,7 @@ class _EntryReading:
         self, moved: Mapping[str, SourceSplit | None], emitted: Iterable[str]
     ) -> list[str]:
         """Take over the positions after a poll; return the splits that stopped in it."""
-        for split_id in (dict.fromkeys(emitted) | moved).keys() & self._open.keys():
+        for split_id in self._open.keys() & {*emitted, *moved}:
             split = self._open[split_id]
             split.skip = max(split.skip - split.consumed, 0)
             split.consumed = 0

@@ -98,7 +98,9 @@ class _Member:
         if moved is None:
             return None
         return {
-            split_id_of(self.place, name): split and HybridSplit(self.place, self.switches, split)
+            split_id_of(self.place, name): (
+                None if split is None else HybridSplit(self.place, self.switches, split)
+            )
             for name, split in moved.items()
         }
 
