@@ -158,7 +158,8 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if pinned is not None and (kept := kept_rows(store, pinned.kept, task.shape())) is not None:
         yield from kept
         return
-    if pinned is None and (entry.claim or task.keeps):
+    fixed = task.source.split_traits().fixed
+    if pinned is None and (entry.claim or task.keeps or not fixed):
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
             reading = _EntryReading(task, entry, None)
             _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()), task.keeps)
@@ -361,7 +362,7 @@ class _EntryReading:
         source = self._task.source
         uncounted = pin.finished and not pin.ended and pin.rows == 0
         able = isinstance(source, SupportsFilterPushDown | SupportsPartitionPushDown)
-        return None if uncounted and able and source.split_traits().end else pin.rows
+        return None if uncounted and able and self._ends_are_known() else pin.rows
 
     def _finishes_unread(self) -> bool:
         """Whether a split can be finished without reading it, because of its constant columns."""
@@ -370,7 +371,8 @@ class _EntryReading:
     def _ends_are_known(self) -> bool:
         """Whether the plan alone determines where a split ends, and no event time depends on it."""
         task = self._task
-        ends: bool = task.source.split_traits().end
+        traits = task.source.split_traits()
+        ends: bool = traits.end and traits.fixed
         return ends and task.strategy is None and task.evaluator is None
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
