@@ -172,6 +172,14 @@ def measure_files(runs: int, copies: int) -> Iterator[Result]:
             {"ours": pair.milliseconds(pair.ours), "Spark's": pair.milliseconds(pair.peer)},
             aims={"Spark's": "at most 1.5"},
         )
+    for count in (1_000, 20_000):
+        pair = files.read(spark, files.prepare_many(OUTPUT / "small-files", count), "json")
+        yield from compared(
+            f"small-files: read {count:,} JSON files into Spark (ms)",
+            1,
+            {"ours": pair.milliseconds(pair.ours), "Spark's": pair.milliseconds(pair.peer)},
+            aims={"Spark's": "at most 1.0"},
+        )
     spark.stop()
     for megabytes in (16, 64, 256):
         yield Result(

@@ -111,6 +111,16 @@ def prepare_wide(root: Path, rows: int) -> Data:
     return Data(root, table.schema, table.num_rows * 2)
 
 
+def prepare_many(root: Path, files: int) -> Data:
+    """Write many JSON files of ten rows."""
+    shutil.rmtree(root, ignore_errors=True)
+    (root / "json").mkdir(parents=True)
+    for file in range(files):
+        lines = (orjson.dumps({"id": row, "name": f"n{row}"}) + b"\n" for row in range(10))
+        (root / "json" / f"{file}.json").write_bytes(b"".join(lines))
+    return Data(root, pa.schema([("id", pa.int64()), ("name", pa.string())]), 10 * files)
+
+
 def read(spark: SparkSession, data: Data, kind: str, columns: Sequence[str] | None = None) -> Pair:
     """Read files into a DataFrame and discard it.
 

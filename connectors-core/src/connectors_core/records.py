@@ -273,6 +273,17 @@ class RecordErrorHandler:
             # The last record usually represents the problem of all of them.
             raise exc from (self._cause_of(cause) or self._error_of(record))
 
+    def drop(self, record: BadRecord) -> None:
+        """Count what a source drops by an option of its own; only the policy fail keeps no copy.
+
+        Args:
+            record: What is dropped, such as the rest of a file that cannot be read.
+        """
+        if self._policy.mode is RecordPolicyMode.FAIL:
+            self._skipped += 1
+        else:
+            self.handle(record)
+
     def _error_of(self, record: BadRecord) -> BadRecordError:
         if not self._policy.show_records:
             return replace(record, reason=_without_numbers(record.reason, record.raw)).to_error()

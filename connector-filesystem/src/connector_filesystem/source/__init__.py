@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file source."""
 
-from connector_filesystem.source.columns import FileMetadata, SchemaChange
+from connector_filesystem.source.columns import FileMetadata, OnUnreadable, SchemaChange
 from connector_filesystem.source.enumerator import FileEnumeratorState
 from connector_filesystem.source.errors import SchemaChangedError
 from connector_filesystem.source.file_source import FILE_SOURCE_OPTIONS, FileSource
@@ -16,6 +16,7 @@ __all__ = [
     "FileOrder",
     "FileSource",
     "FileSplit",
+    "OnUnreadable",
     "PathTime",
     "SchemaChange",
     "SchemaChangedError",

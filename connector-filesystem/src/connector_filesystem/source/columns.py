@@ -33,6 +33,15 @@ class SchemaChange(StrEnum):
     """Ignore a column that is not in the schema."""
 
 
+class OnUnreadable(StrEnum):
+    """What to do with a file that cannot be read, is missing, or has changed."""
+
+    FAIL = "fail"
+    """Fail with an error that names the file."""
+    SKIP = "skip"
+    """Keep the rows read so far, skip the rest, count it, and log a warning."""
+
+
 class FileMetadata(StrEnum):
     """The metadata of a row's file that the source can provide."""
 

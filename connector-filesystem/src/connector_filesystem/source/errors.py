@@ -53,7 +53,7 @@ class SchemaChangedError(FatalError):
             ways.append("null-missing reads missing columns as null")
         if self.new:
             ways.append("ignore-new ignores new columns")
-        ways.append("a changed schema needs a new pipeline or a corrected file")
+        ways.append("source.on-unreadable = skip skips the file; write it again with the schema")
         at = f" at {position}" if position else ""
         super().__init__(
             f"the columns of {path}{at} do not match the schema: {'; '.join(said)}",
@@ -82,15 +82,16 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
             f"the file {url} is gone, read up to {position}",
             expected=_version(split.status),
             found="no file",
-            hint="restore it; remove or move files only after they have been read completely",
+            hint="restore it, or set source.on-unreadable to skip; remove or move files only after "
+            "they have been read completely",
         ) from exc
     if not found.is_same_version(split.status):
         raise SplitChangedError(
             f"the file {url} has changed since it was discovered, read up to {position}",
             expected=_version(split.status),
             found=_version(found),
-            hint="write new files under a hidden name, and rename them when they are complete; "
-            "never append to a file in place",
+            hint="restore the former version, or set source.on-unreadable to skip; write new files "
+            "under a hidden name, rename them when they are complete, and never append in place",
         )
 
 
@@ -120,7 +121,8 @@ def file_error(
             f"the file {url} contains a type or an encoding that cannot be read",
             expected="types and encodings that Arrow reads",
             found=str(cause),
-            hint="write the file with other types, or exclude it with path-regex",
+            hint="set source.on-unreadable to skip, and write the file under another name with "
+            "other types",
             code="FILE_UNSUPPORTED",
         )
     else:
@@ -128,8 +130,7 @@ def file_error(
             f"the file {url} is truncated or damaged, read up to {position}",
             expected="a complete file",
             found=f"{type(cause).__name__}: {cause}",
-            hint="replace it with a complete file under another name and remove this one, or "
-            "exclude it with path-regex",
+            hint="set source.on-unreadable to skip, and write the complete file under another name",
             code="FILE_DAMAGED",
         )
     error.__cause__ = cause

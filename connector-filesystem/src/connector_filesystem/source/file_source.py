@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, plain_tag
 from connector_filesystem.formats import Compression, FileFormat, detect_format
-from connector_filesystem.source.columns import SchemaChange, check_readable
+from connector_filesystem.source.columns import OnUnreadable, SchemaChange, check_readable
 from connector_filesystem.source.discovery import FileSelection
 from connector_filesystem.source.enumerator import (
     FileEnumerator,
@@ -200,7 +200,12 @@ class FileSource(
 
     def split_traits(self) -> SplitTraits:
         """Splits are finite, are read in order, and can be replayed."""
-        return SplitTraits(end=True, ordered=True, replayable=True)
+        return SplitTraits(
+            end=True,
+            ordered=True,
+            replayable=True,
+            fixed=self.on_unreadable is not OnUnreadable.SKIP,
+        )
 
     def input_version(self, splits: Sequence[FileSplit]) -> str:
         """The paths, sizes, and tags or modification times of its files."""
@@ -253,6 +258,7 @@ class FileSource(
             batch_rows=self.batch_rows,
             block_size=self.block_size,
             max_record_size=self.max_record_size,
+            skips_unreadable=self.on_unreadable is OnUnreadable.SKIP,
         )
 
     def supports_nested_projection(self) -> bool:
@@ -343,6 +349,8 @@ class FileSource(
                 expected="at least one column in the files, and unique names",
                 found=f"twice: {', '.join(twice)}" if twice else "no column",
                 option="schema",
+                hint="set schema to the columns whose names occur once, and on-schema-change to "
+                "ignore-new",
             )
         if self.format is not None:
             for each in schema:

@@ -12,7 +12,7 @@ from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_err
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.source.parquet import parquet_schema
 from connector_filesystem.source.reader import layout_of
-from connector_filesystem.source.text import BOM, ByteStream, csv_header
+from connector_filesystem.source.text import BOM, ByteStream, csv_header, distinct_names
 from connectors_core.errors import ConfigurationError
 from connectors_core.formats.text import infer_csv, infer_json, nearest_spark_schema
 
@@ -114,7 +114,7 @@ def _of_text(
         return taken
 
     names, behind = csv_header(read, csv, max_record_size)
-    return _of_csv(data[behind:], names, csv)
+    return _of_csv(data[behind:], distinct_names(names), csv)
 
 
 def _of_csv(data: bytes, names: Sequence[str], csv: CsvOptions) -> pa.Schema:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import STORAGE_OPTIONS
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat, JsonOptions
-from connector_filesystem.source.columns import FileMetadata, SchemaChange
+from connector_filesystem.source.columns import FileMetadata, OnUnreadable, SchemaChange
 from connector_filesystem.source.discovery import IGNORED_SUFFIXES
 from connector_filesystem.source.memory import FileOrder
 from connector_filesystem.source.paths import PathTime
@@ -300,6 +300,16 @@ class FileSourceOptions(
         aliases=("schema-change", "mergeschema"),
         doc="What to do with a file whose columns differ from the schema: `fail`, or "
         "`null-missing`, `ignore-new`, or both. A missing field in a JSON record is always null.",
+    )
+    on_unreadable: Setting[OnUnreadable, OnUnreadable | Literal["fail", "skip"]] = option(
+        "source.on-unreadable",
+        OnUnreadable,
+        default=OnUnreadable.FAIL,
+        since="3.1.0",
+        aliases=("ignorecorruptfiles", "ignoremissingfiles"),
+        doc="What to do with a file that is damaged, missing, changed since its discovery, or of "
+        "another schema: `fail`, or `skip` the rest of it. A skipped rest is counted in "
+        "`unreadableSplits`, logged, and a dead letter if the record policy has a sink for them.",
     )
     split_size: Setting[int, int | str] = option(
         "source.split-size",

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 import posixpath
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -43,9 +44,10 @@ from connector_filesystem.source.text import (
     Parsed,
     blocks_of,
     csv_header,
+    distinct_names,
     isolating,
 )
-from connectors_core.errors import ConfigurationError, ConnectorError, FatalError
+from connectors_core.errors import ConfigurationError, ConnectorError, FatalError, RetryableError
 from connectors_core.records import BadRecord
 from connectors_core.schema import narrowed_schema, widened_column
 from connectors_core.source import FieldPath, Predicate, SourceOutput, SourceReaderContext
@@ -65,6 +67,7 @@ _logger = logging.getLogger(__name__)
 _PARQUET_BATCH_BYTES: Final = 16 << 20
 _SCHEMA_CHANGES: Final = "schemaChangedFiles"
 _FILES_READ: Final = "filesRead"
+_UNREADABLE: Final = "unreadableSplits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,7 @@ class ReadSettings:
         batch_rows: The maximum number of rows in a batch.
         block_size: The number of bytes of text to parse at a time.
         max_record_size: The maximum size of a record in bytes.
+        skips_unreadable: Whether to skip the rest of a split that cannot be read.
     """
 
     location: FileLocation
@@ -104,6 +108,7 @@ class ReadSettings:
     batch_rows: int = 65_536
     block_size: int = 4 << 20
     max_record_size: int = 64 << 20
+    skips_unreadable: bool = False
 
     def layout_of(self, path: str) -> tuple[FileFormat, Compression]:
         """Return the format and compression of a file."""
@@ -188,6 +193,7 @@ class _SplitReading:
         self._format, self._compression = settings.layout_of(split.path)
         self._position = split.position
         self._counters: list[str] = []
+        self._read = 0
         if split.start == 0 and split.position == Position(offset=0):
             self._counters.append(_FILES_READ)
         self._columns = self._constant_columns()
@@ -196,7 +202,10 @@ class _SplitReading:
     def where(self) -> str:
         position = self._position
         unit = "row group" if self._format is FileFormat.PARQUET else "byte"
-        return f"{unit} {position.offset}, row {position.rows} after it"
+        return (
+            f"{unit} {position.offset}, row {position.rows} after it; this task has read "
+            f"{self._read:,} rows of it"
+        )
 
     def chunks(self) -> Iterator[FileChunk]:
         if self._split.size == 0:
@@ -367,6 +376,7 @@ class _SplitReading:
             return None, first_record
         wanted = set(settings.data_schema.names)
         twice = sorted({name for name in names if names.count(name) > 1 and name in wanted})
+        names = distinct_names(names)
         self._check_columns(names, [f"{name} (twice)" for name in twice])
         return CsvParser(settings.read_schema, names, settings.csv), first_record
 
@@ -434,6 +444,7 @@ class _SplitReading:
                 counters=counters,
             )
         if isinstance(item, pa.RecordBatch):
+            self._read += item.num_rows
             return FileChunk(
                 position=self._position,
                 remaining=max(remaining, 0),
@@ -510,6 +521,13 @@ def _row_text(position: Position) -> str:
     return f"row group {position.offset}, row {position.rows + position.bad_records}"
 
 
+def _stays_unreadable(error: Exception) -> bool:
+    """Whether neither a later attempt nor another option reads the file."""
+    return isinstance(error, ConnectorError) and not isinstance(
+        error, RetryableError | ConfigurationError
+    )
+
+
 # --- The reader ----------------------------------------------------------------------------------
 
 
@@ -518,7 +536,7 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
-        self._waiting: list[FileSplit] = []
+        self._waiting: deque[FileSplit] = deque()
         self._split: FileSplit | None = None
         self._chunks: Iterator[FileChunk] | None = None
         self._next: FileChunk | None = None
@@ -529,7 +547,7 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
         if self._split is None:
             if not self._waiting:
                 return RecordsBySplits()
-            self._split = self._waiting.pop(0)
+            self._split = self._waiting.popleft()
             self._chunks = read_split(self._settings, self._split)
             self._read_ahead()
         split_id = self._split.split_id
@@ -538,7 +556,14 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
             self._read_ahead()
         elif self._error is not None:
             error, self._error = self._error, None
-            raise error
+            if not (self._settings.skips_unreadable and _stays_unreadable(error)):
+                raise error
+            chunk = FileChunk(
+                position=self._split.position,
+                remaining=0,
+                counters=(_UNREADABLE,),
+                unreadable=cast(ConnectorError, error),
+            )
         records = () if chunk is None else ((split_id, chunk),)
         if self._next is not None or self._error is not None:
             return RecordsBySplits(records)
@@ -584,6 +609,8 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
         for name in element.counters:
             self._context.metric_group.inc(name)
         split = split_state.to_split()
+        if element.unreadable is not None:
+            self._skip(split, element.unreadable)
         for bad in element.bad_records:
             record = BadRecord(
                 reason=f"{bad.reason} (in {self._location.url_of(split.path)})",
@@ -598,6 +625,15 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
         if element.passed_over:
             output.pass_over(element.passed_over)
         split_state.move_behind(element)
+
+    def _skip(self, split: FileSplit, error: ConnectorError) -> None:
+        reason = f"the rest of the split is skipped: {str(error).partition(chr(10))[0]}"
+        _logger.warning("%s: %s", self._location.url_of(split.path), reason)
+        self._context.record_errors.drop(
+            BadRecord(
+                code=error.code, reason=reason, source_uid="", split_id=split.split_id, position=""
+            )
+        )
 
 
 class FileSourceReader(SourceReaderBase[FileChunk, FileSplit, FileSplitState]):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileStatus
+from connectors_core.errors import ConnectorError
 from connectors_core.serialization import JsonDataclassSerializer
 from connectors_core.source import SourceSplit, SplitState
 
@@ -123,6 +124,7 @@ class FileChunk:
         passed_over: The number of rows that are not read because conditions exclude them.
         bad_records: The records to report.
         counters: Metrics to count when the chunk is emitted.
+        unreadable: Why the rest of the split is skipped, or None.
     """
 
     position: Position
@@ -131,6 +133,7 @@ class FileChunk:
     passed_over: int = 0
     bad_records: tuple[Damaged, ...] = ()
     counters: tuple[str, ...] = ()
+    unreadable: ConnectorError | None = None
 
     @property
     def nbytes(self) -> int:
@@ -155,8 +158,13 @@ class FileSplitState(SplitState[FileSplit]):
 
     def to_split(self) -> FileSplit:
         """Return the split to resume from."""
+        position = self._position
         return dataclasses.replace(
-            self._split, **dataclasses.asdict(self._position), remaining=self._remaining
+            self._split,
+            offset=position.offset,
+            rows=position.rows,
+            bad_records=position.bad_records,
+            remaining=self._remaining,
         )
 
 

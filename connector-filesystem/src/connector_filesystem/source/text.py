@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -15,7 +17,15 @@ from connector_filesystem.formats import Compression, CsvOptions
 from connector_filesystem.source.split import Damaged
 from connectors_core.errors import FatalError
 
-__all__ = ["Block", "ByteStream", "Parsed", "blocks_of", "csv_header", "isolating"]
+__all__ = [
+    "Block",
+    "ByteStream",
+    "Parsed",
+    "blocks_of",
+    "csv_header",
+    "distinct_names",
+    "isolating",
+]
 
 BOM: Final = b"\xef\xbb\xbf"
 _SKIP_BYTES: Final = 4 << 20
@@ -52,7 +62,8 @@ class ByteStream:
         if compression is not Compression.NONE:
             file = self._raw if location.is_local else pa.PythonFile(self._raw, mode="r")
             self._stream = pa.CompressedInputStream(file, compression.value)
-        self._at = 0
+        self._at = self._pulled = 0
+        self._padded: Any = None  # Arrow's stream, once Python's has taken its place
         self._ends_in_cr = False
         self._head = b""
         try:
@@ -98,9 +109,27 @@ class ByteStream:
             count = min(count, self._size - self._at)
             if count <= 0:
                 return b""
-        data = bytes(self._stream.read(count))
+        try:
+            data = bytes(self._stream.read(count))
+        except OSError as error:
+            data = self._read_padded(count, error)
+        self._pulled += len(data)
         if not data and self._compression is Compression.NONE:
             raise EOFError(f"the file ends at byte {self._at} instead of {self._size}")
+        return data
+
+    def _read_padded(self, count: int, error: OSError) -> bytes:
+        """Read on with Python's reader, which accepts zeros after a member of gzip."""
+        if self._compression is not Compression.GZIP or self._padded is not None:
+            raise error
+        try:
+            self._raw.seek(0)
+            stream = gzip.GzipFile(fileobj=self._raw)
+            stream.seek(self._pulled)
+            data = stream.read(count)
+        except (OSError, EOFError, zlib.error):
+            raise error from None
+        self._padded, self._stream = self._stream, stream
         return data
 
     @property
@@ -373,6 +402,16 @@ def csv_header(
         more = read(64 << 10)
         ended = not more
         data += more
+
+
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns; as in Spark, those that occur twice get their number."""
+    found = tuple(names)
+    while len(set(found)) < len(found):
+        found = tuple(
+            f"{name}{at}" if found.count(name) > 1 else name for at, name in enumerate(found)
+        )
+    return found
 
 
 def _positions(lines: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:

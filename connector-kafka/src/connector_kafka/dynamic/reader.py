@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
@@ -74,6 +75,15 @@ class _Cluster:
             for each in self.reader.snapshot_state()
         ]
 
+    def moved_splits(self) -> dict[str, DynamicKafkaSplit | None]:
+        moved = self.reader.moved_splits() or {}
+        return {
+            self.ids[own]: None
+            if each is None
+            else DynamicKafkaSplit.of(self.cluster, self.properties, each)
+            for own, each in moved.items()
+        }
+
 
 @dataclass(eq=False, repr=False)
 class _ClusterOutput:
@@ -116,6 +126,11 @@ class DynamicKafkaSourceReader(SourceReader[DynamicKafkaSplit]):
     def snapshot_state(self) -> list[DynamicKafkaSplit]:
         """Return the unfinished splits of all clusters."""
         return [split for cluster in self._turn for split in cluster.splits()]
+
+    def moved_splits(self) -> Mapping[str, DynamicKafkaSplit | None] | None:
+        """Return the splits of all clusters that moved."""
+        moved = [each.moved_splits() for each in self._turn]
+        return dict(ChainMap(*moved))
 
     def wait_available(self, timeout: float) -> bool:
         """Wait for each unfinished cluster in turn."""

@@ -288,6 +288,17 @@ def _read(written: Any, wanted: Any | None, message: bytes) -> dict[str, Any]:
 # --- Writing -------------------------------------------------------------------------------------
 
 
+def _rows(rows: pa.RecordBatch) -> list[dict[str, Any] | None]:
+    """Return the rows, and None for one with a value that Python does not have."""
+    try:
+        return list(rows.to_pylist(maps_as_pydicts="lossy"))
+    except (ValueError, OverflowError):
+        if rows.num_rows == 1:
+            return [None]
+        half = rows.num_rows // 2
+        return _rows(rows.slice(0, half)) + _rows(rows.slice(half))
+
+
 def _encode(rows: pa.RecordBatch, schema: str, header: bytes) -> Encoded:
     import fastavro
     from fastavro.validation import validate
@@ -295,7 +306,7 @@ def _encode(rows: pa.RecordBatch, schema: str, header: bytes) -> Encoded:
     parsed = parsed_schema(schema)
     messages: list[bytes] = []
     bad: list[BadMessage] = []
-    for at, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
+    for at, row in enumerate(_rows(rows)):
         stream = BytesIO()
         stream.write(header)
         try:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from connectors_core.lookup.join import positions_among
 from connectors_core.metrics import LookupMetric, MetricGroup
 from connectors_core.options import Configured, Setting, option, part, positive
+from connectors_core.schema.python_values import python_values
 
 __all__ = ["CachedRows", "DefaultLookupCache", "LookupCache"]
 
@@ -260,5 +261,5 @@ def _rows_of(entries: Iterable[_Entry]) -> pa.Table | None:
 
 
 def _hashable(keys: pa.RecordBatch) -> Iterable[Hashable]:
-    columns: list[list[Any]] = [column.to_pylist() for column in keys.columns]
+    columns = [python_values(column) for column in keys.columns]
     return columns[0] if len(columns) == 1 else zip(*columns, strict=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind
+from connectors_core.schema.python_values import python_values
 from connectors_core.sink.sink import Sink, SinkWriter, WriterInitContext
 
 __all__ = ["PrintSink"]
@@ -57,7 +58,7 @@ def _lines(batch: pa.RecordBatch) -> Iterator[str]:
         batch = batch.drop_columns([ROW_KIND_COLUMN])
     else:
         kinds = [RowKind.INSERT.value] * batch.num_rows
-    columns = [column.to_pylist() for column in batch.columns]
+    columns = [python_values(column) for column in batch.columns]
     for kind, *row in zip(kinds, *columns, strict=True):
         yield f"{kind}[{', '.join(map(_shown, row))}]"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol
 
 import pyarrow as pa
@@ -99,6 +99,15 @@ class SourceReader(ABC, Generic[SplitT]):
 
         A split that was added and is no longer in this list is finished.
         """
+
+    def moved_splits(self) -> Mapping[str, SplitT | None] | None:
+        """Return the splits that moved since the last call, by id; None for a finished one.
+
+        The runtime calls it after every poll. An added split has moved. With the default, None,
+        the runtime asks :meth:`snapshot_state` instead, so each poll costs time for every split.
+        Implement it in a reader of many splits.
+        """
+        return None
 
     @abstractmethod
     def wait_available(self, timeout: float) -> bool:

@@ -61,11 +61,14 @@ class SplitTraits:
             the same rows every time. The plan then determines where a limit ends a read.
         replayable: The same split state returns the same rows in the same order. Otherwise the
             source is at-least-once.
+        fixed: Each read of a split returns the same rows, or fails. Otherwise, as in a source that
+            skips what it cannot read, the reader claims its stop before it emits a row.
     """
 
     end: bool = True
     ordered: bool = False
     replayable: bool = True
+    fixed: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

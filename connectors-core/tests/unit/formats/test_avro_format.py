@@ -193,6 +193,13 @@ def test_a_row_that_does_not_fit_the_schema_is_a_bad_record() -> None:
     assert encoded.lined_up(rows)["id"].to_pylist() == [1]
 
 
+def test_a_row_that_python_cannot_hold_is_a_bad_record() -> None:
+    days = pa.array([0, 2**31 - 1, 1], pa.int32()).view(pa.date32())
+    encoded = AvroFormat().encode(pa.record_batch({"day": days}))
+    assert [each.at for each in encoded.bad] == [1]
+    assert len(encoded.messages) == 2
+
+
 def test_with_a_registry_each_message_is_read_with_its_own_schema() -> None:
     older = json.dumps(
         {"type": "record", "name": "Flight", "fields": [{"name": "id", "type": "long"}]}

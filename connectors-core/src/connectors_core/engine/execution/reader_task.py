@@ -10,6 +10,7 @@ creates the report before it emits the first row ("claim before emit").
 from __future__ import annotations
 
 import functools
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -31,7 +32,7 @@ from connectors_core.engine.execution.reader_context import (
     ReaderContext,
     Rows,
 )
-from connectors_core.engine.execution.split_reading import SplitReading
+from connectors_core.engine.execution.split_reading import SplitReading, moved_splits
 from connectors_core.engine.protocol import (
     REPORTS,
     Entry,
@@ -61,6 +62,7 @@ from connectors_core.source.watermarks import WatermarkStrategy
 HEARTBEAT_COLUMN = "_heartbeat"
 SPOOL_MEMORY_BYTES = 64 << 20
 AVAILABILITY_POLL_SECONDS = 0.05
+SPLITS_AFTER_STOP = 64  # given to the reader that follows an ordered one with a stopped split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +158,8 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if pinned is not None and (kept := kept_rows(store, pinned.kept, task.shape())) is not None:
         yield from kept
         return
-    if pinned is None and (entry.claim or task.keeps):
+    fixed = task.source.split_traits().fixed
+    if pinned is None and (entry.claim or task.keeps or not fixed):
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
             reading = _EntryReading(task, entry, None)
             _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()), task.keeps)
@@ -221,8 +224,8 @@ def without_heartbeat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for rows in batches:
         if HEARTBEAT_COLUMN not in rows.schema.names:
             yield rows
-        elif not rows.column(HEARTBEAT_COLUMN)[0].as_py():
-            yield rows.drop_columns([HEARTBEAT_COLUMN])
+        elif rows.num_rows > (first := int(rows.column(HEARTBEAT_COLUMN)[0].as_py())):
+            yield rows.slice(first).drop_columns([HEARTBEAT_COLUMN])
 
 
 def _heartbeat_row(
@@ -284,6 +287,8 @@ class _EntryReading:
         self._splits = {
             planned.split_id: self._split_reading(planned, pins) for planned in entry.splits
         }
+        self._open = {name: split for name, split in self._splits.items() if split.open}
+        self._open_marked = 0  # 1: all open splits are touched; 2: they also waited for rows
         uncounted = self._source_without_counts()
         self._counts = uncounted is None
         self._source: AnySource = task.source if uncounted is None else uncounted
@@ -357,7 +362,7 @@ class _EntryReading:
         source = self._task.source
         uncounted = pin.finished and not pin.ended and pin.rows == 0
         able = isinstance(source, SupportsFilterPushDown | SupportsPartitionPushDown)
-        return None if uncounted and able and source.split_traits().end else pin.rows
+        return None if uncounted and able and self._ends_are_known() else pin.rows
 
     def _finishes_unread(self) -> bool:
         """Whether a split can be finished without reading it, because of its constant columns."""
@@ -366,7 +371,8 @@ class _EntryReading:
     def _ends_are_known(self) -> bool:
         """Whether the plan alone determines where a split ends, and no event time depends on it."""
         task = self._task
-        ends: bool = task.source.split_traits().end
+        traits = task.source.split_traits()
+        ends: bool = traits.end and traits.fixed
         return ends and task.strategy is None and task.evaluator is None
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
@@ -387,19 +393,20 @@ class _EntryReading:
 
     def _read_splits(self) -> Iterator[pa.RecordBatch]:
         events = list(self._entry.events)
-        while True:
-            remaining = [split for split in self._splits.values() if split.open]
-            if not (remaining or events) or self._limit_reached():
-                break
+        portion: int | None = None
+        while (self._open or events) and not self._limit_reached():
+            splits = list(itertools.islice(self._open.values(), portion))
             with closed_after(self._source.create_reader(self._context)) as reader:
                 reader.start()
                 for event in events:
                     reader.handle_source_events(decode_event(self._task.source, event))
                 events.clear()
-                reader.add_splits([split.base for split in self._in_turn(remaining)])
+                reader.add_splits([split.base for split in self._in_turn(splits)])
                 reader.notify_no_more_splits()
-                needs_new_reader = yield from self._read(reader, remaining)
-            if not needs_new_reader:
+                stopped = yield from self._read(reader, splits)
+            if stopped and self._task.source.split_traits().ordered:
+                portion = SPLITS_AFTER_STOP  # the next one probably stops too
+            elif not stopped and (portion is None or splits[-1].open):
                 break
 
     def _in_turn(self, splits: list[SplitReading]) -> list[SplitReading]:
@@ -411,17 +418,19 @@ class _EntryReading:
     def _read(
         self, reader: SourceReader[Any], splits: list[SplitReading]
     ) -> Generator[pa.RecordBatch, None, bool]:
-        """Poll one reader; return True if a new reader must continue without a stopped split."""
+        """Poll one reader; return True if a new reader must continue without a stopped split.
+
+        No step of a poll depends on the number of splits, only on those that moved.
+        """
         output = PollOutput()
-        for split in splits:
-            split.consumed = 0
+        ordered = self._task.source.split_traits().ordered
         began, self._has_fetched = time.monotonic(), False
-        while any(split.open for split in splits) and not self._limit_reached():
+        while (splits[-1].open if ordered and splits else self._open) and not self._limit_reached():
             status = reader.poll_next(output)
             self._has_fetched = self._has_fetched or reader.has_fetched()
             if self._has_fetched and self._reading_since is None:
                 self._reading_since = time.monotonic()
-            positions = {split.split_id: split for split in reader.snapshot_state()}
+            moved = moved_splits(reader, splits)
             collected = output.take()
             for split_id, batch in collected:
                 emitted = self._take(self._splits[split_id], batch)
@@ -429,25 +438,19 @@ class _EntryReading:
                     yield emitted
             if not collected:
                 self._context.record_errors.settle()
-            newly_stopped = self._move_on(splits, positions)
-            if newly_stopped and any(split.open for split in splits):
-                if self._task.source.split_traits().ordered:
+            newly_stopped = self._move_on(moved, [split_id for split_id, _ in collected])
+            if newly_stopped and self._open:
+                if ordered:
                     return True  # the reader would wait for the stopped split
                 try:
                     reader.pause_or_resume_splits(newly_stopped, [])
                 except NotImplementedError:
                     return True
-            if not collected and not self._wait(reader, status, splits, began):
+            if not collected and not self._wait(reader, status, began):
                 return False
         return False
 
-    def _wait(
-        self,
-        reader: SourceReader[Any],
-        status: InputStatus,
-        splits: list[SplitReading],
-        began: float,
-    ) -> bool:
+    def _wait(self, reader: SourceReader[Any], status: InputStatus, began: float) -> bool:
         """Return whether to poll again after an empty poll of a reader that began at a time."""
         if status is InputStatus.END_OF_INPUT:
             return False
@@ -457,16 +460,21 @@ class _EntryReading:
         if self._task.source.split_traits().end:
             return True
         now = time.monotonic()
-        for split in splits:
-            if split.open:
-                split.touched = True
-                split.waited |= self._has_fetched  # and had no rows
+        self._mark_open(2 if self._has_fetched else 1)
         if not (self._has_fetched or self._pinned):
             return now - began < self._task.first_fetch_seconds
         if self._idle_since is None:
             self._idle_since = now
         patience = self._task.replay_seconds if self._pinned else self._task.idle_seconds
         return now - self._idle_since < patience
+
+    def _mark_open(self, mark: int) -> None:
+        """Note once that the open splits had no rows, and whether they could have had some."""
+        if mark > self._open_marked:
+            self._open_marked = mark
+            for split in self._open.values():
+                split.touched = True
+                split.waited |= mark == 2
 
     def _take(self, split: SplitReading, rows: Rows) -> pa.RecordBatch | None:
         """Account for rows of a split; return those to emit."""
@@ -495,6 +503,8 @@ class _EntryReading:
             split.stopped = True
             split.skip = max(split.skip, split.consumed)
             self._newly_stopped.append(split.planned.split_id)
+        if not split.open:
+            del self._open[split.planned.split_id]
         self._rows += keep
         self._idle_since = None
         if batch is None:
@@ -579,17 +589,17 @@ class _EntryReading:
             )
 
     def _move_on(
-        self, splits: list[SplitReading], positions: Mapping[str, SourceSplit]
+        self, moved: Mapping[str, SourceSplit | None], emitted: Iterable[str]
     ) -> list[str]:
         """Take over the positions after a poll; return the splits that stopped in it."""
-        for split in splits:
-            if not split.open:
-                continue
+        for split_id in self._open.keys() & {*emitted, *moved}:
+            split = self._open[split_id]
             split.skip = max(split.skip - split.consumed, 0)
             split.consumed = 0
-            position = positions.get(split.planned.split_id)
+            position = moved.get(split_id, split.base)
             if position is None:
                 split.finished = split.touched = True
+                del self._open[split_id]
             else:
                 # A position can also move without rows: all were bad, or none contained user data.
                 split.touched |= position != split.base

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from connectors_core.engine.protocol import PlannedSplit
+from connectors_core.source.reader import SourceReader
 from connectors_core.source.split import SourceSplit
 from connectors_core.source.watermarks import SplitWatermarks
 
@@ -36,3 +39,15 @@ class SplitReading:
     def open(self) -> bool:
         """Whether more rows of it are read."""
         return not (self.stopped or self.finished)
+
+
+def moved_splits(
+    reader: SourceReader[Any], splits: Iterable[SplitReading]
+) -> Mapping[str, SourceSplit | None]:
+    """Return the splits of a reader that moved in a poll, or all if it does not tell."""
+    moved = reader.moved_splits()
+    if moved is not None:
+        return moved
+    positions = {split.split_id: split for split in reader.snapshot_state()}
+    names = (split.planned.split_id for split in splits if split.open)
+    return {name: positions.get(name) for name in names}

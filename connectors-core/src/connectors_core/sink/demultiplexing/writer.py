@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 
 from connectors_core.records import BadRecord
+from connectors_core.schema.python_values import python_values
 from connectors_core.sink.demultiplexing.routed import Routed, Routes, route_digest, uid_of
 from connectors_core.sink.demultiplexing.router import rows_by_route
 from connectors_core.sink.sink import (
@@ -99,7 +100,8 @@ class DemultiplexingWriter(CommittingSinkWriter[Routed]):
 
     def _refuse(self, rows: pa.RecordBatch, positions: Sequence[int], reason: str) -> None:
         """Hand rows without a sink to the record policy, one by one."""
-        for row, position in zip(rows.to_pylist(), positions, strict=True):
+        values = python_values(rows.to_struct_array())
+        for row, position in zip(values, positions, strict=True):
             self._context.record_errors.handle(
                 BadRecord(
                     reason=reason,

@@ -70,6 +70,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
         self._emitter = record_emitter
         self._request_splits = request_splits
         self._states: dict[str, SplitStateT] = {}  # the unfinished splits, in the order given
+        self._moved: dict[str, None] = {}
         self._paused: set[str] = set()
         self._held: list[
             FetchedElement[E]
@@ -105,6 +106,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
             if self._no_more_splits and not self._states:
                 return InputStatus.END_OF_INPUT
             return InputStatus.NOTHING_AVAILABLE
+        self._moved[entry.split_id] = None
         if entry.element is not None:
             split_output = output.create_output_for_split(entry.split_id)
             self._emitter.emit_record(entry.element, split_output, self._states[entry.split_id])
@@ -115,6 +117,14 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
     def snapshot_state(self) -> list[SplitT]:
         """Return the unfinished splits at the positions after the last emitted element."""
         return [state.to_split() for state in self._states.values()]
+
+    def moved_splits(self) -> Mapping[str, SplitT | None] | None:
+        """Return the positions that moved since the last call, unless a subclass has its own."""
+        if type(self).snapshot_state is not SourceReaderBase.snapshot_state:
+            return None
+        moved, self._moved = self._moved, {}
+        states = ((split_id, self._states.get(split_id)) for split_id in moved)
+        return {name: None if state is None else state.to_split() for name, state in states}
 
     def wait_available(self, timeout: float) -> bool:
         """Block until a poll can return something, for at most ``timeout`` seconds.
@@ -150,6 +160,7 @@ class SourceReaderBase(SourceReader[SplitT], Generic[E, SplitT, SplitStateT]):
                     else "a split that is already being read",
                 )
             self._states[split.split_id] = self.initialized_state(split)
+            self._moved[split.split_id] = None
             self._requested = False
         self._manager.add_splits(splits)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +92,18 @@ class _Member:
             splits = self._reader.snapshot_state() + splits
         return [HybridSplit(self.place, self.switches, split) for split in splits]
 
+    def moved_splits(self) -> dict[str, HybridSplit | None] | None:
+        """Its splits that moved, or None if its reader does not tell."""
+        moved = {} if self._reader is None else self._reader.moved_splits()
+        if moved is None:
+            return None
+        return {
+            split_id_of(self.place, name): (
+                None if split is None else HybridSplit(self.place, self.switches, split)
+            )
+            for name, split in moved.items()
+        }
+
     def output(self, output: ReaderOutput) -> ReaderOutput:
         return _MemberOutput(self.place, output)
 
@@ -127,10 +139,13 @@ class HybridSourceReader(SourceReader[HybridSplit]):
     def _present(self) -> _Member | None:
         """Return the first unfinished member that can continue."""
         for member in self._members.values():
-            splits = [split.split_id for split in member.splits()]
-            if not member.ended and not (splits and self._paused.issuperset(splits)):
+            if not (member.ended or (self._paused and self._all_paused(member))):
                 return member
         return None
+
+    def _all_paused(self, member: _Member) -> bool:
+        splits = [split.split_id for split in member.splits()]
+        return bool(splits) and self._paused.issuperset(splits)
 
     def poll_next(self, output: ReaderOutput) -> InputStatus:
         """Poll the active member."""
@@ -145,6 +160,16 @@ class HybridSourceReader(SourceReader[HybridSplit]):
     def snapshot_state(self) -> list[HybridSplit]:
         """The unfinished splits of all members."""
         return [split for member in self._members.values() for split in member.splits()]
+
+    def moved_splits(self) -> Mapping[str, HybridSplit | None] | None:
+        """Ask all members."""
+        moved: dict[str, HybridSplit | None] = {}
+        for member in self._members.values():
+            of_member = member.moved_splits()
+            if of_member is None:
+                return None
+            moved |= of_member
+        return moved
 
     def wait_available(self, timeout: float) -> bool:
         """Wait for the active member."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pyarrow as pa
 
 from connectors_core.engine.coordinator.identity import spark_stream
+from connectors_core.engine.execution.joined_batches import joined
 from connectors_core.errors import FatalError, StateCorruptedError, UnsupportedError
 from connectors_core.spark.error_notes import add_notes
 from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
@@ -245,7 +246,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
-    """Wrap `read_entry` to check its batches and annotate its errors.
+    """Wrap `read_entry` to check its batches, join small ones, and annotate its errors.
 
     A batch with another schema is an error. Spark checks at most the first batch and would
     misinterpret the memory of the others.
@@ -256,18 +257,21 @@ def checked(read_entry: ReadEntry, uid: str, schema: pa.Schema) -> ReadEntry:
         schema: The schema of every batch; metadata is ignored.
     """
 
+    def matching(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if not batch.schema.equals(schema):
+                raise FatalError(
+                    f"source {uid!r} returned a batch that does not match the declared schema",
+                    expected=str(schema),
+                    found=str(batch.schema),
+                    hint="this is a bug in the connector: report it",
+                )
+            yield batch
+
     def read(entry: str) -> Iterator[pa.RecordBatch]:
         keep_warm()
         try:
-            for batch in read_entry(entry):
-                if not batch.schema.equals(schema):
-                    raise FatalError(
-                        f"source {uid!r} returned a batch that does not match the declared schema",
-                        expected=str(schema),
-                        found=str(batch.schema),
-                        hint="this is a bug in the connector: report it",
-                    )
-                yield batch
+            yield from joined(matching(read_entry(entry)))
         except Exception as error:
             add_notes(error, f"while reading source {uid!r}")
             raise

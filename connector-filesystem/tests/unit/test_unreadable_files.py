@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that one file that cannot be read stops no folder, if the source may skip it."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from connector_filesystem import FileSink, FileSource
+from connectors_core.errors import ConnectorError, DataLossError, FatalError, SplitChangedError
+from connectors_core.records import RecordPolicy
+from connectors_core.testing.local_pipeline import LocalPipeline
+
+
+class Folder:
+    """A monitored folder, and the pipeline that reads it."""
+
+    def __init__(self, root):
+        self.root, self.input = root, root / "in"
+        self.input.mkdir()
+
+    def write(self, name, first):
+        pq.write_table(pa.table({"id": list(range(first, first + 100))}), self.input / name)
+
+    def damage(self, name):
+        content = bytearray((self.input / name).read_bytes())
+        content[10:60] = b"\xff" * 50
+        (self.input / name).write_bytes(content)
+
+    def run(self, policy=None, **options):
+        source = FileSource(self.input, schema="id BIGINT", monitor_interval="1 s", **options)
+        with LocalPipeline("p", checkpoint_location=str(self.root / "ck"), parallelism=1) as p:
+            settings = {} if policy is None else {"record_policy": policy}
+            rows = p.from_source(source, uid="files", **settings)
+            p.sink_to(rows, FileSink(self.root / "out"), uid="sink")
+            p.run(timeout=30, available_now=True, drain=False)
+
+    def rows(self):
+        files = sorted((self.root / "out").glob("*.parquet"))
+        return sorted(n for each in files for n in pq.read_table(each).column("id").to_pylist())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = Folder(tmp_path)
+    folder.write("a.parquet", 0)
+    folder.run()
+    return folder
+
+
+def fails(folder, error):
+    with pytest.raises(error) as caught:
+        folder.run()
+    assert "source.on-unreadable" in str(caught.value)
+
+
+def test_a_damaged_file_is_skipped_and_its_repaired_copy_is_read(folder, caplog):
+    folder.write("b.parquet", 100)
+    folder.damage("b.parquet")
+    folder.write("c.parquet", 200)
+    fails(folder, FatalError)
+    with caplog.at_level(logging.WARNING):
+        folder.run(on_unreadable="skip")
+    assert folder.rows() == [*range(100), *range(200, 300)]
+    assert "b.parquet: the rest of the split is skipped" in caplog.text
+    (folder.input / "b.parquet").unlink()
+    folder.write("d.parquet", 100)
+    folder.run()
+    assert folder.rows() == [*range(300)]
+
+
+def planned_but_not_read(folder):
+    """Let a driver end after its plan, before a task reads the file."""
+    folder.write("b.parquet", 100)
+    folder.damage("b.parquet")
+    folder.write("c.parquet", 200)
+    fails(folder, FatalError)
+
+
+def test_a_file_that_is_gone_is_skipped(folder):
+    planned_but_not_read(folder)
+    (folder.input / "b.parquet").unlink()
+    fails(folder, DataLossError)
+    folder.run(on_unreadable="skip")
+    assert folder.rows() == [*range(100), *range(200, 300)]
+
+
+def test_a_changed_file_is_skipped(folder):
+    planned_but_not_read(folder)
+    folder.write("b.parquet", 1000)
+    fails(folder, SplitChangedError)
+    folder.run(on_unreadable="skip")
+    assert folder.rows()[:200] == [*range(100), *range(200, 300)]
+
+
+def test_a_file_of_another_schema_is_skipped(folder):
+    pq.write_table(pa.table({"other": [1]}), folder.input / "b.parquet")
+    fails(folder, ConnectorError)
+    folder.run(on_unreadable="skip")
+    assert folder.rows() == [*range(100)]
+
+
+def test_a_skipped_file_is_a_dead_letter(folder):
+    folder.write("b.parquet", 100)
+    folder.damage("b.parquet")
+    letters = folder.root / "letters"
+    policy = RecordPolicy.dead_letter(FileSink(letters))
+    folder.run(policy, on_unreadable="skip")
+    (letter,) = (row for f in letters.glob("*.parquet") for row in pq.read_table(f).to_pylist())
+    assert letter["error_code"] == "FILE_DAMAGED"
+    assert "b.parquet" in letter["reason"]
+
+
+def test_a_limit_of_bad_records_counts_skipped_files(folder):
+    folder.write("b.parquet", 100)
+    folder.damage("b.parquet")
+    with pytest.raises(ConnectorError):
+        folder.run(RecordPolicy.skip(max_records=0), on_unreadable="skip")
+    assert folder.rows() == [*range(100)]
