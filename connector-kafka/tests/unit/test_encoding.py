@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from record_batches import START, rows_of
 
-from connector_kafka.records import Encoder, refused_rows
+from connector_kafka.records import Encoder, halves, refused_rows
 from connector_kafka.records.batches import HEADER
 from connector_kafka.records.compression import Compression
 
@@ -84,6 +84,21 @@ def test_encoded_rows_are_decoded_unchanged(rows, compression, batch_size):
         found = read(written)
         assert [row.pop("offset") for row in found] == list(range(len(found)))
         assert found == [{**row, "timestamp_type": 0} for row in without_partition(rows, partition)]
+
+
+@given(rows_to_write.filter(lambda rows: len(rows) > 1), st.sampled_from(Compression))
+def test_the_halves_of_a_batch_have_its_rows_and_its_sequence_numbers(rows, compression):
+    encoder = Encoder(compression=compression, producer_id=7, producer_epoch=2, transactional=True)
+    records = records_of(rows, timestamp=pa.int64())
+    (whole,) = encode(records, encoder=encoder, next_sequence=lambda _: 2**31 - 1)[0]
+    first, second = halves(whole)
+    assert read([first, second]) == read([whole])
+    heads = [fields_of(each) for each in (whole, first, second)]
+    assert [each["sequence"] for each in heads] == [2**31 - 1, 2**31 - 1, len(rows) // 2 - 1]
+    assert max(each["max_time"] for each in heads[1:]) == heads[0]["max_time"]
+    for name in ("producer", "producer_epoch"):
+        assert len({each[name] for each in heads}) == 1
+    assert all(each["attributes"] & 0x10 for each in heads)
 
 
 def without_partition(rows, partition):

@@ -20,7 +20,7 @@ from connector_kafka.client.retries import retry_policy, retrying
 from connector_kafka.client.transactions import ProducerIdentity, Transaction, TransactionClient
 from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaRequestError, KafkaRetryableError
-from connector_kafka.records import EncodedBatch
+from connector_kafka.records import EncodedBatch, halves
 from connectors_core.errors import ConnectorError
 
 __all__ = ["NOT_IDEMPOTENT", "Producer"]
@@ -300,15 +300,27 @@ class Producer:
             self._try_later(place, error)
             return
         if code in _TOO_LARGE:
+            if self._partitions[place].queue[0].batch.records > 1:
+                self._split(place)
+                return
             raise KafkaRequestError(
-                f"a batch of records is too large for the topic {topic!r}",
+                f"a record is too large for the topic {topic!r}",
                 expected="at most the topic's max.message.bytes",
                 found=f"{len(self._partitions[place].queue[0].batch.data)} bytes",
-                option="properties.batch.size",
-                hint="lower batch.size and max.request.size, or raise the topic's "
-                "max.message.bytes",
+                option="properties.max.request.size",
+                hint="raise the topic's max.message.bytes, or lower max.request.size to it, so "
+                "that larger records are bad records",
             ) from error
         raise error
+
+    def _split(self, place: _Place) -> None:
+        """Divide the first batch of a partition, which is larger than its topic allows."""
+        queue = self._partitions[place].queue
+        whole = queue.popleft()
+        parts = halves(whole.batch)
+        queue.extendleft(_Waiting(part, whole.deadline) for part in reversed(parts))
+        self._pending_bytes += sum(len(part.data) for part in parts) - len(whole.batch.data)
+        self._ready[place] = None
 
     def _acknowledged(self, place: _Place) -> None:
         partition = self._partitions[place]

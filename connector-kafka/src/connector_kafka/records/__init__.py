@@ -11,6 +11,7 @@ from connector_kafka.records.compression import Compression
 from connector_kafka.records.decoder import MAX_RECORD_BYTES, DecodedRecords, decode
 from connector_kafka.records.encoder import EncodedBatch, Encoder, measured, refused_rows
 from connector_kafka.records.partitioner import Partitioner, wrong_partitions
+from connector_kafka.records.splitting import halves
 
 __all__ = [
     "COLUMNS",
@@ -21,6 +22,7 @@ __all__ = [
     "Encoder",
     "Partitioner",
     "decode",
+    "halves",
     "measured",
     "refused_rows",
     "wrong_partitions",

@@ -22,7 +22,15 @@ from connector_kafka.records.batches import HEADER, TRANSACTIONAL
 from connector_kafka.records.compression import Compression, compress
 from connector_kafka.records.varints import Bytes, Ints, Pieces
 
-__all__ = ["EncodedBatch", "Encoder", "measured", "refused_rows"]
+__all__ = [
+    "SEQUENCES",
+    "BatchHead",
+    "EncodedBatch",
+    "Encoder",
+    "measured",
+    "refused_rows",
+    "seal",
+]
 
 _FRONT = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, CRC
 _COVERED = struct.Struct(">hiqqqhii")  # the rest of the header, which the CRC covers
@@ -36,7 +44,8 @@ _SIZE = "_size"
 # The number of bytes to encode together. Arrow counts them in 32 bits, and memory must be bounded.
 _RUN_BYTES = 64 * 1024 * 1024
 
-_SEQUENCES = 2**31
+#: Sequence numbers start again after this many.
+SEQUENCES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ class Encoder:
                 if next_sequence is not None:
                     sequence = sequences.get(partition, -1)
                     sequence = next_sequence(partition) if sequence < 0 else sequence
-                    sequences[partition] = (sequence + stop - start) % _SEQUENCES
+                    sequences[partition] = (sequence + stop - start) % SEQUENCES
                 times = rows.timestamp[start:stop]
                 batch = self._seal(data[bounds[start] : bounds[stop]], times, sequence)
                 batches.setdefault(partition, []).append(batch)
@@ -121,27 +130,63 @@ class Encoder:
         return batches
 
     def _seal(self, content: Bytes, times: Ints, sequence: int) -> EncodedBatch:
-        """Compress records and prepend the header."""
-        attributes = TRANSACTIONAL if self.transactional else 0
-        if self.compression != Compression.NONE:
-            compressed = np.frombuffer(compress(content, self.compression), np.uint8)
-            if len(compressed) < len(content):
-                attributes |= self.compression
-                content = compressed
-        covered = _COVERED.pack(
-            attributes,
-            len(times) - 1,
-            int(times[0]),
-            int(times.max()),
-            self.producer_id,
-            self.producer_epoch,
-            sequence,
-            len(times),
+        head = BatchHead(
+            base_timestamp=int(times[0]),
+            max_timestamp=int(times.max()),
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            sequence=sequence,
+            records=len(times),
+            attributes=TRANSACTIONAL if self.transactional else 0,
         )
-        crc = google_crc32c.extend(google_crc32c.value(covered), content)
-        length = HEADER.size - _LENGTH_END + len(content)
-        front = _FRONT.pack(0, length, -1, 2, crc)
-        return EncodedBatch(b"".join((front, covered, content.data)), len(times))
+        return seal(content, head, self.compression)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHead:
+    """What a batch says of all its records.
+
+    Attributes:
+        base_timestamp: The timestamp that the records' deltas refer to.
+        max_timestamp: The newest timestamp.
+        producer_id: The ID of the producer, or -1.
+        producer_epoch: Its epoch.
+        sequence: The sequence number of the first record, or -1.
+        records: The number of records.
+        attributes: The attributes without the codec.
+    """
+
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    records: int
+    attributes: int
+
+
+def seal(content: Bytes, head: BatchHead, compression: Compression) -> EncodedBatch:
+    """Compress records, unless they would grow, and prepend the header."""
+    attributes = head.attributes
+    if compression != Compression.NONE:
+        compressed = np.frombuffer(compress(content, compression), np.uint8)
+        if len(compressed) < len(content):
+            attributes |= compression
+            content = compressed
+    covered = _COVERED.pack(
+        attributes,
+        head.records - 1,
+        head.base_timestamp,
+        head.max_timestamp,
+        head.producer_id,
+        head.producer_epoch,
+        head.sequence,
+        head.records,
+    )
+    crc = google_crc32c.extend(google_crc32c.value(covered), content)
+    length = HEADER.size - _LENGTH_END + len(content)
+    front = _FRONT.pack(0, length, -1, 2, crc)
+    return EncodedBatch(b"".join((front, covered, content.data)), head.records)
 
 
 def measured(records: pa.RecordBatch) -> pa.RecordBatch:
