@@ -12,7 +12,7 @@ import pytest
 from connector_filesystem import FileSink, FileSource
 from connectors_core.errors import ConnectorError, DataLossError, FatalError, SplitChangedError
 from connectors_core.records import RecordPolicy
-from connectors_core.testing.local_pipeline import LocalPipeline
+from connectors_core.testing import LocalPipeline
 
 
 class Folder:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
@@ -27,6 +27,7 @@ class Losses:
 
     context: SplitEnumeratorContext[KafkaPartitionSplit]
     on_data_loss: str
+    _recreated: set[tuple[TopicPartition, str]] = field(default_factory=set, init=False)
 
     def report(self, partition: TopicPartition, reason: str, position: int) -> None:
         """Raise or count the loss of all records after a position."""
@@ -38,6 +39,12 @@ class Losses:
             "with a new pipeline",
         )
         self.tolerate(partition, loss, position)
+
+    def report_recreated(self, partition: TopicPartition, topic_id: str, position: int) -> None:
+        """Raise or count the loss once for each topic that has taken the place of another."""
+        if (partition, topic_id) not in self._recreated:
+            self.report(partition, "the topic was deleted and recreated", position)
+            self._recreated.add((partition, topic_id))
 
     def tolerate(self, partition: TopicPartition, loss: DataLossError, position: int) -> None:
         """Raise a loss, or count it if reading continues."""
