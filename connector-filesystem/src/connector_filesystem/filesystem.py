@@ -324,6 +324,15 @@ def mapped_errors(doing: str, url: str) -> Iterator[None]:
         raise RetryableError(f"{doing} {shown} failed", found=str(exc)) from exc
 
 
+def is_of_system(error: BaseException) -> bool:
+    """Return whether an error comes from the system or the network, and may pass.
+
+    Such an error has an errno or its own type. Arrow raises a plain `OSError` for content that it
+    cannot decode or decrypt.
+    """
+    return isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError)
+
+
 def plain_tag(tag: str) -> str:
     """Return a tag without the quotes of HTTP, which only some listings contain."""
     return tag.removeprefix("W/").strip('"')

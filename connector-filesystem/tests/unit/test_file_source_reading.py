@@ -504,7 +504,7 @@ def test_a_file_truncated_before_its_discovery_is_an_error(tmp_path, name):
     content = squeeze(encode(table(2000), format), compression)
     (tmp_path / name).write_bytes(content[: len(content) * 3 // 4])
     source = FileSource(tmp_path, schema=SCHEMA)
-    with pytest.raises(FatalError, match="truncated or damaged") as caught:
+    with pytest.raises(FatalError, match="truncated, damaged, or encrypted") as caught:
         chunks_of(source)
     assert name in str(caught.value)
     assert caught.value.__cause__ is not None

@@ -10,7 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from connector_filesystem import FileSink, FileSource
-from connectors_core.errors import ConnectorError, DataLossError, FatalError, SplitChangedError
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    DataLossError,
+    FatalError,
+    SplitChangedError,
+)
 from connectors_core.records import RecordPolicy
 from connectors_core.testing import LocalPipeline
 
@@ -120,3 +126,12 @@ def test_a_limit_of_bad_records_counts_skipped_files(folder):
     with pytest.raises(ConnectorError):
         folder.run(RecordPolicy.skip(max_records=0), on_unreadable="skip")
     assert folder.rows() == [*range(100)]
+
+
+def test_a_footer_that_cannot_be_decrypted_or_decoded_is_no_temporary_failure(tmp_path):
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[-40:-8] = b"\xff" * 32
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(ConfigurationError, match="not encrypted"):
+        FileSource(tmp_path).schema()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from connector_filesystem.filesystem import FileLocation, FileStatus
+from connector_filesystem.filesystem import FileLocation, FileStatus, is_of_system
 from connector_filesystem.source.split import FileSplit
 from connectors_core.errors import DataLossError, FatalError, RetryableError, SplitChangedError
 
@@ -107,12 +107,7 @@ def file_error(
     except Exception as unknown:  # the status request failed too
         cause.add_note(f"and its status cannot be read: {unknown}")
     url = location.url_of(split.path)
-    # An error of the system or the network has an errno or its own type. A damaged stream
-    # raises a plain OSError of Arrow.
-    of_system = isinstance(cause, OSError) and (
-        cause.errno is not None or type(cause) is not OSError
-    )
-    if of_system:
+    if is_of_system(cause):
         error: Exception = RetryableError(
             f"the file {url} could not be read from {position} onward", found=str(cause)
         )
@@ -127,8 +122,8 @@ def file_error(
         )
     else:
         error = FatalError(
-            f"the file {url} is truncated or damaged, read up to {position}",
-            expected="a complete file",
+            f"the file {url} is truncated, damaged, or encrypted, read up to {position}",
+            expected="a complete file that is not encrypted",
             found=f"{type(cause).__name__}: {cause}",
             hint="set source.on-unreadable to skip, and write the complete file under another name",
             code="FILE_DAMAGED",

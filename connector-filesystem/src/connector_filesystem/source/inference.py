@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from connector_filesystem.filesystem import FileLocation, FileStatus, mapped_errors
+from connector_filesystem.filesystem import FileLocation, FileStatus, is_of_system, mapped_errors
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.source.parquet import parquet_schema
 from connector_filesystem.source.reader import layout_of
@@ -53,7 +53,7 @@ def found_schema(
         try:
             with mapped_errors("reading the first lines of", location.url_of(file.path)):
                 if layout is FileFormat.PARQUET:
-                    found = parquet_schema(location, file.path, file.size)
+                    found = _of_parquet(location, file)
                     if found.names:
                         return nearest_spark_schema(found)
                     schemas.append(found)
@@ -88,6 +88,21 @@ def found_schema(
             hint="set the option schema",
         ) from exc
     return nearest_spark_schema(unified)
+
+
+def _of_parquet(location: FileLocation, file: FileStatus) -> pa.Schema:
+    try:
+        return parquet_schema(location, file.path, file.size)
+    except OSError as exc:
+        if is_of_system(exc):
+            raise
+        raise ConfigurationError(
+            f"the footer of {location.url_of(file.path)} cannot be read",
+            expected="a complete Parquet file that is not encrypted",
+            option="path",
+            hint="set the option schema and source.on-unreadable to skip, or exclude the file with "
+            "path-regex",
+        ) from exc
 
 
 def _of_text(
