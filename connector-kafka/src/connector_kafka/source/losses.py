@@ -27,7 +27,7 @@ class Losses:
 
     context: SplitEnumeratorContext[KafkaPartitionSplit]
     on_data_loss: str
-    _recreated: set[tuple[TopicPartition, str]] = field(default_factory=set, init=False)
+    _recreated: dict[TopicPartition, str] = field(default_factory=dict, init=False)
 
     def report(self, partition: TopicPartition, reason: str, position: int) -> None:
         """Raise or count the loss of all records after a position."""
@@ -41,10 +41,10 @@ class Losses:
         self.tolerate(partition, loss, position)
 
     def report_recreated(self, partition: TopicPartition, topic_id: str, position: int) -> None:
-        """Raise or count the loss once for each topic that has taken the place of another."""
-        if (partition, topic_id) not in self._recreated:
+        """Raise or count the loss of a recreated topic, once for each of its IDs."""
+        if self._recreated.get(partition) != topic_id:
             self.report(partition, "the topic was deleted and recreated", position)
-            self._recreated.add((partition, topic_id))
+            self._recreated[partition] = topic_id
 
     def tolerate(self, partition: TopicPartition, loss: DataLossError, position: int) -> None:
         """Raise a loss, or count it if reading continues."""

@@ -101,6 +101,9 @@ class BearerToken(Authenticator):
     token: Secret
     option: str | None = "token"
 
+    def __post_init__(self) -> None:
+        _keep_secret(self, "token")
+
     def obtain(self, post: PostForm) -> Credentials:
         """See `Authenticator`."""
         return Credentials(headers={"Authorization": _header("Bearer ", self.token, self.option)})
@@ -114,6 +117,9 @@ class BasicAuth(Authenticator):
     user: str
     password: Secret
     option: str | None = "password"
+
+    def __post_init__(self) -> None:
+        _keep_secret(self, "password")
 
     def obtain(self, post: PostForm) -> Credentials:
         """See `Authenticator`."""
@@ -143,6 +149,9 @@ class ApiKey(Authenticator):
     name: str = "X-API-Key"
     location: KeyLocation = KeyLocation.HEADER
     option: str | None = "api-key"
+
+    def __post_init__(self) -> None:
+        _keep_secret(self, "key")
 
     @property
     def query_names(self) -> frozenset[str]:  # type: ignore[override]
@@ -180,6 +189,11 @@ class OAuth2(Authenticator):
     basic: bool = False
     option: str | None = "client.secret"
     renews: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _keep_secret(self, "client_secret")
+        if self.refresh_token is not None:
+            _keep_secret(self, "refresh_token")
 
     def obtain(self, post: PostForm) -> Credentials:
         """See `Authenticator`."""
@@ -223,6 +237,23 @@ class OAuth2(Authenticator):
             headers={"Authorization": _header("Bearer ", Secret.plain(token), self.option)},
             lifetime=max(seconds / 2, seconds - _EARLY_SECONDS),
         )
+
+
+def _keep_secret(authenticator: Authenticator, name: str) -> None:
+    """Keep a text as a secret, as options do.
+
+    Raises:
+        InvalidOptionError: The attribute is neither.
+    """
+    value = getattr(authenticator, name)
+    if not isinstance(value, Secret | str):
+        raise InvalidOptionError(
+            f"{name} of {type(authenticator).__name__} is no secret",
+            expected="a text or a Secret",
+            found=type(value).__name__,
+            option=authenticator.option,
+        )
+    object.__setattr__(authenticator, name, Secret(value))
 
 
 def _basic(user: str, password: Secret) -> Secret:
