@@ -71,8 +71,17 @@ class Authenticator(ABC):
     def __post_init__(self) -> None:
         for each in fields(cast(Any, self)):
             value = getattr(self, each.name)
-            if "Secret" in str(each.type) and value is not None:
+            if "Secret" not in str(each.type) or value is None:
+                continue
+            try:
                 object.__setattr__(self, each.name, Secret(value))
+            except TypeError as error:
+                raise InvalidOptionError(
+                    f"{each.name} of {type(self).__name__} is no secret",
+                    expected="a text, a reference, or a function that returns the text",
+                    found=type(value).__name__,
+                    option=self.option,
+                ) from error
 
     @property
     def can_renew(self) -> bool:
@@ -101,9 +110,6 @@ class BearerToken(Authenticator):
     token: Secret
     option: str | None = "token"
 
-    def __post_init__(self) -> None:
-        _keep_secret(self, "token")
-
     def obtain(self, post: PostForm) -> Credentials:
         """See `Authenticator`."""
         return Credentials(headers={"Authorization": _header("Bearer ", self.token, self.option)})
@@ -117,9 +123,6 @@ class BasicAuth(Authenticator):
     user: str
     password: Secret
     option: str | None = "password"
-
-    def __post_init__(self) -> None:
-        _keep_secret(self, "password")
 
     def obtain(self, post: PostForm) -> Credentials:
         """See `Authenticator`."""
@@ -149,9 +152,6 @@ class ApiKey(Authenticator):
     name: str = "X-API-Key"
     location: KeyLocation = KeyLocation.HEADER
     option: str | None = "api-key"
-
-    def __post_init__(self) -> None:
-        _keep_secret(self, "key")
 
     @property
     def query_names(self) -> frozenset[str]:  # type: ignore[override]
@@ -189,11 +189,6 @@ class OAuth2(Authenticator):
     basic: bool = False
     option: str | None = "client.secret"
     renews: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _keep_secret(self, "client_secret")
-        if self.refresh_token is not None:
-            _keep_secret(self, "refresh_token")
 
     def obtain(self, post: PostForm) -> Credentials:
         """See `Authenticator`."""
@@ -237,23 +232,6 @@ class OAuth2(Authenticator):
             headers={"Authorization": _header("Bearer ", Secret.plain(token), self.option)},
             lifetime=max(seconds / 2, seconds - _EARLY_SECONDS),
         )
-
-
-def _keep_secret(authenticator: Authenticator, name: str) -> None:
-    """Keep a text as a secret, as options do.
-
-    Raises:
-        InvalidOptionError: The attribute is neither.
-    """
-    value = getattr(authenticator, name)
-    if not isinstance(value, Secret | str):
-        raise InvalidOptionError(
-            f"{name} of {type(authenticator).__name__} is no secret",
-            expected="a text or a Secret",
-            found=type(value).__name__,
-            option=authenticator.option,
-        )
-    object.__setattr__(authenticator, name, Secret(value))
 
 
 def _basic(user: str, password: Secret) -> Secret:
