@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import threading
 from abc import abstractmethod
@@ -45,6 +46,7 @@ from connectors_core.source.split import SplitTraits
 
 __all__ = ["HttpSource"]
 
+_logger = logging.getLogger(__name__)
 # The header `Date` has seconds. A smaller difference is not a wrong clock.
 _CLOCK_SECONDS: Final = timedelta(seconds=2)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -195,7 +197,12 @@ class HttpSource(
             if self.cursor is not None and moments[at] is None
         )
         digest = _digest(records) if self.paginator.counts and records else ""
-        if digest and digest == split.digest:  # the server repeats its last page
+        if digest and digest == split.digest:
+            _logger.warning(
+                "%s repeats the records of the page before, so the stream %s ends there",
+                request.path,
+                split.stream,
+            )
             return Page([], None, len(response.body))
         following = client.next_page(self.paginator, request, response, len(records))
         if following is not None and following == split.mark:
