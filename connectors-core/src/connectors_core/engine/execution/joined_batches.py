@@ -21,11 +21,13 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batches: Batches of one schema, such as one for each of many small files.
 
     Yields:
-        Large batches as they are, and consecutive small ones together.
+        Large batches as they are, and consecutive small ones together; none without rows.
     """
     small: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        if not batch.num_rows:
+            continue
         if small and rows + batch.num_rows > _ENOUGH_ROWS:
             yield _one_of(small)
             small, rows, size = [], 0, 0
