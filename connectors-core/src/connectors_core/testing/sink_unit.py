@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
+import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -52,6 +53,8 @@ class SinkUnitTrial:
         self.sink: TwoPhaseCommittingSink[Any] = self._two_phase(context.create_sink())
         self.rows: dict[int, list[pa.Table]] = {}
         self.states: list[Any] = []
+        # A system that cases share may have what another case has left.
+        self._pipeline = uuid.uuid4().hex
         self._seed = seed
         self._exactly_once = exactly_once
         self._attempts = itertools.count()
@@ -136,6 +139,7 @@ class SinkUnitTrial:
         attempt = next(self._attempts)
         job = self._job(epoch, uid)
         context = writer_context(
+            pipeline_id=self._pipeline,
             sink_uid=uid,
             checkpoint_id=epoch,
             subtask_id=subtask,
@@ -159,7 +163,9 @@ class SinkUnitTrial:
 
     def committer(self, *, uid: str = UID) -> Committer[Any]:
         """Create a committer, as in a new driver."""
-        return self.sink.create_committer(CommitterInitContext(pipeline_id=_PIPELINE, sink_uid=uid))
+        return self.sink.create_committer(
+            CommitterInitContext(pipeline_id=self._pipeline, sink_uid=uid)
+        )
 
     def task_committer(self) -> Committer[Any]:
         """Create a committer of a task, for a sink that has them."""
@@ -167,7 +173,9 @@ class SinkUnitTrial:
         if not isinstance(sink, SupportsCommitTasks) or sink.commit_tasks() is None:
             pytest.skip("only the driver commits for this sink")
         sent: SupportsCommitTasks[Any] = pickle.loads(pickle.dumps(sink))
-        return sent.create_task_committer(CommitterInitContext(pipeline_id=_PIPELINE, sink_uid=UID))
+        return sent.create_task_committer(
+            CommitterInitContext(pipeline_id=self._pipeline, sink_uid=UID)
+        )
 
     def assert_visible(self, *epochs: int) -> None:
         """Check that a reader sees the rows of these epochs, once if guaranteed, and no others."""

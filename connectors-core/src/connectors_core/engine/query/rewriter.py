@@ -208,7 +208,8 @@ def _whole_replacement(
     epoch: int, uid: str, decided: SinkDecision, messages: Sequence[WriterMessage]
 ) -> SinkRewrite:
     rows = {each.subtask: each.rows for each in decided.committables}
-    found = sum(message.written for message in messages if message.committables)
+    messages = [message for message in messages if message.committables]
+    found = sum(message.written for message in messages)
     if found != sum(rows.values()):
         raise _other_rows(
             f"epoch {epoch} of sink {uid!r} cannot be rewritten: it has different rows than before",
