@@ -290,7 +290,10 @@ def _names(kind: type[ConnectorError]) -> set[str]:
 
 
 def _of_the_core() -> list[type[ConnectorError]]:
-    for module in pkgutil.walk_packages(connectors_core.__path__, "connectors_core."):
+    packages = pkgutil.walk_packages(
+        connectors_core.__path__, "connectors_core.", onerror=lambda _: None
+    )  # a Spark line lacks some
+    for module in packages:
         if module.name.endswith((".errors", ".element_queue")) and ".testing" not in module.name:
             importlib.import_module(module.name)
     tree = e._tree(ConnectorError)

@@ -359,10 +359,10 @@ class _EntryReading:
         """
         if pin is None:
             return 0
-        source = self._task.source
+        source, traits = self._task.source, self._task.source.split_traits()
         uncounted = pin.finished and not pin.ended and pin.rows == 0
         able = isinstance(source, SupportsFilterPushDown | SupportsPartitionPushDown)
-        return None if uncounted and able and self._ends_are_known() else pin.rows
+        return None if uncounted and able and traits.end and traits.fixed else pin.rows
 
     def _finishes_unread(self) -> bool:
         """Whether a split can be finished without reading it, because of its constant columns."""
