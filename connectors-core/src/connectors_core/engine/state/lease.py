@@ -157,7 +157,7 @@ class Lease:
         store: StateStore,
         owner: LeaseOwner | None = None,
         *,
-        expiry: timedelta = LEASE_EXPIRY,
+        expiry: timedelta | None = None,
         fence: bool = True,
         clock: Callable[[], float] = monotonic_with_suspend,
         pause: Callable[[float], None] = time.sleep,
@@ -166,13 +166,14 @@ class Lease:
         """Take the lease, or raise an error that names the holder.
 
         If a driver on another machine ended without releasing the lease, this call waits until the
-        holder has sent no heartbeat for `expiry`, or for the holder's own, if that is longer.
+        holder has sent no heartbeat for `expiry`.
 
         Args:
             store: The state location of the pipeline.
             owner: The new holder; this process by default.
-            expiry: Time without a heartbeat after which a holder counts as dead. This driver sends
-                six heartbeats in that time.
+            expiry: Time without a heartbeat after which a holder counts as dead. By default, it is
+                `LEASE_EXPIRY`, or the holder's, if that is longer. This driver sends six
+                heartbeats in that time.
             fence: Whether to take over from a holder that sends no heartbeat. If False, the lease
                 is only taken if no holder can be alive.
             clock: Monotonic seconds.
@@ -184,20 +185,21 @@ class Lease:
             StateLocationError: The storage is full or read-only.
         """
         owner = owner or LeaseOwner.current()
+        own = LEASE_EXPIRY if expiry is None else expiry
         for _ in range(_MAX_ATTEMPTS):
             last = _last_incarnation(store)
             if last:
-                patience = expiry.total_seconds() if fence else None
+                patience = _patience(store, last, expiry) if fence else None
                 _wait_until_over(store, last, owner, patience, clock, pause)
             nonce = secrets.token_hex(8)
             claim = {
                 "claimed_at": time.time(),
-                "expiry": expiry.total_seconds(),
+                "expiry": own.total_seconds(),
                 "incarnation": last + 1,
                 "nonce": nonce,
                 "owner": asdict(owner),
             }
-            lease = cls(store, last + 1, owner, expiry=expiry.total_seconds(), clock=clock)
+            lease = cls(store, last + 1, owner, expiry=own.total_seconds(), clock=clock)
             with contextlib.ExitStack() as held:
                 _held_here.add(nonce)  # first, since another thread may see the claim at once
                 held.callback(_held_here.discard, nonce)
@@ -372,6 +374,15 @@ def _read(store: StateStore, incarnation: int) -> dict[str, Any] | None:
     return None if data is None else documents.decode(_CLAIM, data, path=path)
 
 
+def _patience(store: StateStore, incarnation: int, expiry: timedelta | None) -> float:
+    """Return the seconds without a heartbeat after which a holder counts as dead."""
+    if expiry is not None:
+        return expiry.total_seconds()
+    claim = _read(store, incarnation) or {}
+    # A claim of an earlier release does not tell its expiry.
+    return max(LEASE_EXPIRY.total_seconds(), float(claim.get("expiry", 0)))
+
+
 def _wait_until_over(
     store: StateStore,
     incarnation: int,
@@ -391,9 +402,6 @@ def _wait_until_over(
     if claim is None:
         return  # a driver two incarnations later removed it; the next attempt sees that one
     holder = LeaseOwner.of_claim(claim)
-    if expiry is not None:
-        # A claim of an earlier release does not tell its own.
-        expiry = max(expiry, float(claim.get("expiry", expiry)))
     began = clock()
     seen = _heartbeat(store, incarnation)
     is_told = False
