@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from http.client import (
     BadStatusLine,
@@ -47,11 +45,6 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
 _PATH: Final = re.compile("[!-~]*")
 _BUSY: Final = frozenset({408, 425, 429})
-_SUCCESS: Final = frozenset({200, 201, 203, 204, 206})
-_PIECE: Final = 1 << 20
-# The head of a response follows the connection and the wait for the server.
-_HEAD_TIMEOUTS: Final = 2
-_WHOLE_TIMEOUTS: Final = 10
 # RFC 6749, 5.2: only these codes are shown, because an endpoint may repeat the request in others.
 _TOKEN_ERRORS: Final = frozenset(
     {
@@ -87,8 +80,7 @@ class HttpClient:
         url: The URL of the API, `http` or `https`.
         authenticator: Obtains credentials; None sends none.
         headers: Further headers of each request.
-        timeout: Seconds to wait for the connection, and for each part of a response. The whole
-            response may take ten times as long, however slowly a server sends it.
+        timeout: Seconds to wait for the connection, and for each part of a response.
         max_bytes: The largest response.
         option: Key of the option with the URL.
 
@@ -208,7 +200,7 @@ class HttpClient:
             content = orjson.loads(answer)
         except ValueError:
             content = None
-        if status in _SUCCESS and isinstance(content, dict):
+        if status == 200 and isinstance(content, dict):
             return content
         code = content.get("error") if isinstance(content, dict) else None
         raise ConfigurationError(
@@ -232,9 +224,9 @@ class HttpClient:
         else:
             headers |= {"Content-Type": _JSON}
             status, got, body = self._exchange("POST", sent, headers, request.body.encode())
-        if status not in _SUCCESS:
+        if status != 200:
             raise self._failure(status, got, request)
-        return Response(url, got, body, status)
+        return Response(url, got, body)
 
     def _url(self, request: Request) -> str:
         """Return the URL of a request on this server, also if its path begins with two slashes."""
@@ -251,11 +243,9 @@ class HttpClient:
         connection = self._connections.get(origin) or self._connection(*origin)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
-            started = time.monotonic()
-            with _ending(connection, _HEAD_TIMEOUTS * self._timeout):
-                connection.request(method, target, body, dict(headers))
-                response = connection.getresponse()
-            answer = self._body(response, started + _WHOLE_TIMEOUTS * self._timeout)
+            connection.request(method, target, body, dict(headers))
+            response = connection.getresponse()
+            answer = response.read(self._max_bytes + 1)
             # Unlike `read()`, `read(size)` raises nothing if the response ends early.
             if response.length and len(answer) <= self._max_bytes:
                 raise IncompleteRead(answer, response.length)
@@ -287,31 +277,15 @@ class HttpClient:
             )
         return response.status, response.headers, answer
 
-    def _body(self, response: HTTPResponse, deadline: float) -> bytes:
-        """Read at most one byte too many, piece by piece."""
-        found = bytearray()
-        while len(found) <= self._max_bytes and not response.isclosed():
-            if time.monotonic() > deadline:
-                raise TimeoutError("the response takes too long")
-            piece = response.read1(min(_PIECE, self._max_bytes + 1 - len(found)))
-            found += piece
-            if not piece:
-                response.close()
-        return bytes(found)
-
     def _unzipped(self, answer: bytes) -> bytes:
-        """Decompress one or more members of gzip."""
-        found = bytearray()
         try:
-            while answer and len(found) <= self._max_bytes:
-                decompressor = zlib.decompressobj(wbits=31)
-                found += decompressor.decompress(answer, self._max_bytes + 1 - len(found))
-                if not decompressor.eof and len(found) <= self._max_bytes:
-                    raise zlib.error("the stream is not complete")
-                answer = decompressor.unused_data.lstrip(b"\0")  # padding
+            decompressor = zlib.decompressobj(wbits=31)
+            found = decompressor.decompress(answer, self._max_bytes + 1)
+            if not decompressor.eof and len(found) <= self._max_bytes:
+                raise zlib.error("the stream is not complete")
         except zlib.error as exc:
             raise RetryableError(f"{self._where} returns a damaged response") from exc
-        return bytes(found)
+        return found
 
     def _connection(self, scheme: str, netloc: str) -> HTTPConnection:
         if scheme == "https":
@@ -370,25 +344,6 @@ class HttpClient:
             retry_after=requested_pause(headers, time.time()),
             option=self._option,
         )
-
-
-@contextmanager
-def _ending(connection: HTTPConnection, seconds: float) -> Iterator[None]:
-    """End the connection after some seconds, because a socket's timeout is that of one read."""
-
-    def end() -> None:
-        sock: socket.socket | None = connection.sock
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _is_gzip(response: HTTPResponse) -> bool:
