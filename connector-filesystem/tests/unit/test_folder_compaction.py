@@ -168,16 +168,16 @@ def test_a_folder_with_staged_files_of_a_sink_is_refused(tmp_path: Path) -> None
     assert not (tmp_path / "_compaction").exists()
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
-        "_delta_log/0.json",
-        "_spark_metadata/0",
-        ".hoodie/x",
-        "metadata/v1.metadata.json",
-        "_contents/a=1/0000000001.json",
-    ],
-)
+LOGS = [
+    "_delta_log/0.json",
+    "_spark_metadata/0",
+    ".hoodie/x",
+    "metadata/v1.metadata.json",
+    "_contents/a=1/0000000001.json",
+]
+
+
+@pytest.mark.parametrize("log", LOGS)
 def test_a_table_that_lists_its_files_is_refused(tmp_path: Path, log: str) -> None:
     write(tmp_path, "table/a=1/0.jsonl", 1)
     write(tmp_path, "table/a=1/1.jsonl", 2)
@@ -187,18 +187,7 @@ def test_a_table_that_lists_its_files_is_refused(tmp_path: Path, log: str) -> No
     assert values(tmp_path / "table" / "a=1") == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
-        "_delta_log/0.json",
-        "_spark_metadata/0",
-        ".hoodie/x",
-        "metadata/v1.metadata.json",
-        "_contents/a=1/0000000001.json",
-        "_manifests/0000000001.json",
-        "_metadata",
-    ],
-)
+@pytest.mark.parametrize("log", [*LOGS, "_manifests/0000000001.json", "_metadata"])
 @pytest.mark.parametrize("folder", ["a=1", "a=1/b=2"])
 def test_a_partition_of_a_table_that_lists_its_files_is_refused(
     tmp_path: Path, log: str, folder: str

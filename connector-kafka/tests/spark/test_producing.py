@@ -31,14 +31,7 @@ def test_resent_records_arrive_once_and_in_order(
     )
     values = [b"%06d" % number for number in range(2000)]
     for cut in range(CUTS):
-        part = values[cut * 500 : (cut + 1) * 500]
-        batches = encoder.encode(
-            pa.RecordBatch.from_pydict({"value": part}),
-            np.zeros(len(part), np.int32),
-            now=1_700_000_000_000,
-            next_sequence=lambda partition: producer.next_sequence(topic, partition),
-        )
-        producer.send({(topic, number): own for number, own in batches.items()})
+        send(producer, encoder, topic, values[cut * 500 : (cut + 1) * 500])
         proxy.cut()
     producer.flush()
     producer.close()
@@ -57,23 +50,27 @@ def test_batches_above_the_limit_of_their_topic_are_split(broker: KafkaBroker) -
         producer_epoch=producer.identity.epoch,
     )
 
-    def send(*values: bytes) -> None:
-        batches = encoder.encode(
-            pa.RecordBatch.from_pydict({"value": values}),
-            np.zeros(len(values), np.int32),
-            now=1_700_000_000_000,
-            next_sequence=lambda partition: producer.next_sequence(topic, partition),
-        )
-        producer.send({(topic, number): own for number, own in batches.items()})
+    def send_now(values: list[bytes]) -> None:
+        send(producer, encoder, topic, values)
         producer.flush()
 
     random = np.random.default_rng(0)
     values = [random.bytes(20) for _ in range(300)]
     try:
-        send(*values[:200])
-        send(*values[200:])
+        send_now(values[:200])
+        send_now(values[200:])
         assert read_committed(broker, topic) == values
         with pytest.raises(KafkaRequestError, match="a record is too large"):
-            send(random.bytes(1000))
+            send_now([random.bytes(1000)])
     finally:
         producer.close()
+
+
+def send(producer: Producer, encoder: Encoder, topic: str, values: list[bytes]) -> None:
+    batches = encoder.encode(
+        pa.RecordBatch.from_pydict({"value": values}),
+        np.zeros(len(values), np.int32),
+        now=1_700_000_000_000,
+        next_sequence=lambda partition: producer.next_sequence(topic, partition),
+    )
+    producer.send({(topic, number): own for number, own in batches.items()})

@@ -274,10 +274,10 @@ class RecordErrorHandler:
             raise exc from (self._cause_of(cause) or self._error_of(record))
 
     def drop(self, record: BadRecord) -> None:
-        """Count what a source drops by an option of its own; only the policy fail keeps no copy.
+        """Count data that an option of the source skips; the policy fail keeps no copy of it.
 
         Args:
-            record: What is dropped, such as the rest of a file that cannot be read.
+            record: The skipped data, such as the rest of a file that cannot be read.
         """
         if self._policy.mode is RecordPolicyMode.FAIL:
             self._skipped += 1

@@ -405,6 +405,12 @@ def test_an_authenticator_accepts_a_secret_as_text() -> None:
     assert SECRET not in repr(oauth)
 
 
+def test_an_authenticator_refuses_a_secret_that_is_no_text() -> None:
+    with pytest.raises(InvalidOptionError, match="token of BearerToken") as refused:
+        BearerToken(SECRET.encode())  # type: ignore[arg-type]
+    assert SECRET not in str(refused.value)
+
+
 def test_a_client_can_authenticate_in_a_header_with_scopes_and_parameters() -> None:
     oauth = OAuth2(
         token_url="/token",

@@ -56,9 +56,12 @@ class TestEnvironment(ABC):
             **settings: Additional arguments that all pipelines accept.
         """
 
-    @abstractmethod
     def forget_last_batch(self, location: Path) -> None:
         """Make the engine believe that the last batch of a pipeline did not end."""
+        commits = location / "query-0" / "spark-0" / "commits"
+        newest = max(int(path.name) for path in commits.glob("[0-9]*"))
+        (commits / str(newest)).unlink()
+        (commits / f".{newest}.crc").unlink(missing_ok=True)
 
 
 class InProcess(TestEnvironment):
@@ -73,27 +76,9 @@ class InProcess(TestEnvironment):
         },
     )
 
-    def pipeline(
-        self,
-        name: str,
-        location: Path,
-        *,
-        streaming: bool = True,
-        parallelism: int = 2,
-        **settings: Any,
-    ) -> LocalPipeline:
+    def pipeline(self, name: str, location: Path, **settings: Any) -> LocalPipeline:
         """A pipeline that runs in this process."""
-        return LocalPipeline(
-            name,
-            checkpoint_location=str(location),
-            streaming=streaming,
-            parallelism=parallelism,
-            **settings,
-        )
-
-    def forget_last_batch(self, location: Path) -> None:
-        """Remove the mark of the last batch."""
-        _forget_last_commit(location)
+        return LocalPipeline(name, checkpoint_location=str(location), **settings)
 
 
 class LocalSpark(TestEnvironment):
@@ -132,10 +117,6 @@ class LocalSpark(TestEnvironment):
             **settings,
         )
 
-    def forget_last_batch(self, location: Path) -> None:
-        """Remove the last entry of Spark's commit log."""
-        _forget_last_commit(location)
-
 
 class StandaloneCluster(LocalSpark):
     """A Spark session whose executors are processes of a cluster. The tests can kill them."""
@@ -146,10 +127,3 @@ class StandaloneCluster(LocalSpark):
     def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
         super().__init__(spark)
         self.session = cluster.settings()
-
-
-def _forget_last_commit(location: Path) -> None:
-    commits = location / "query-0" / "spark-0" / "commits"
-    newest = max(int(path.name) for path in commits.glob("[0-9]*"))
-    (commits / str(newest)).unlink()
-    (commits / f".{newest}.crc").unlink(missing_ok=True)
