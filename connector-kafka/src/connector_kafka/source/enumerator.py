@@ -160,7 +160,6 @@ class KafkaEnumerator(
         self._missing_since: dict[TopicPartition, float] = {}
         self._gone: set[TopicPartition] = set()
         self._recreated: dict[TopicPartition, tuple[str, int]] = {}
-        self._reported: dict[TopicPartition, str] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._losses = Losses(context, settings.on_data_loss)
         self._truncations = Truncations(
@@ -477,9 +476,7 @@ class KafkaEnumerator(
         cut = self._truncations.cut_off.get(partition)
         resume_at = self._resume_at.get(split.split_id)
         if topic_id != split.topic_id:
-            if self._reported.get(partition) != topic_id:
-                self._losses.report(partition, "the topic was deleted and recreated", split.offset)
-                self._reported[partition] = topic_id
+            self._losses.report_recreated(partition, topic_id, split.offset)
             self._resume_at.pop(split.split_id, None)
             return replace(split.moved_to(offset), topic_id=topic_id)
         self._former_ids.pop(str(partition), None)

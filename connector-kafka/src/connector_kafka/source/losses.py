@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.source.split import KafkaPartitionSplit
@@ -27,6 +27,7 @@ class Losses:
 
     context: SplitEnumeratorContext[KafkaPartitionSplit]
     on_data_loss: str
+    _recreated: dict[TopicPartition, str] = field(default_factory=dict, init=False)
 
     def report(self, partition: TopicPartition, reason: str, position: int) -> None:
         """Raise or count the loss of all records after a position."""
@@ -38,6 +39,12 @@ class Losses:
             "with a new pipeline",
         )
         self.tolerate(partition, loss, position)
+
+    def report_recreated(self, partition: TopicPartition, topic_id: str, position: int) -> None:
+        """Raise or count the loss of a recreated topic, once for each of its IDs."""
+        if self._recreated.get(partition) != topic_id:
+            self.report(partition, "the topic was deleted and recreated", position)
+            self._recreated[partition] = topic_id
 
     def tolerate(self, partition: TopicPartition, loss: DataLossError, position: int) -> None:
         """Raise a loss, or count it if reading continues."""
