@@ -11,12 +11,14 @@ import random
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
@@ -96,6 +98,46 @@ def test_a_compressed_response_is_read(api: Api) -> None:
     body = gzip.compress(json.dumps([1]).encode())
     api.script.append(HttpAnswer(200, {"Content-Encoding": "gzip"}, body))
     assert get(api) == [1]
+
+
+def test_a_compressed_response_of_several_members_is_read_whole(api: Api) -> None:
+    body = gzip.compress(b"[1,") + gzip.compress(b"2]") + b"\0\0"
+    api.script.append(HttpAnswer(200, {"Content-Encoding": "gzip"}, body))
+    assert get(api) == [1, 2]
+
+
+@pytest.mark.parametrize("status", [201, 203, 206])
+def test_other_responses_with_content_are_read(api: Api, status: int) -> None:
+    api.script.append(answer([1], status))
+    assert get(api) == [1]
+
+
+def test_a_response_without_content_is_read(api: Api) -> None:
+    api.script.append(HttpAnswer(204, {}, b""))
+    assert get(api) is None
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"])
+def test_a_server_that_sends_slowly_does_not_defeat_the_timeout(head: bytes) -> None:
+    ended = threading.Event()
+    with socket.create_server((HOST, 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(head)
+                while not ended.wait(0.02):
+                    connection.sendall(b"H")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://{HOST}:{server.getsockname()[1]}"
+        started = time.monotonic()
+        with closing(HttpClient(url, timeout=0.1)) as client, pytest.raises(RetryableError):
+            client.get(Request("records"))
+        assert time.monotonic() - started < 5
+        ended.set()
+        thread.join()
 
 
 @contextmanager
@@ -297,12 +339,13 @@ def test_the_server_says_how_long_to_wait(
     assert error.retry_after == pause
 
 
-@pytest.mark.parametrize("as_date", [False, True])
-def test_the_server_says_until_when_to_wait(api: Api, as_date: bool) -> None:
+@pytest.mark.parametrize("form", ["date", "seconds", "milliseconds"])
+def test_the_server_says_until_when_to_wait(api: Api, form: str) -> None:
     until = datetime.now(UTC) + timedelta(hours=1)
     headers = {"Retry-After": format_datetime(until, usegmt=True)}
-    if not as_date:
-        headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{until.timestamp():.0f}"}
+    if form != "date":
+        moment = until.timestamp() * (1000 if form == "milliseconds" else 1)
+        headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{moment:.0f}"}
     error = failure_of(api, 429, headers)
     assert isinstance(error, RetryableError)
     assert error.retry_after == pytest.approx(3600, abs=60)
@@ -480,6 +523,25 @@ def test_a_busy_token_endpoint_is_retryable(api: Api) -> None:
     with pytest.raises(RetryableError) as failure:
         get(api, authenticator=OAUTH)
     assert failure.value.retry_after == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        BearerToken,
+        ApiKey,
+        lambda secret: BasicAuth("me", secret),
+        lambda secret: OAuth2(token_url="t", client_id="me", client_secret=secret),
+        lambda secret: OAuth2(
+            token_url="t", client_id="me", client_secret=Secret(SECRET), refresh_token=secret
+        ),
+    ],
+)
+def test_a_secret_may_be_a_text_and_nothing_else(make: Any) -> None:
+    assert make(SECRET) == make(Secret(SECRET))
+    assert SECRET not in repr(make(SECRET))
+    with pytest.raises(InvalidOptionError, match="no secret"):
+        make(SECRET.encode())
 
 
 def test_no_secret_is_in_a_repr() -> None:

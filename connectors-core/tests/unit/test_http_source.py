@@ -15,7 +15,14 @@ import pyarrow as pa
 import pytest
 from http_api import Api, answer, query_of, running
 
-from connectors_core.clients.http import HttpClient, Offset, Request
+from connectors_core.clients.http import (
+    BodyLink,
+    BodyToken,
+    HttpClient,
+    Offset,
+    PageNumber,
+    Request,
+)
 from connectors_core.errors import ConfigurationError, FatalError, RetryableError
 from connectors_core.records import BadRecordError, RecordErrorHandler, RecordPolicy
 from connectors_core.source import Boundedness
@@ -25,6 +32,7 @@ from connectors_core.source.pages.enumerator import PageEnumerator
 from connectors_core.source.pages.reader import Pages, _PageRows, _PageSplitReader
 from connectors_core.source.pages.split import PageSplitState
 from connectors_core.testing import ManualEnumeratorContext
+from connectors_core.testing.servers import HttpAnswer, HttpRequest
 
 OPEN = threading.Event()
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -103,7 +111,7 @@ def ids(source: HttpSource, split: PageSplit) -> list[int]:
         if page.next is None:
             return found
         state = PageSplitState(split)
-        state.move_to(page.next)
+        state.move_to(page.next, page.digest)
         split = serializer.deserialize(serializer.version, serializer.serialize(state.to_split()))
 
 
@@ -276,6 +284,53 @@ def test_a_list_without_a_cursor_is_one_split(api: Api, records: Records) -> Non
     assert source.boundedness() is Boundedness.BOUNDED
 
 
+class NumberSource(ListSource):
+    paginator = PageNumber()
+
+
+@pytest.mark.parametrize("kind", [ListSource, NumberSource])
+def test_a_server_that_repeats_its_last_page_ends_the_stream(kind: type[ListSource]) -> None:
+    def respond(request: HttpRequest) -> HttpAnswer:
+        query = query_of(request)
+        number = min(int(query.get("page", 0)) or int(query["offset"]) + 1, 3)
+        return answer({"records": [{"id": number}], "asked": request.path})
+
+    with running(respond) as api:
+        assert ids(kind(api.url), PageSplit.of("a", None, None)) == [1, 2, 3]
+
+
+class LinkSource(ListSource):
+    paginator = BodyLink()
+
+
+@pytest.mark.parametrize(("before", "cycle"), [(0, 2), (5, 3), (1, 7)])
+def test_a_cycle_of_pages_is_an_error(before: int, cycle: int) -> None:
+    def respond(request: HttpRequest) -> HttpAnswer:
+        page = int(query_of(request).get("page", 0))
+        following = page + 1 if page + 1 < before + cycle else before
+        return answer({"records": [{"id": page}], "next": f"/a?page={following}"})
+
+    with running(respond) as api, pytest.raises(FatalError, match="cycle"):
+        ids(LinkSource(api.url), PageSplit.of("a", None, None))
+    assert len(api.requests) < 4 * (before + cycle)
+
+
+class TokenSource(ListSource):
+    paginator = BodyToken()
+
+
+def test_a_token_that_is_a_list_is_not_sent_as_text() -> None:
+    content = {"records": [{"id": 1}], "next_page_token": [1, "a"]}
+    with running(lambda _: answer(content)) as api, pytest.raises(FatalError, match="token"):
+        ids(TokenSource(api.url), PageSplit.of("a", None, None))
+
+
+def test_a_response_without_content_has_no_records() -> None:
+    with running(lambda _: HttpAnswer(204, {}, b"")) as api:
+        for kind in (ListSource, LinkSource, TokenSource):
+            assert ids(kind(api.url), PageSplit.of("a", None, None)) == []
+
+
 def test_new_records_of_a_list_without_a_cursor_cannot_be_discovered() -> None:
     with pytest.raises(ConfigurationError) as failure:
         ListSource("http://127.0.0.1:1", discovery_interval="1 s")
@@ -373,6 +428,28 @@ def test_an_api_that_stays_busy_fails_the_task() -> None:
     now[0] = 600.0
     with pytest.raises(RetryableError, match="busy"):
         reader.fetch()
+
+
+def test_a_quota_may_outlast_the_timeout_of_failures() -> None:
+    now = [0.0]
+    reader = _PageSplitReader(QuotaApi(2), HttpClient("http://127.0.0.1:1"), lambda: now[0])
+    reader.handle_splits_changes(SplitsAddition((PageSplit.of("a", None, None),)))
+    for _ in range(2):
+        reader.fetch()
+        now[0] += 3599.0
+        reader.wake_up()
+        assert not reader.fetch().records, "it waits for the whole hour"
+        now[0] += 1.0
+    assert reader.fetch().finished_splits
+
+
+class QuotaApi(BusyApi):
+    def page(self, client: HttpClient, split: PageSplit) -> Page:
+        try:
+            return super().page(client, split)
+        except RetryableError as error:
+            error.retry_after = 3600.0
+            raise
 
 
 @pytest.mark.parametrize("bad", [{}, {"id": "not a number"}, {"id": 1.5}, [], None])

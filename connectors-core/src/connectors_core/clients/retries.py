@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import tenacity
 
@@ -38,6 +39,8 @@ class RetryPolicy:
         jitter: Random share of a pause.
         max_attempts: Maximum number of attempts; None for no limit.
         timeout: Seconds from the first attempt to the last.
+        longest_request: The longest pause that a system may request. Pauses from the timeout up to
+            this one are not counted; 0 counts all.
     """
 
     initial_backoff: float
@@ -45,6 +48,7 @@ class RetryPolicy:
     jitter: float = 1.0
     max_attempts: int | None = None
     timeout: float = math.inf
+    longest_request: float = 0.0
 
     def is_over(self, tries: int, elapsed: float) -> bool:
         """Return whether there is no further attempt.
@@ -67,7 +71,12 @@ class RetryPolicy:
         pause = min(self.max_backoff, doubled) * random.uniform(1 - self.jitter, 1)
         if isinstance(error, RetryableError):
             pause = max(pause, error.retry_after or 0.0)
-        return max(0.0, min(pause, self.timeout - elapsed))
+        return max(self.uncounted(error), min(pause, self.timeout - elapsed))
+
+    def uncounted(self, error: BaseException | None) -> float:
+        """Return the seconds that a system requests and that the timeout does not count."""
+        requested = (isinstance(error, RetryableError) and error.retry_after) or 0.0
+        return requested if self.timeout < requested <= self.longest_request else 0.0
 
     def retrying(
         self,
@@ -108,11 +117,18 @@ class RetryPolicy:
     def _arguments(
         self, before_sleep: Callable[[tenacity.RetryCallState], None], ended: threading.Event
     ) -> dict[str, Any]:
+        uncounted: WeakKeyDictionary[tenacity.RetryCallState, float] = WeakKeyDictionary()
+
+        def elapsed(state: tenacity.RetryCallState) -> float:
+            return _elapsed(state) - uncounted.get(state, 0.0)
+
         def is_over(state: tenacity.RetryCallState) -> bool:
-            return ended.is_set() or self.is_over(state.attempt_number, _elapsed(state))
+            return ended.is_set() or self.is_over(state.attempt_number, elapsed(state))
 
         def pause(state: tenacity.RetryCallState) -> float:
-            return self.pause(state.attempt_number, _error(state), _elapsed(state))
+            seconds = self.pause(state.attempt_number, _error(state), elapsed(state))
+            uncounted[state] = uncounted.get(state, 0.0) + self.uncounted(_error(state))
+            return seconds
 
         return {
             "retry": tenacity.retry_if_exception_type(RetryableError),

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 import threading
 import time
 import zlib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import (
     BadStatusLine,
@@ -45,6 +47,11 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
 _PATH: Final = re.compile("[!-~]*")
 _BUSY: Final = frozenset({408, 425, 429})
+_SUCCESS: Final = frozenset({200, 201, 203, 204, 206})
+_PIECE: Final = 1 << 20
+# The head of a response follows the connection and the wait for the server.
+_HEAD_TIMEOUTS: Final = 2
+_WHOLE_TIMEOUTS: Final = 10
 # RFC 6749, 5.2: only these codes are shown, because an endpoint may repeat the request in others.
 _TOKEN_ERRORS: Final = frozenset(
     {
@@ -80,7 +87,8 @@ class HttpClient:
         url: The URL of the API, `http` or `https`.
         authenticator: Obtains credentials; None sends none.
         headers: Further headers of each request.
-        timeout: Seconds to wait for the connection, and for each part of a response.
+        timeout: Seconds to wait for the connection, and for each part of a response. The whole
+            response may take ten times as long, however slowly a server sends it.
         max_bytes: The largest response.
         option: Key of the option with the URL.
 
@@ -200,7 +208,7 @@ class HttpClient:
             content = orjson.loads(answer)
         except ValueError:
             content = None
-        if status == 200 and isinstance(content, dict):
+        if status in _SUCCESS and isinstance(content, dict):
             return content
         code = content.get("error") if isinstance(content, dict) else None
         raise ConfigurationError(
@@ -224,9 +232,9 @@ class HttpClient:
         else:
             headers |= {"Content-Type": _JSON}
             status, got, body = self._exchange("POST", sent, headers, request.body.encode())
-        if status != 200:
+        if status not in _SUCCESS:
             raise self._failure(status, got, request)
-        return Response(url, got, body)
+        return Response(url, got, body, status)
 
     def _url(self, request: Request) -> str:
         """Return the URL of a request on this server, also if its path begins with two slashes."""
@@ -243,9 +251,11 @@ class HttpClient:
         connection = self._connections.get(origin) or self._connection(*origin)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
-            connection.request(method, target, body, dict(headers))
-            response = connection.getresponse()
-            answer = response.read(self._max_bytes + 1)
+            started = time.monotonic()
+            with _ending(connection, _HEAD_TIMEOUTS * self._timeout):
+                connection.request(method, target, body, dict(headers))
+                response = connection.getresponse()
+            answer = self._body(response, started + _WHOLE_TIMEOUTS * self._timeout)
             # Unlike `read()`, `read(size)` raises nothing if the response ends early.
             if response.length and len(answer) <= self._max_bytes:
                 raise IncompleteRead(answer, response.length)
@@ -277,15 +287,31 @@ class HttpClient:
             )
         return response.status, response.headers, answer
 
+    def _body(self, response: HTTPResponse, deadline: float) -> bytes:
+        """Read at most one byte too many, piece by piece."""
+        found = bytearray()
+        while len(found) <= self._max_bytes and not response.isclosed():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the response takes too long")
+            piece = response.read1(min(_PIECE, self._max_bytes + 1 - len(found)))
+            found += piece
+            if not piece:
+                response.close()
+        return bytes(found)
+
     def _unzipped(self, answer: bytes) -> bytes:
+        """Decompress one or more members of gzip."""
+        found = bytearray()
         try:
-            decompressor = zlib.decompressobj(wbits=31)
-            found = decompressor.decompress(answer, self._max_bytes + 1)
-            if not decompressor.eof and len(found) <= self._max_bytes:
-                raise zlib.error("the stream is not complete")
+            while answer and len(found) <= self._max_bytes:
+                decompressor = zlib.decompressobj(wbits=31)
+                found += decompressor.decompress(answer, self._max_bytes + 1 - len(found))
+                if not decompressor.eof and len(found) <= self._max_bytes:
+                    raise zlib.error("the stream is not complete")
+                answer = decompressor.unused_data.lstrip(b"\0")  # padding
         except zlib.error as exc:
             raise RetryableError(f"{self._where} returns a damaged response") from exc
-        return found
+        return bytes(found)
 
     def _connection(self, scheme: str, netloc: str) -> HTTPConnection:
         if scheme == "https":
@@ -344,6 +370,25 @@ class HttpClient:
             retry_after=requested_pause(headers, time.time()),
             option=self._option,
         )
+
+
+@contextmanager
+def _ending(connection: HTTPConnection, seconds: float) -> Iterator[None]:
+    """End the connection after some seconds, because a socket's timeout is that of one read."""
+
+    def end() -> None:
+        sock: socket.socket | None = connection.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_gzip(response: HTTPResponse) -> bool:

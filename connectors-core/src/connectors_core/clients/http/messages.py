@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from http import HTTPStatus
 from http.client import HTTPMessage
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
@@ -126,19 +127,23 @@ class Response:
         url: The URL of the request, without credentials.
         headers: The headers.
         body: The body. Never shown, because it may contain personal data.
+        status: The status, such as 200. A response with 204 has no content.
     """
 
     url: str
     headers: HTTPMessage = field(repr=False)
     body: bytes = field(repr=False)
+    status: int = 200
 
     @cached_property
     def json(self) -> Any:
-        """The content of the body.
+        """The content of the body, or None without content.
 
         Raises:
             FatalError: The body is not JSON.
         """
+        if self.status == HTTPStatus.NO_CONTENT:
+            return None
         try:
             return orjson.loads(self.body)
         except ValueError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urljoin, urlsplit
 
 from connectors_core.annotations import experimental
@@ -34,7 +34,14 @@ _REL: Final = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,]+))", re.IGNORE
 
 @experimental
 class Paginator(ABC):
-    """Finds the next page of a stream."""
+    """Finds the next page of a stream.
+
+    Attributes:
+        counts: Whether the paginator counts pages instead of following the server. Some servers
+            repeat their last page then, so a page with the records of the page before is the end.
+    """
+
+    counts: ClassVar[bool] = False
 
     def first(self, request: Request) -> Request:
         """Return the request for the first page.
@@ -120,13 +127,20 @@ class BodyToken(Paginator):
             return None
         if self.more is not None and value_at(response.json, self.more) is False:
             return None
+        if request.body is None and isinstance(token, list | dict):
+            raise FatalError(
+                "the token of the next page cannot be sent in a query",
+                expected=f"a text or a number at {self.path!r}",
+                found=type(token).__name__,
+                hint="choose a path of a text, or send the request with POST: Request.search",
+            )
         return request.with_page({self.param: token})
 
 
 @experimental
 @dataclass(frozen=True)
 class Offset(Paginator):
-    """A parameter is the number of records before the page. An empty page is the last.
+    """A parameter is the number of records before the page. An empty or repeated page ends it.
 
     A page with fewer records than its limit is not the last: servers may lower the limit.
 
@@ -137,6 +151,7 @@ class Offset(Paginator):
         total: The path of the number of records in the body, which saves the empty page.
     """
 
+    counts: ClassVar[bool] = True
     param: str = "offset"
     limit: int | None = None
     limit_param: str = "limit"
@@ -157,7 +172,7 @@ class Offset(Paginator):
 @experimental
 @dataclass(frozen=True)
 class PageNumber(Paginator):
-    """A parameter is the number of the page. An empty page is the last.
+    """A parameter is the number of the page. An empty or repeated page ends the stream.
 
     Attributes:
         param: The parameter.
@@ -167,6 +182,7 @@ class PageNumber(Paginator):
         last: The path of the number of the last page in the body, which saves the empty page.
     """
 
+    counts: ClassVar[bool] = True
     param: str = "page"
     start: int = 1
     size: int | None = None

@@ -14,6 +14,8 @@ _REMAINING: Final = ("X-RateLimit-Remaining", "RateLimit-Remaining", "X-Rate-Lim
 _RESET: Final = ("X-RateLimit-Reset", "RateLimit-Reset", "X-Rate-Limit-Reset")
 # A larger number is a point in time, not a number of seconds.
 _LONGEST_SECONDS: Final = 366 * 86_400.0
+# A larger number has milliseconds. As seconds, it would be after the year 5000.
+_LATEST_SECONDS: Final = 1e11
 
 
 def is_limited(headers: HTTPMessage) -> bool:
@@ -25,7 +27,7 @@ def requested_pause(headers: HTTPMessage, now: float) -> float | None:
     """Return the seconds to wait before the next request, or None if the server requests none.
 
     `Retry-After` (RFC 9110) has seconds or a date. The headers of rate limits have no standard:
-    they have seconds, or seconds since 1970.
+    they have seconds, or seconds or milliseconds since 1970.
 
     Args:
         headers: The headers of the response.
@@ -49,4 +51,6 @@ def _seconds(text: str, now: float) -> float | None:
             return None
     if not math.isfinite(seconds):
         return None
+    if seconds > _LATEST_SECONDS:
+        seconds /= 1000
     return max(0.0, seconds if seconds <= _LONGEST_SECONDS else seconds - now)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import math
 import threading
 from abc import abstractmethod
@@ -11,8 +13,11 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from http.client import HTTPMessage
 from typing import Any, ClassVar, Final, Literal
+
+import orjson
 
 from connectors_core.annotations import experimental
 from connectors_core.clients.connection_check import SupportsConnectionCheck
@@ -41,6 +46,7 @@ from connectors_core.source.split import SplitTraits
 
 __all__ = ["HttpSource"]
 
+_logger = logging.getLogger(__name__)
 # The header `Date` has seconds. A smaller difference is not a wrong clock.
 _CLOCK_SECONDS: Final = timedelta(seconds=2)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,7 +101,8 @@ class HttpSource(
         DURATION,
         default=timedelta(seconds=30),
         validator=positive,
-        doc="Timeout for the connection, and for each part of a response.",
+        doc="Timeout for the connection, and for each part of a response. The whole response may "
+        "take ten times as long.",
     )
     discovery_interval: Setting[timedelta | None, timedelta | str | None] = option(
         "source.discovery-interval",
@@ -144,8 +151,10 @@ class HttpSource(
         """Return the records of a response. Executor, and driver for the discovery.
 
         Raises:
-            FatalError: There are none at `records_path`.
+            FatalError: There are none at `records_path`, and the status is not 204.
         """
+        if response.status == HTTPStatus.NO_CONTENT:
+            return ()
         found = value_at(response.json, self.records_path)
         if not isinstance(found, list):
             raise FatalError(
@@ -187,11 +196,25 @@ class HttpSource(
             for number, at in enumerate(inside)
             if self.cursor is not None and moments[at] is None
         )
+        digest = _digest(records) if self.paginator.counts and records else ""
+        if digest and digest == split.digest:
+            _logger.warning(
+                "%s repeats the records of the page before, so the stream %s ends there",
+                request.path,
+                split.stream,
+            )
+            return Page([], None, len(response.body))
         following = client.next_page(self.paginator, request, response, len(records))
+        if following is not None and following == split.mark:
+            raise FatalError(
+                "the pages of the API form a cycle",
+                found=f"{request.path} again after {split.steps} pages",
+                hint="check the paginator of the connector",
+            )
         if moments and self._is_past(moments[-1], split):
             following = None
         found = [records[at] for at in inside]
-        return Page(found, following, len(response.body), unreadable)
+        return Page(found, following, len(response.body), unreadable, digest)
 
     def client(self, timeout: float | None = None) -> HttpClient:
         """Return a client for one thread. Driver and executor.
@@ -309,6 +332,10 @@ class HttpSource(
     def enumerator_state_serializer(self) -> VersionedSerializer[PageEnumeratorState]:
         """Return JSON."""
         return JsonDataclassSerializer(PageEnumeratorState, version=1)
+
+
+def _digest(records: Sequence[Any]) -> str:
+    return hashlib.blake2b(orjson.dumps(records, default=repr), digest_size=16).hexdigest()
 
 
 def _time_of(headers: HTTPMessage) -> datetime:

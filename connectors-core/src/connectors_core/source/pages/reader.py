@@ -7,7 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -32,7 +32,10 @@ from connectors_core.source.reader import SourceOutput, SourceReaderContext
 
 __all__ = ["RETRIES", "Page", "PageReader", "Pages"]
 
-RETRIES: Final = RetryPolicy(initial_backoff=0.2, max_backoff=60.0, timeout=600.0)
+# Quotas of an hour or a day are common.
+RETRIES: Final = RetryPolicy(
+    initial_backoff=0.2, max_backoff=60.0, timeout=600.0, longest_request=90_000.0
+)
 
 _UNREADABLE: Final = "the cursor of the record cannot be read; see cursor_unit and cursor_of"
 
@@ -47,12 +50,14 @@ class Page:
         next: The request for the next page, or None after the last page of the window.
         nbytes: The size of the response.
         unreadable: The indexes of the records whose cursor cannot be read, which are bad records.
+        digest: A hash of all records of the response, if the paginator counts pages.
     """
 
     records: Sequence[Any]
     next: Request | None
     nbytes: int
     unreadable: frozenset[int] = frozenset()
+    digest: str = ""
 
 
 class Pages(ABC):
@@ -106,7 +111,7 @@ class _PageSplitReader(SplitReader[Page, PageSplit]):
         if self._tries:
             self._tries = 0
             self._log.succeeded()
-        self._split = replace(self._split, page=page.next)
+        self._split = self._split.moved_to(page.next, page.digest)
         finished = frozenset([self._split.split_id] if page.next is None else [])
         return RecordsBySplits([(self._split.split_id, page)], finished)
 
@@ -119,6 +124,7 @@ class _PageSplitReader(SplitReader[Page, PageSplit]):
             raise error
         self._log.failed(error)
         self._resume_at = now + RETRIES.pause(self._tries, error, elapsed)
+        self._failing_since += RETRIES.uncounted(error)
 
     def wake_up(self) -> None:
         """End a pause. A request ends by itself, with its response or a timeout."""
@@ -147,7 +153,7 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
         except (LookupError, TypeError, ValueError):
             rows = self._good_rows(element, split)
         output.collect(rows)
-        split_state.move_to(element.next)
+        split_state.move_to(element.next, element.digest)
 
     def _rows(self, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
         return columns_of(rows, self._schema)

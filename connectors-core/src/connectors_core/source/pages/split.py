@@ -24,6 +24,9 @@ class PageSplit(SourceSplit):
         since: The start of the window, inclusive; None for the first record.
         until: The end of the window, exclusive; None for a stream without a cursor.
         page: The request for the next page; None for the first page.
+        digest: A hash of the records of the last page, if the paginator counts pages.
+        steps: The number of pages read.
+        mark: An earlier page, which must not come again; see `moved_to`.
     """
 
     split_id: str
@@ -31,6 +34,18 @@ class PageSplit(SourceSplit):
     since: datetime | None = None
     until: datetime | None = None
     page: Request | None = None
+    digest: str = ""
+    steps: int = 0
+    mark: Request | None = None
+
+    def moved_to(self, page: Request | None, digest: str = "") -> PageSplit:
+        """Return the split at another page, before which all records were read.
+
+        After each power of two, the mark moves to the page. So each cycle of pages meets it.
+        """
+        steps = self.steps + 1
+        mark = page if steps & (steps - 1) == 0 else self.mark
+        return replace(self, page=page, digest=digest, steps=steps, mark=mark)
 
     @classmethod
     def of(cls, stream: str, since: datetime | None, until: datetime | None) -> PageSplit:
@@ -49,9 +64,9 @@ class PageSplitState(SplitState[PageSplit]):
     def __init__(self, split: PageSplit) -> None:
         self._split = split
 
-    def move_to(self, page: Request | None) -> None:
+    def move_to(self, page: Request | None, digest: str = "") -> None:
         """Advance to a page, before which all records were emitted."""
-        self._split = replace(self._split, page=page)
+        self._split = self._split.moved_to(page, digest)
 
     def to_split(self) -> PageSplit:
         """Return the split to resume from."""
