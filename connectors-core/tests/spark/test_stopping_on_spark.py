@@ -65,6 +65,33 @@ def test_a_stopped_batch_run_writes_no_rows_and_the_next_run_writes_all(
     assert counts(sink) == once(range(30))
 
 
+def test_a_micro_batch_that_does_not_end_is_canceled_and_runs_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = LogSource(tmp_path / "log", live=True)
+    log.write("a", range(30))
+    gate = log.folder / "gate"
+    gate.touch()
+    sink = DirectorySink(tmp_path / "out")
+
+    def build() -> Pipeline:
+        pipeline = new_pipeline(spark, tmp_path)
+        pipeline.sink_to(pipeline.from_source(log, uid="log"), sink, uid="out")
+        return pipeline
+
+    with build() as pipeline:
+        pipeline.start()
+        wait_until(lambda: log.reads > 0, "a reader waits")
+        pipeline.stop(timeout=0.1)
+        assert pipeline.status().state is PipelineState.STOPPED
+    assert not counts(sink)
+    gate.unlink()
+    with build() as pipeline:
+        pipeline.start()
+        wait_until(lambda: len(counts(sink)) == 30, "all rows are written")
+    assert counts(sink) == once(range(30))
+
+
 class CountedSink(DirectorySink):
     """A sink that counts its open committers, of which some cannot recover."""
 

@@ -39,7 +39,7 @@ from connectors_core.source.watermarks import WatermarkStrategy
 from connectors_core.spark.batch_functions import BatchFunctionSink
 from connectors_core.spark.frames import PipelineFrames
 from connectors_core.spark.internals.sessions import is_classic
-from connectors_core.spark.pipeline_run import PipelineRun, RunSettings
+from connectors_core.spark.pipeline_run import STOP_SECONDS, PipelineRun, RunSettings
 from connectors_core.spark.progress import ShowProgress
 from connectors_core.spark.recorded_identity import OnChangedQuery, RecordedIdentity
 from connectors_core.spark.state_locations import fsspec_url
@@ -453,15 +453,18 @@ class Pipeline:
         """
         return self._run.await_termination(timeout)
 
-    def stop(self) -> None:
-        """Stop after the current micro-batches, or cancel a batch run: `run` returns False."""
-        self._run.stop()
+    def stop(self, timeout: float | None = STOP_SECONDS) -> None:
+        """Stop after the current micro-batches, or cancel a batch run: `run` returns False.
+
+        Args:
+            timeout: Seconds after which micro-batches are canceled; None for no limit.
+        """
+        self._run.stop(timeout)
 
     def explain(self) -> str:
         """Return which columns, conditions, limits, and tasks each source gets in its query.
 
-        A source reads only what the query needs. Spark evaluates all conditions again, so the rows
-        are the same with and without it; ``spark.connectors.pushdown=false`` turns it off.
+        A source reads only what the query needs; ``spark.connectors.pushdown=false`` turns it off.
 
         Example:
             ::
@@ -481,8 +484,7 @@ class Pipeline:
     def status(self) -> PipelineStatus:
         """Return the status: splits, rows, watermarks, epochs, and commits. From any thread.
 
-        Counts start with this driver. The call never blocks the pipeline and returns quickly. While
-        the coordinator is busy, it returns the last known status of the sources.
+        Counts start with this driver. The call never blocks the pipeline.
         """
         return self._run.status()
 

@@ -44,6 +44,8 @@ from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 _LOGGER: Final = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
+STOP_SECONDS: Final = 300.0
+"""Seconds to wait for the micro-batches of a pipeline that is stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,15 +329,22 @@ class PipelineRun:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def stop(self) -> None:
-        """Stop after the current micro-batches, or cancel the batch run."""
+    def stop(self, timeout: float | None = STOP_SECONDS) -> None:
+        """Stop after the current micro-batches, or cancel the batch run.
+
+        Args:
+            timeout: Seconds after which micro-batches are canceled; None for no limit.
+        """
         if self.batch is not None and self.batch.cancel():
             return  # the thread of the run releases its resources
         try:
             if self._lookups is not None:
                 self._lookups.end_reloads()  # they may occupy the slots that batches need
+            end = None if timeout is None else time.monotonic() + timeout
             for run in self.streams:
-                run.stop()
+                run.request_stop()
+            for run in self.streams:
+                run.stop(None if end is None else max(0.0, end - time.monotonic()))
             self.release()
         finally:
             if self.streams:

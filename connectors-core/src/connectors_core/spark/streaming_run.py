@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -40,6 +41,7 @@ from connectors_core.spark.watermark_use import only_windows_compare
 from connectors_core.spark.writing_job import SparkEngine, WritingJob
 
 PURGE_EVERY_BATCHES = 20
+_LOGGER: Final = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
 
 
@@ -146,7 +148,7 @@ class StreamingRun:
         self._no_more_batches = False
         self._written: _WrittenBatch | None = None
         self._acknowledging = threading.Lock()
-        self._gave_up = False
+        self._gave_up = self._canceled = False
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._monitor: threading.Thread | None = None
@@ -236,14 +238,30 @@ class StreamingRun:
         )
         self._monitor.start()
 
-    def stop(self) -> None:
-        """Stop after the current micro-batch, which no longer waits for commit retries.
+    def request_stop(self) -> None:
+        """Begin no further micro-batch. The current one no longer waits for commit retries.
 
         The next start commits what remains uncommitted.
         """
         self._stop_requested.set()
         self.epochs.committer.give_up_waiting()
-        self._ended.wait()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop after the current micro-batch, or cancel it after the timeout.
+
+        Args:
+            timeout: Seconds to wait for the micro-batch; None for no limit.
+        """
+        self.request_stop()
+        if not self._ended.wait(timeout):
+            _LOGGER.warning(
+                "query %s does not end its micro-batch in time: it is canceled, and the next start "
+                "runs it again",
+                self.identity.folder,
+            )
+            self._canceled = True
+            self._engine.cancel()
+            self._ended.wait()
 
     def abandon(self) -> None:
         """Release its resources after a failed start of the pipeline; stop it if it was started."""
@@ -336,6 +354,10 @@ class StreamingRun:
             if batch_id % PURGE_EVERY_BATCHES == PURGE_EVERY_BATCHES - 1:
                 self._purge(batch_id)
         except BaseException as error:
+            if self._canceled:
+                self._gave_up = True
+                # Spark searches a long text with an expression that overflows its stack.
+                raise _StoppingError(batch_id) from None
             if self._stop_requested.is_set() and isinstance(error, RetryableError):
                 self._gave_up = True
             else:
