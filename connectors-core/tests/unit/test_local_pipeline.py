@@ -86,6 +86,27 @@ def test_all_sinks_get_all_rows_once(tmp_path):
         assert sink.staged() == []
 
 
+READING, RELEASED = threading.Event(), threading.Event()
+
+
+class EndlessSource(NumberSequenceSource):
+    def create_reader(self, context):
+        READING.set()
+        RELEASED.wait(SECONDS)
+        return super().create_reader(context)
+
+
+def test_a_batch_that_does_not_end_is_named_by_stop(tmp_path):
+    pipeline, sinks = build(tmp_path, source=EndlessSource(0, 99, batch_rows=10))
+    with pipeline:
+        pipeline.start()
+        assert READING.wait(SECONDS)
+        with pytest.raises(RetryableError, match="does not end"):
+            pipeline.stop(timeout=0.1)
+        RELEASED.set()
+    assert len(values(sinks["one"])) == 20
+
+
 def batch(root, *, rows=100, crash=None, **settings):
     """Run a batch run with a source that has no version, and return whether it read its input."""
     source = settings.pop("source", NumberSequenceSource)(0, rows - 1, split_rows=25)

@@ -23,7 +23,7 @@ from connectors_core.engine.coordinator.registrations import Registrations
 from connectors_core.engine.coordinator.source_settings import FIRST_FETCH_TIMEOUT, SourceSettings
 from connectors_core.engine.query.status import PipelineStatus
 from connectors_core.engine.state import LEASE_EXPIRY, StateStore
-from connectors_core.errors import ConfigurationError, UnsupportedError
+from connectors_core.errors import ConfigurationError, RetryableError, UnsupportedError
 from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.lookup.lookup_table_source import LookupTableSource
 from connectors_core.lookup.vector_search import VectorSearchTableSource
@@ -327,10 +327,24 @@ class LocalPipeline:
     def _parts(self) -> dict[str, object]:
         return self._registered.parts([each.uid for each in self._read()])
 
-    def stop(self) -> None:
-        """Stop after the current batch."""
-        if self._run is not None:
-            self._run.stop()
+    def stop(self, timeout: float | None = 300.0) -> None:
+        """Stop after the current batch.
+
+        Args:
+            timeout: Seconds to wait for the batch; None for no limit.
+
+        Raises:
+            RetryableError: The batch does not end in time. A thread cannot be canceled.
+        """
+        if self._run is None:
+            return
+        self._run.stop()
+        if not self._run.ended.wait(timeout):
+            raise RetryableError(
+                "the batch of the local pipeline does not end",
+                expected=f"its end within {timeout} seconds",
+                hint="find the reader or writer that waits or reads without an end",
+            )
 
     def status(self) -> PipelineStatus:
         """Return the status. See `Pipeline.status`."""

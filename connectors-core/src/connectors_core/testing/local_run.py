@@ -161,11 +161,10 @@ class LocalRun:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the current batch."""
+        """Stop after the current batch. Sets `ended` then."""
         self._stopping.set()
         self._epochs.committer.give_up_waiting()
         self._plans.put(None)
-        self._thread.join()
 
     def _feed(self, plan: Plan) -> None:
         self._plans.put(plan.number)
