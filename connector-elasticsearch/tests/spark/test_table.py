@@ -30,6 +30,7 @@ from connectors_core.lookup import (
 from connectors_core.table import LookupContext
 
 pytestmark = pytest.mark.line("3.5")  # these tests do not use Spark
+MOMENT = pa.timestamp("us", tz="UTC")
 PLANES = {
     "properties": {
         "tailnum": {"type": "keyword"},
@@ -61,9 +62,9 @@ def fill(
 
 @contextmanager
 def looking_up(
-    table: ElasticsearchTable, keys: Sequence[str], columns: Sequence[str]
+    table: ElasticsearchTable, keys: Sequence[str], columns: Sequence[str], *, raw: bool = False
 ) -> Iterator[Any]:
-    """Yield a function that looks up rows of the table by columns of keys."""
+    """Yield a function that looks up rows of the table by columns of keys, or by a raw batch."""
     schema = pa.schema([table.schema().field(name) for name in (*keys, *columns)])
     context = LookupContext(keys=tuple(keys), schema=schema)
     provider = table.get_lookup_runtime_provider(context)
@@ -85,6 +86,9 @@ def looking_up(
     assert isinstance(provider, LookupFunctionProvider)
     with closing(provider.function) as function:
         function.open(FunctionContext(uid="table"))
+        if raw:
+            yield function.lookup
+            return
         yield lambda *values: function.lookup(batch(*values)).to_pylist()
 
 
@@ -183,6 +187,58 @@ def test_an_id_can_be_a_number(server: ElasticsearchServer, index: str) -> None:
     )
     with looking_up(declared, ["number"], ["seats"]) as ask:
         assert ask([8, 9]) == [{"number": 8, "seats": 80}]
+
+
+FAR = 10**18  # microseconds of the year 33658
+ODD_KEYS: Mapping[str, tuple[pa.DataType, Mapping[str, Any], list[Any]]] = {
+    # the type of the key, the field, and keys after that of the only document
+    "ip": (pa.string(), {"type": "ip"}, ["10.0.0.1", "-", "", "10.0.0.0/8"]),
+    "keyword": (pa.string(), {"type": "keyword"}, ["a", "", "x" * 40_000, "\0"]),
+    "long": (pa.string(), {"type": "long"}, ["7", "seven", "", "9" * 19, "7.5"]),
+    "byte": (pa.int64(), {"type": "byte"}, [7, 128, -(2**63)]),
+    "decimal": (pa.decimal128(20, 0), {"type": "long"}, [Decimal(7), Decimal(2**63)]),
+    "date": (MOMENT, {"type": "date"}, [0, FAR, -FAR, 2**63 - 1, -(2**63)]),
+    "date_without_numbers": (
+        MOMENT,
+        {"type": "date", "format": "strict_date_optional_time"},
+        [0, FAR, -(2**63)],
+    ),
+    "date_nanos": (MOMENT, {"type": "date_nanos"}, [0, -1, FAR, 2**63 - 1]),
+}
+
+
+@pytest.mark.parametrize("name", ODD_KEYS)
+def test_a_key_that_no_document_can_have_has_no_match(
+    server: ElasticsearchServer, index: str, name: str
+) -> None:
+    kind, definition, keys = ODD_KEYS[name]
+    column = pa.array(keys, kind)
+    mapping = {"properties": {"key": definition, "name": {"type": "keyword"}}}
+    server.request("PUT", f"/{index}", {"mappings": mapping})
+    document = {"key": int(keys[0]) if isinstance(keys[0], Decimal) else keys[0], "name": "it"}
+    if kind == MOMENT:
+        document["key"] = "1970-01-01T00:00:00Z"
+    server.request("PUT", f"/{index}/_doc/1?refresh=true", document)
+    schema = pa.schema([("key", kind), ("name", pa.string())])
+    table = ElasticsearchTable(server.url, index, schema=schema)
+    with looking_up(table, ["key"], ["name"], raw=True) as ask:
+        found = ask(pa.record_batch({"key": column}))
+        assert found["key"].combine_chunks().equals(column[:1])
+    with looking_up(table, ["key", "name"], [], raw=True) as ask:
+        names = pa.array(["it"] * len(column))
+        assert ask(pa.record_batch({"key": column, "name": names})).num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 513, "é" * 300])
+def test_an_id_that_no_document_can_have_has_no_match(
+    server: ElasticsearchServer, index: str, name: str
+) -> None:
+    fill(server, index, {"N1": {"seats": 100}})
+    for query in (None, {"match_all": {}}):
+        table = ElasticsearchTable(server.url, index, id_column="plane", query=query)
+        with looking_up(table, ["plane"], ["seats"]) as ask:
+            assert ask([name, "N1"]) == [{"plane": "N1", "seats": 100}]
+            assert ask([name]) == []
 
 
 @both_ways

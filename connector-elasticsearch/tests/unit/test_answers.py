@@ -13,8 +13,13 @@ import pyarrow as pa
 import pytest
 from treating_server import Answer, TreatingServer
 
-from connector_elasticsearch import ElasticsearchConnection, ElasticsearchRetryableError
+from connector_elasticsearch import (
+    ElasticsearchConnection,
+    ElasticsearchRequestError,
+    ElasticsearchRetryableError,
+)
 from connector_elasticsearch.documents import DocumentOptions, DocumentRows
+from connector_elasticsearch.lookup.key_field import KeyField
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source.pages import Page, PageDecoder
 from connector_elasticsearch.source.searcher import PointInTime, Searcher, SearchSettings
@@ -143,7 +148,7 @@ def questions(*, gets: bool) -> Questions:
         rows=DocumentRows(
             schema=pa.schema([("id", pa.string()), ("n", pa.int64())]), id_column="id", formatted=()
         ),
-        fields=(None,) if gets else ("n",),
+        fields=(KeyField(None if gets else "n", frozenset({"long"})),),
         query=None,
         gets=gets,
         retry_timeout=SOON,
@@ -184,3 +189,30 @@ def test_an_incomplete_response_does_not_mean_that_a_document_is_missing(answer:
     assert asked.found(question, whole).to_pylist() == [{"id": "a", "n": 1}]
     with pytest.raises(ElasticsearchRetryableError, match="unreadable"):
         asked.found(question, answer)
+
+
+def test_keys_of_types_without_a_test_server_are_possible_within_their_range() -> None:
+    field = KeyField("n", frozenset({"unsigned_long"}))
+    keys = pa.array([2**64 - 1, 2**64, -1], pa.decimal128(20, 0))
+    assert field.values(keys) == [2**64 - 1, None, None]
+    far = pa.array([10**18, 10**18 + 1, -(2**63)], pa.timestamp("us", tz="UTC"))
+    assert KeyField("d", frozenset({"date"})).values(far) == [10**15, None, None]
+    days = pa.array([0, 2**31 - 1], pa.date32())
+    assert KeyField("d", frozenset({"date"})).values(days)[1] == (2**31 - 1) * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("es_rejected_execution_exception", ElasticsearchRetryableError),
+        ("index_not_found_exception", ElasticsearchRequestError),
+        ("security_exception", ElasticsearchRequestError),
+        ("routing_missing_exception", ElasticsearchRequestError),
+    ],
+)
+def test_only_a_temporary_error_of_a_document_is_retried(kind: str, error: type[Exception]) -> None:
+    asked = questions(gets=True)
+    (question,) = asked.of(pa.record_batch({"id": ["a"]}))
+    refused = {"_index": "i", "_id": "a", "error": {"type": kind, "reason": "no"}}
+    with pytest.raises(error):
+        asked.found(question, json.dumps({"docs": [refused]}).encode())

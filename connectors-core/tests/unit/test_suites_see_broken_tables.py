@@ -16,7 +16,7 @@ from broken_outages import is_late
 from toy_disk import Disk
 from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
 
-from connectors_core.errors import BadRecordError, RetryableError
+from connectors_core.errors import BadRecordError, FatalError, RetryableError
 from connectors_core.lineage import LineageDataset
 from connectors_core.lookup import PartialCachingLookupProvider
 from connectors_core.source import DataGeneratorSource
@@ -26,6 +26,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.line("4.3")  # without Spark
 
 MOST_KEYS = 1_000
+ODD_KEYS = "test_a_key_that_no_row_can_have_has_no_match"
 
 
 # --- Broken functions ----------------------------------------------------------------------------
@@ -87,6 +88,32 @@ class PutsTextsIntoAStatement(ToyFunction):
             kept = [text for text in quoted.split("'") if text]
             keys = pa.record_batch([pa.array(kept, pa.string())], names=["text"])
         return super().lookup(keys)
+
+
+class RefusesOddKeys(ToyFunction):
+    def lookup(self, keys):
+        if any(map(self.is_odd, keys.to_pylist())):
+            raise FatalError("the system refuses the request")
+        return super().lookup(keys)
+
+    def is_odd(self, key):
+        return key.get("text") == ""
+
+
+class RefusesLongTexts(RefusesOddKeys):
+    def is_odd(self, key):
+        return len(key.get("text", "")) > 32_766
+
+
+class TakesOddNumbersForAnOutage(RefusesOddKeys):
+    def lookup(self, keys):
+        try:
+            return super().lookup(keys)
+        except FatalError as error:
+            raise RetryableError("the system is busy") from error
+
+    def is_odd(self, key):
+        return key.get("number") == 2**63 - 1
 
 
 class FailsWhenItsSystemIsAway(ToyFunction):
@@ -276,6 +303,9 @@ BROKEN = {
     AsksForSomeKeys: "test_many_keys_at_a_time",
     IgnoresCapitals: "test_texts_are_compared_as_they_are",
     PutsTextsIntoAStatement: "test_texts_are_compared_as_they_are",
+    RefusesOddKeys: ODD_KEYS,
+    RefusesLongTexts: ODD_KEYS,
+    TakesOddNumbersForAnOutage: ODD_KEYS,
     FailsWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
     FindsNothingWhenItsSystemIsAway: "test_a_system_that_is_away_can_be_asked_again",
     TakesALateResponseForAMiss: LATE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connector_elasticsearch.documents.mapping import kind_of
+from connector_elasticsearch.documents.mapping import definition_of, kind_of
 
 __all__ = ["Layout"]
 
@@ -40,3 +40,8 @@ class Layout:
     def kinds(self, path: str) -> set[str | None]:
         """Return Elasticsearch's types of a field in the indices, with None if it is missing."""
         return {kind_of(mapping, path) for mapping in self.mappings.values()}
+
+    def definitions_at(self, path: str) -> list[Mapping[str, Any]]:
+        """Return the definitions of a field in the indices that have it."""
+        found = [definition_of(mapping, path) for mapping in self.mappings.values()]
+        return [each for each in found if each is not None]

@@ -17,6 +17,7 @@ from connectors_core.errors import ConfigurationError, InvalidOptionError
 __all__ = [
     "MOMENT",
     "VECTOR_TYPE",
+    "definition_of",
     "fields_of",
     "kind_of",
     "properties_of",
@@ -291,14 +292,20 @@ def _pruned(fields: Any, paths: frozenset[str], left: set[str], above: str) -> I
 
 
 def kind_of(mapping: Mapping[str, Any], path: str) -> str | None:
-    """Return Elasticsearch's type of a field.
+    """Return Elasticsearch's type of a field, or None if the field does not exist."""
+    found = definition_of(mapping, path)
+    return None if found is None else str(found.get("type", "object"))
+
+
+def definition_of(mapping: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """Return the definition of a field.
 
     Args:
         mapping: The mapping of one index, in the server's form.
         path: The path of the field, with dots. It can be one of its sub-fields (`name.keyword`).
 
     Returns:
-        The type, or None if the field does not exist.
+        The definition, or None if the field does not exist.
     """
     found: Any = mapping
     for name in path.split("."):
@@ -306,4 +313,4 @@ def kind_of(mapping: Mapping[str, Any], path: str) -> str | None:
         if name not in inner:
             return None
         found = inner[name]
-    return str(found.get("type", "object"))
+    return dict(found)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from connector_elasticsearch.documents import (
     loaded,
 )
 from connector_elasticsearch.errors import ElasticsearchRequestError, ElasticsearchRetryableError
+from connector_elasticsearch.lookup.key_field import KeyField
 from connectors_core.errors import BadRecordError
 
 __all__ = ["Question", "Questions", "TooManyError"]
@@ -31,7 +31,24 @@ MOST_IN_ANSWER: Final = 10_000  # the default of index.max_result_window
 _KEYS: Final = 5_000
 # Maximum number of terms in a query, by the server's default.
 _CLAUSES: Final = 1_000
-_NO_INDEX: Final = frozenset({"index_closed_exception", "index_not_found_exception"})
+# Errors of one document, which have no status.
+_TEMPORARY: Final = frozenset(
+    {
+        "circuit_breaking_exception",
+        "cluster_block_exception",
+        "connect_transport_exception",
+        "es_rejected_execution_exception",
+        "illegal_index_shard_state_exception",
+        "no_shard_available_action_exception",
+        "node_closed_exception",
+        "node_disconnected_exception",
+        "node_not_connected_exception",
+        "receive_timeout_transport_exception",
+        "shard_not_found_exception",
+        "timeout_exception",
+        "unavailable_shards_exception",
+    }
+)
 
 
 class TooManyError(Exception):
@@ -63,7 +80,7 @@ class Questions:
         connection: The connection to the servers.
         index: Indices, aliases, or patterns, separated by commas.
         rows: The rows, including the keys.
-        fields: The field to compare with each key, or None for the ID.
+        fields: The field to compare with each key.
         query: A query for the documents of the table, or None for all.
         gets: Whether to get documents by ID, which returns their current state.
         retry_timeout: How long to read a key page by page that has more documents than fit one
@@ -73,7 +90,7 @@ class Questions:
     connection: ElasticsearchConnection
     index: str
     rows: DocumentRows
-    fields: tuple[str | None, ...]
+    fields: tuple[KeyField, ...]
     query: Mapping[str, Any] | None = field(hash=False)
     gets: bool
     retry_timeout: timedelta
@@ -84,37 +101,31 @@ class Questions:
         return f"looking up documents of {self.index}"
 
     def of(self, keys: pa.RecordBatch) -> Iterator[Question]:
-        """Return the requests for some keys.
+        """Return the requests for those keys that a document can have.
 
         Args:
             keys: Distinct keys, without nulls.
         """
+        for compared, name in zip(self.fields, keys.schema.names, strict=True):
+            values = compared.values(keys.column(name))
+            keys = keys.filter(pa.array([value is not None for value in values], pa.bool_()))
         most = _KEYS if len(self.fields) == 1 else _CLAUSES // len(self.fields)
         for start in range(0, keys.num_rows, most):
             yield self._question(keys.slice(start, most))
 
     def query_of(self, keys: pa.RecordBatch) -> dict[str, Any]:
         """Return the query for the documents of some keys."""
-        columns = [list(map(_value, column.to_pylist())) for column in keys.columns]
+        columns = [
+            field.values(column) for field, column in zip(self.fields, keys.columns, strict=True)
+        ]
         if len(columns) == 1:
-            found = _one_of(self.fields[0], columns[0])
+            found = self.fields[0].query(columns[0])
         else:
-            pairs = zip(*columns, strict=True)
-            found = {
-                "bool": {
-                    "should": [
-                        {
-                            "bool": {
-                                "filter": [
-                                    _one_of(name, [value])
-                                    for name, value in zip(self.fields, values, strict=True)
-                                ]
-                            }
-                        }
-                        for values in pairs
-                    ]
-                }
-            }
+            combinations = [
+                {"bool": {"filter": [f.query([v]) for f, v in zip(self.fields, each, strict=True)]}}
+                for each in zip(*columns, strict=True)
+            ]
+            found = {"bool": {"should": combinations}}
         both = [found] if self.query is None else [found, dict(self.query)]
         return {"bool": {"filter": both}}
 
@@ -152,7 +163,7 @@ class Questions:
     def _question(self, keys: pa.RecordBatch) -> Question:
         wanted = self.rows.decoder.hit_names
         if self.gets:
-            ids = [str(value) for value in keys.column(0).to_pylist()]
+            ids = self.fields[0].values(keys.column(0))
             paths = self.rows.decoder.paths
             includes = {"_source_includes": ",".join(paths)} if paths else {"_source": "false"}
             if not self.rows.decoder.filters:
@@ -217,24 +228,13 @@ class Questions:
 
 
 def _refused(error: Any, doing: str) -> ElasticsearchRequestError | ElasticsearchRetryableError:
-    if type_of(error) in _NO_INDEX:
-        return ElasticsearchRequestError(
-            f"the server rejected the request: {doing}", found=explained(error), option="index"
+    if type_of(error) in _TEMPORARY:
+        return ElasticsearchRetryableError(
+            f"Elasticsearch is temporarily unable to do this: {doing}", found=explained(error)
         )
-    return ElasticsearchRetryableError(
-        f"Elasticsearch is temporarily unable to do this: {doing}", found=explained(error)
+    return ElasticsearchRequestError(
+        f"the server rejected the request: {doing}", found=explained(error), option="index"
     )
-
-
-def _one_of(name: str | None, values: list[Any]) -> dict[str, Any]:
-    if name is None:
-        return {"ids": {"values": [str(value) for value in values]}}
-    return {"terms": {name: values}}
-
-
-def _value(value: Any) -> Any:
-    """Return a key as a value in a query."""
-    return int(value) if isinstance(value, Decimal) else value
 
 
 def _field(named: tuple[str, pa.DataType]) -> pa.Field:

@@ -15,6 +15,7 @@ from connector_elasticsearch.lookup.functions import (
     ElasticsearchAsyncLookupFunction,
     ElasticsearchLookupFunction,
 )
+from connector_elasticsearch.lookup.key_field import KeyField
 from connector_elasticsearch.lookup.questions import Questions
 from connector_elasticsearch.source import ElasticsearchSource
 from connector_elasticsearch.vector_search import (
@@ -208,10 +209,10 @@ class ElasticsearchTable(
         formatted = (path for path in self._documents.layout.formatted if path in moments)
         return DocumentRows(schema=schema, id_column=self.id_column, formatted=tuple(formatted))
 
-    def _field(self, layout: Layout, key: str) -> str | None:
+    def _field(self, layout: Layout, key: str) -> KeyField:
         """Return the field to compare with a key."""
         if key == self.id_column:
-            return None
+            return KeyField(None)
         if key in layout.formatted:
             raise UnsupportedError(
                 f"lookups by dates with a custom format are not supported: {key!r}",
@@ -221,7 +222,7 @@ class ElasticsearchTable(
             )
         for path in (key, f"{key}.keyword"):
             if layout.kinds(path) <= _EXACT:
-                return path
+                return KeyField.of(path, layout.definitions_at(path))
         kinds = ", ".join(sorted(str(kind) for kind in layout.kinds(key)))
         raise InvalidOptionError(
             f"documents cannot be looked up by {key!r}: the server does not compare it exactly",

@@ -189,6 +189,17 @@ class LookupTestSuite(JoinTestSuite):
             found = trial.join(rows, ["text"], columns=["value"], how="inner")
             _assert_same(found, text=list(asked), value=list(asked))
 
+    @case(since="1.5", after="test_keys_of_several_columns")
+    @every_way
+    def test_a_key_that_no_row_can_have_has_no_match(self, trial: LookupTrial, way: str) -> None:
+        """A system may refuse such a key, and then the request for all other keys."""
+        trial.context.write(NUMBERED.slice(0, 2))
+        numbers = [2, 2, 2, 2**63 - 1, -(2**63), 2]
+        texts = ["b", "", "x" * 40_000, "b", "b", "\0"]
+        rows = pa.table({"number": numbers, "text": texts})
+        found = trial.join(rows, ["number", "text"], columns=["value"])
+        _assert_same(found, number=numbers, text=texts, value=["two", *[None] * 5])
+
     @case(Capability.DATA_TYPES, since="1.2", after="test_rows_are_found_by_key")
     @slow_on_spark
     @pytest.mark.parametrize("data_type", DATA_TYPES)
