@@ -19,7 +19,7 @@ from connector_kafka.client.cluster import check_reachable
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.wire import Wire
 
-TIMEOUT = 3.0
+TIMEOUT = 9.0
 API_VERSIONS, METADATA, OLDEST, NEWEST = 18, 3, 0, 8
 
 
@@ -96,7 +96,7 @@ def test_other_requests_need_one_broker_too(other: int) -> None:
     with broker(ports) as alive:
         ports[0] = alive
         wire = Wire(
-            ClientConfig.of({"bootstrap.servers": f"127.0.0.1:{alive}", "request.timeout.ms": 3000})
+            ClientConfig.of({"bootstrap.servers": f"127.0.0.1:{alive}", "request.timeout.ms": 9000})
         )
         found = wire.refresh_metadata()
         wire.close()
