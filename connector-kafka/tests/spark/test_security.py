@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from connector_kafka import (
     KafkaSource,
     OffsetsInitializer,
 )
+from connector_kafka.client.config import ClientConfig
+from connector_kafka.client.wire import Wire
 from connector_kafka.errors import KafkaAuthenticationError, KafkaRequestError
 from connector_kafka.testing import Authority, BrokerSecurity, KafkaBroker
 from connectors_core.formats import JsonFormat
@@ -99,6 +101,24 @@ def test_rows_are_written_and_read_over_a_secure_connection(
     secure: KafkaBroker, tmp_path: Path
 ) -> None:
     assert there_and_back(secure.client_properties(), tmp_path) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("as_jaas", [False, True], ids=["password", "jaas"])
+def test_each_login_reads_its_password_again(secure: KafkaBroker, as_jaas: bool) -> None:
+    properties = secure.client_properties()
+    right = SECURITY.password.reveal()
+    current = [WRONG_PASSWORD]
+    properties["sasl.password"] = Secret(lambda: current[0])
+    if as_jaas:
+        del properties["sasl.password"], properties["sasl.username"]
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        login = f'{module} required username="{SECURITY.user}" password="%s";'
+        properties["sasl.jaas.config"] = Secret(lambda: login % current[0])
+    with closing(Wire(ClientConfig.of(properties))) as wire:
+        with pytest.raises(KafkaAuthenticationError):
+            wire.refresh_metadata()
+        current[0] = right
+        assert wire.refresh_metadata().brokers
 
 
 @pytest.mark.parametrize("security", [None, *OTHERS[1:]], ids=lambda each: each and each.protocol)

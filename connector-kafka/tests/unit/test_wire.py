@@ -17,7 +17,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest
 from connector_kafka.client.config import CONSUMER_PROPERTIES, ClientConfig
 from connector_kafka.client.fetch_api import FetchApi, open_fetcher
 from connector_kafka.client.fetcher import Fetcher, FetchSettings
-from connector_kafka.client.log_filter import keep_logins_out_of_logs
+from connector_kafka.client.logins import prepare_logins
 from connector_kafka.client.metadata import Cluster
 from connector_kafka.client.polling_fetcher import PollingFetcher
 from connector_kafka.client.wire import Wire, check_contract
@@ -107,7 +107,7 @@ def test_using_the_wire_of_another_process_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("logger", ["kafka.net.connection", "kafka.protocol.parser"])
 def test_the_password_is_kept_out_of_debug_logs(logger, caplog):
-    keep_logins_out_of_logs()
+    prepare_logins()
     login = SaslAuthenticateRequest(b"\0alice\0canary-password")
     with caplog.at_level(logging.DEBUG, logger):
         logging.getLogger(logger).debug("Request %d: %s", 1, login)

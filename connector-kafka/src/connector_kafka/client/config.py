@@ -458,7 +458,7 @@ class ClientConfig:
             user, password = self._login()
             arguments["sasl_mechanism"] = self[SASL_MECHANISM]
             arguments["sasl_plain_username"] = user
-            arguments["sasl_plain_password"] = password.reveal()
+            arguments["sasl_plain_password"] = password  # each login reveals it
         return arguments
 
     def _tls(self) -> TlsFiles:
@@ -497,7 +497,10 @@ class ClientConfig:
                     expected="sasl.username and sasl.password, or sasl.jaas.config",
                     option="properties.sasl.jaas.config",
                 )
-            return _parse_jaas(jaas, mechanism)
+            name, secret = _parse_jaas(jaas, mechanism)
+            if jaas.varies:
+                secret = Secret(lambda: _parse_jaas(jaas, mechanism)[1].reveal())
+            return name, secret
         user, password = self.get(SASL_USERNAME), self.get(SASL_PASSWORD)
         if user is None:
             raise MissingOptionError("properties.sasl.username", doc=SASL_USERNAME.doc)

@@ -22,7 +22,7 @@ from connector_kafka.client.bounds import bounded_decompression
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import error_of_exception
 from connector_kafka.client.fetcher import Fetched, FetchSettings, OffsetRange, PartitionRange
-from connector_kafka.client.log_filter import keep_logins_out_of_logs
+from connector_kafka.client.logins import prepare_logins
 from connector_kafka.client.metadata import TopicPartition
 from connector_kafka.errors import CorruptRecordsError, KafkaRetryableError
 from connector_kafka.records import COLUMNS
@@ -117,7 +117,7 @@ class PollingFetcher:
 
     def _opened(self) -> Any:
         if self._consumer is None:
-            keep_logins_out_of_logs()
+            prepare_logins()
             config = self._config
             try:
                 self._consumer = KafkaConsumer(

@@ -33,7 +33,7 @@ from connector_kafka.client import config as properties
 from connector_kafka.client.config import ClientConfig
 from connector_kafka.client.errors import NO_ERROR, error_of_code, error_of_exception, says_why
 from connector_kafka.client.listener import check_protocol
-from connector_kafka.client.log_filter import keep_logins_out_of_logs
+from connector_kafka.client.logins import prepare_logins
 from connector_kafka.errors import KafkaFatalError, KafkaRetryableError
 from connectors_core.clients import RetryPolicy
 from connectors_core.errors import FatalError, UnsupportedError
@@ -290,7 +290,7 @@ class Wire:
             return self._net
 
     def _open(self) -> None:
-        keep_logins_out_of_logs()
+        prepare_logins()
         config = self._config
         arguments = config.client_arguments()
         arguments |= {
