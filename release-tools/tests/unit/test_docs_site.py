@@ -157,6 +157,18 @@ def test_the_title_of_an_api_page_differs_from_that_of_its_package(repository):
     assert title("connector-one/2/api/connector_one.html").startswith("connector_one API")
 
 
+def test_names_of_the_public_api_link_to_their_descriptions_and_do_not_break(repository):
+    rows = "| Name | Kind |\n| --- | --- |\n| `Thing` | class |\n| `LIMIT` | constant |\n"
+    api = f"# Public API\n\n## connector_one\n\n{rows}"
+    write(repository, {"docs/reference/public-api.md": api})
+    said = run(repository)
+    assert said.exit_code == 0, said.output
+    page = (repository / "build/site/docs/reference/public-api.html").read_text()
+    names = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert 'href="../../connector-one/api/connector_one.html#connector_one.Thing"' in names
+    assert names.count('class="site-name"') == 2
+
+
 def test_proposals_are_not_in_the_sidebar_but_on_the_page_of_the_process(repository):
     proposal = "---\nstatus: draft\n---\n\n# FLIP 0001: A thing\n"
     write(repository, {"flips/0001-a.md": proposal, "FLIP-PROCESS.md": "# Process\n"})

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes  # type: ignore[import-untyped]
 from pygments.lexers.special import TextLexer
+from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.domains.python import PythonDomain
 
@@ -95,8 +97,24 @@ def _add_versions(
     ]
 
 
+def _link_public_names(app: Sphinx, document: nodes.document) -> None:
+    """Link each name in the tables of the public API to its description, and do not break it."""
+    if app.env.docname != "docs/reference/public-api":
+        return
+    for table in document.findall(nodes.table):
+        package = table.parent[0].astext()
+        for entry in (row[0] for row in table.findall(nodes.row)):
+            for name in list(entry.findall(nodes.literal)):
+                target = f"{package}.{name.astext()}"
+                link = pending_xref("", refdomain="py", reftype="obj", reftarget=target)
+                name.replace_self(link)
+                link += name
+                entry["classes"].append("site-name")
+
+
 def setup(app: Sphinx) -> None:
     """Show diagrams as their source text, because rendering them needs the network."""
     app.add_lexer("mermaid", TextLexer)
     app.add_domain(_Python, override=True)
+    app.connect("doctree-read", _link_public_names)
     app.connect("html-page-context", _add_versions)
