@@ -56,7 +56,6 @@ SOURCE = Capabilities(
     cannot_carry={
         "float": "JSON has no infinity",
         "double": "JSON has no infinity",
-        "map": "a mapping has objects, whose fields are all known",
         "day-time interval": "JSON has no lengths of time",
         "long: a fraction": "the server cuts fractions, and the source reads values as it does",
     },

@@ -475,6 +475,34 @@ def test_a_response_that_is_not_a_page_is_an_error() -> None:
         decoder(("field", pa.int64())).decode(b"<html>")
 
 
+@pytest.mark.parametrize(
+    ("source", "entries"),
+    [
+        ({"tags": {"a": 1, "b.c": "2", "": None}}, [("a", 1), ("b.c", 2), ("", None)]),
+        ({"tags.a": 1, "tags": {"b": [2]}}, [("b", 2), ("a", 1)]),
+        ({"tags": {}}, []),
+        ({"tags": None}, None),
+        ({}, None),
+    ],
+)
+def test_an_object_can_be_read_as_a_map(source: Any, entries: Any) -> None:
+    tags = decoder(("tags", pa.map_(pa.string(), pa.int64())))
+    assert rows(tags.decode(page(source))) == [{"tags": entries}]
+
+
+def test_the_values_of_a_map_can_be_objects_and_lists() -> None:
+    inner = pa.list_(pa.struct([("at", MOMENT), ("more", pa.map_(pa.string(), pa.string()))]))
+    tags = decoder(("tags", pa.map_(pa.string(), inner)))
+    source = {"tags": {"a": [{"at": "2013-01-01", "more": {"x": {"y": 1}}}]}}
+    value = [{"at": NEW_YEAR, "more": [("x", '{"y":1}')]}]
+    assert rows(tags.decode(page(source))) == [{"tags": [("a", value)]}]
+    assert reasons(tags.decode(page({"tags": [1, 2]}, {"tags": "x"}, {"tags": {"a": "x"}}))) == [
+        "the field 'tags': it contains several values; name the field in array-fields",
+        "the field 'tags': it is not an object",
+        "the field 'tags': it is not an object",
+    ]
+
+
 def test_a_column_type_that_json_cannot_express_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="duration"):
         decoder(("field", pa.duration("s")))

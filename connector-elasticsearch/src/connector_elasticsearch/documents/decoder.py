@@ -103,7 +103,10 @@ class DocumentDecoder:
                 found=", ".join(shared),
                 option="schema",
             )
-        self._moments_in_lists = bool(several.intersection(formatted))
+        # Arrow's parser knows no maps, and no timestamps that depend on the document.
+        self._never_at_once = bool(several.intersection(formatted)) or any(
+            pa.types.is_map(each.type) for each in _all_fields(schema)
+        )
         self._convert = [(field, converter_of(field, self._moments)) for field in schema]
         self._not_at_once = tuple(sorted(_names_to_look_for(schema)))
         more = [pa.field(name, column.type) for column, name in self._metadata]
@@ -186,8 +189,8 @@ class DocumentDecoder:
             pyarrow.ArrowInvalid: The response does not match the schema, or could have another
                 spelling: `{"maker.name": ""}` is the same as `{"maker": {"name": ""}}`.
         """
-        if self._moments_in_lists:
-            raise pa.ArrowInvalid("timestamps that depend on the values in the documents")
+        if self._never_at_once:
+            raise pa.ArrowInvalid("values that Arrow cannot parse")
         searched = answer
         for path in self._formatted:  # the response contains these by their paths
             searched = searched.replace(f'"{path}":'.encode(), b"") if "." in path else searched
@@ -296,7 +299,7 @@ def _parsed_type(kind: pa.DataType, formatted: frozenset[str], above: str) -> pa
         return pa.list_(_parsed_type(kind.value_type, formatted, above))
     if pa.types.is_float32(kind):
         return pa.float64()  # so that an overflow is detected
-    if pa.types.is_binary(kind):
+    if pa.types.is_binary(kind) or pa.types.is_map(kind):
         return pa.string()
     if pa.types.is_date32(kind):
         return pa.timestamp("us")

@@ -53,6 +53,9 @@ def converter_of(
     if pa.types.is_struct(kind):
         inside = [(each, converter_of(each, moments, f"{path}.")) for each in kind.fields]
         return _required(lambda value: _struct(_single(value), inside), field)
+    if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+        inner = converter_of(kind.item_field.with_name(field.name), moments, above)
+        return _required(lambda value: _entries(_single(value), inner), field)
     if path in moments:
         return _required(_server_converter(kind, moments[path]), field)
     if pa.types.is_string(kind) and field.metadata and b"elasticsearch.type" in field.metadata:
@@ -145,7 +148,8 @@ def _scalar_converter(kind: pa.DataType) -> Callable[[Any], Any]:
         return lambda value: _date_of(moment_of(_single(value)))
     raise UnsupportedError(
         f"documents cannot contain values of the type {kind}",
-        expected="booleans, numbers, text, bytes, timestamps, dates, structs, and lists of these",
+        expected="booleans, numbers, text, bytes, timestamps, dates, structs, lists of these, and "
+        "maps from text to these",
         found=str(kind),
     )
 
@@ -188,6 +192,15 @@ def _struct(
     return {field.name: convert(value_in(value, field)) for field, convert in inner}
 
 
+def _entries(value: Any, inner: Callable[[Any], Any]) -> list[tuple[str, Any]] | None:
+    """Return the entries of a map, whose keys are the names of an object's fields."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError("it is not an object")
+    return [(_text(name) or "", inner(each)) for name, each in value.items()]
+
+
 def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
     """Return the value of a field, whose path can be written with dots: `{"maker.name": ""}`.
 
@@ -199,7 +212,7 @@ def value_in(document: Mapping[str, Any], field: pa.Field) -> Any:
     if "." in field.name:
         found = _together([each for each in _spelled(document, field.name) if each is not None])
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
-    if not pa.types.is_struct(kind):
+    if not (pa.types.is_struct(kind) or pa.types.is_map(kind)):
         return found
     above = f"{field.name}."
     dotted = {
