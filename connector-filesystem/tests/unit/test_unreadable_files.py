@@ -109,6 +109,13 @@ def test_a_file_of_another_schema_is_skipped(folder):
     assert folder.rows() == [*range(100)]
 
 
+def test_a_file_that_is_no_csv_is_skipped(folder):
+    (folder.input / "b.csv").write_bytes(b"PAR1\r\x00\x15\x04\r\n")
+    fails(folder, FatalError)
+    folder.run(on_unreadable="skip")
+    assert folder.rows() == [*range(100)]
+
+
 def test_a_skipped_file_is_a_dead_letter(folder):
     folder.write("b.parquet", 100)
     folder.damage("b.parquet")

@@ -53,7 +53,10 @@ class SchemaChangedError(FatalError):
             ways.append("null-missing reads missing columns as null")
         if self.new:
             ways.append("ignore-new ignores new columns")
-        ways.append("source.on-unreadable = skip skips the file; write it again with the schema")
+        ways.append(
+            "or set source.on-unreadable to skip, and write the file under another name with the "
+            "columns of the schema"
+        )
         at = f" at {position}" if position else ""
         super().__init__(
             f"the columns of {path}{at} do not match the schema: {'; '.join(said)}",
