@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -70,6 +72,21 @@ def raised_by(pipeline: Pipeline) -> ConnectorError:
     assert failure.value.found is not None
     assert failure.value.found in str(status.error)
     return failure.value
+
+
+@MODES
+def test_a_full_disk_names_the_location(
+    spark: SparkSession, tmp_path: Path, log: LogSource, streaming: bool
+) -> None:
+    def full(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    def change(df: DataFrame) -> DataFrame:
+        return df.mapInArrow(full, df.schema)
+
+    hint = raised_by(built(spark, tmp_path, log, streaming=streaming, change=change)).hint
+    assert re.search(rf"free space under \S*{tmp_path}", str(hint))
 
 
 ACTIONS: list[Callable[[DataFrame], object]] = [
