@@ -60,7 +60,7 @@ def folder(tmp_path):
 def fails(folder, error):
     with pytest.raises(error) as caught:
         folder.run()
-    assert "source.on-unreadable" in str(caught.value)
+    assert "set on_unreadable to skip" in str(caught.value)
 
 
 def test_a_damaged_file_is_skipped_and_its_repaired_copy_is_read(folder, caplog):
