@@ -116,6 +116,15 @@ def test_a_file_that_is_no_csv_is_skipped(folder):
     assert folder.rows() == [*range(100)]
 
 
+def test_the_error_of_a_damaged_file_says_nothing_in_words_of_a_library(folder):
+    folder.write("b.parquet", 100)
+    folder.damage("b.parquet")
+    with pytest.raises(FatalError) as caught:
+        folder.run()
+    assert caught.value.found == "bytes that do not follow its format"
+    assert caught.value.__cause__ is not None
+
+
 def test_a_skipped_file_is_a_dead_letter(folder):
     folder.write("b.parquet", 100)
     folder.damage("b.parquet")

@@ -24,9 +24,9 @@ def explain_actions_on_streams() -> None:
     """
     from pyspark.errors.exceptions import captured
 
-    convert: Any = captured.convert_exception
-    if not isinstance(convert, _Explaining):
-        captured.convert_exception = _Explaining(convert)
+    module: Any = captured
+    if not isinstance(module.convert_exception, _Explaining):
+        module.convert_exception = _Explaining(module.convert_exception)
 
 
 @dataclass(frozen=True)
