@@ -61,6 +61,9 @@ class TreatingServer(ABC):
             def do_GET(self) -> None:
                 treating._serve(self)
 
+            def do_DELETE(self) -> None:
+                treating._serve(self)
+
             def log_message(self, format: str, *args: object) -> None:
                 pass
 

@@ -232,7 +232,7 @@ def test_a_lost_point_in_time_is_an_error_that_names_the_options(
     interrupted(source, tmp_path)
     server.kill()
     server.start()
-    with pytest.raises(PointInTimeLostError, match=r"source\.sort-field") as error:
+    with pytest.raises(PointInTimeLostError, match=r"sort_field") as error:
         read(source, tmp_path, limits=ReadLimits(rows=30))
     assert error.value.option == "source.keep-alive"
 

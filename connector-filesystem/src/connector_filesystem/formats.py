@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from connectors_core.errors import InvalidOptionError
 from connectors_core.formats import JsonFormat
-from connectors_core.formats.text import CsvDialect
+from connectors_core.formats.text import AmbiguousTimes, CsvDialect, TimesText
 from connectors_core.options import Configured, Setting, option, option_like, positive
 
 __all__ = [
@@ -126,6 +126,9 @@ class CsvOptions(
     )
     null_values: Setting[tuple[str, ...], str | Sequence[str]] = option_like(
         CsvDialect.null_values, since="3.0.0", deprecated_keys=()
+    )
+    ambiguous_times: Setting[AmbiguousTimes, AmbiguousTimes | TimesText] = option_like(
+        CsvDialect.ambiguous_times, since="3.1.0"
     )
     header: Setting[bool] = option(
         "csv.header",

@@ -201,6 +201,11 @@ def test_buckets_that_are_hidden_or_leave_the_target_are_problems(bucket: str | 
     assert bucket_problem(bucket) is not None
 
 
+@pytest.mark.parametrize("bucket", ["secret\n", "secret/../b", ".secret", "_secret"])
+def test_the_problem_of_a_bucket_does_not_show_its_value(bucket: str) -> None:
+    assert "secret" not in str(bucket_problem(bucket))
+
+
 @pytest.mark.parametrize("bucket", ["", "a", "a/b", "a=_b", "..a=1".lstrip("."), "_a=1", "é" * 100])
 def test_other_buckets_are_valid(bucket: str) -> None:
     assert bucket_problem(bucket) is None

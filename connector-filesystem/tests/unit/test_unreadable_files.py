@@ -60,7 +60,7 @@ def folder(tmp_path):
 def fails(folder, error):
     with pytest.raises(error) as caught:
         folder.run()
-    assert "source.on-unreadable" in str(caught.value)
+    assert "set on_unreadable to skip" in str(caught.value)
 
 
 def test_a_damaged_file_is_skipped_and_its_repaired_copy_is_read(folder, caplog):
@@ -107,6 +107,22 @@ def test_a_file_of_another_schema_is_skipped(folder):
     fails(folder, ConnectorError)
     folder.run(on_unreadable="skip")
     assert folder.rows() == [*range(100)]
+
+
+def test_a_file_that_is_no_csv_is_skipped(folder):
+    (folder.input / "b.csv").write_bytes(b"PAR1\r\x00\x15\x04\r\n")
+    fails(folder, FatalError)
+    folder.run(on_unreadable="skip")
+    assert folder.rows() == [*range(100)]
+
+
+def test_the_error_of_a_damaged_file_says_nothing_in_words_of_a_library(folder):
+    folder.write("b.parquet", 100)
+    folder.damage("b.parquet")
+    with pytest.raises(FatalError) as caught:
+        folder.run()
+    assert caught.value.found == "bytes that do not follow its format"
+    assert caught.value.__cause__ is not None
 
 
 def test_a_skipped_file_is_a_dead_letter(folder):

@@ -85,5 +85,7 @@ class CorruptRecordsError(FatalError):
             hint="increase the option if such a record is expected"
             if is_too_large
             else "inspect it with kafka-dump-log.sh on the broker; if no replica has it intact, "
-            "start after it with explicit offsets",
+            "continue after its last offset: `connectors state rewind LOCATION --to-start --at "
+            f"'UID={topic}:{partition}={offset + 1}'`, where UID is the source, and ';' separates "
+            "the offsets of further partitions",
         )

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pipeline_support import LogSource, counts, new_pipeline, once, travel_with_closures
+from pyspark.errors import AnalysisException
 
 from connectors_core.engine.query.status import PipelineState
 from connectors_core.errors import (
@@ -25,8 +28,9 @@ from connectors_core.errors import (
     FatalError,
     ForeignError,
     RetryableError,
+    UnsupportedError,
 )
-from connectors_core.sink import SupportsConnectionCheck
+from connectors_core.sink import PrintSink, SupportsConnectionCheck
 from connectors_core.spark import workers
 from connectors_core.testing.directory_sink import DirectorySink
 
@@ -68,6 +72,58 @@ def raised_by(pipeline: Pipeline) -> ConnectorError:
     assert failure.value.found is not None
     assert failure.value.found in str(status.error)
     return failure.value
+
+
+@MODES
+def test_a_full_disk_names_the_location(
+    spark: SparkSession, tmp_path: Path, log: LogSource, streaming: bool
+) -> None:
+    def full(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    def change(df: DataFrame) -> DataFrame:
+        return df.mapInArrow(full, df.schema)
+
+    hint = raised_by(built(spark, tmp_path, log, streaming=streaming, change=change)).hint
+    assert re.search(rf"free space under \S*{tmp_path}", str(hint))
+
+
+ACTIONS: list[Callable[[DataFrame], object]] = [
+    lambda df: df.collect(),
+    lambda df: df.where("n > 1").show(),
+    lambda df: df.toPandas(),
+    lambda df: df.groupBy("n").count().first(),
+    lambda df: df.cache().count(),
+    lambda df: df.rdd.count(),
+]
+
+
+def test_an_action_on_a_stream_says_how_to_see_its_rows(
+    spark: SparkSession, tmp_path: Path, log: LogSource
+) -> None:
+    with new_pipeline(spark, tmp_path, streaming=True) as pipeline:
+        df = pipeline.from_source(log, uid="log")
+        for action in ACTIONS:
+            with pytest.raises(UnsupportedError, match="read no stream of a pipeline") as failure:
+                action(df)
+            assert failure.value.__cause__ is None  # the line of the user comes last
+        assert 'pipeline.sink_to(df, PrintSink(), uid="print") and pipeline.run()' in str(
+            failure.value.hint
+        )
+        pipeline.sink_to(df, PrintSink(), uid="print")
+        pipeline.run(timeout=60)
+
+
+def test_an_action_on_another_stream_keeps_the_error_of_spark(
+    spark: SparkSession, tmp_path: Path, log: LogSource
+) -> None:
+    with new_pipeline(spark, tmp_path, streaming=True) as pipeline:
+        pipeline.from_source(log, uid="log")
+        with pytest.raises(AnalysisException, match="writeStream"):
+            spark.readStream.format("rate").load().collect()
+        with pytest.raises(AnalysisException, match="no_such_table"):
+            spark.table("no_such_table")
 
 
 @MODES

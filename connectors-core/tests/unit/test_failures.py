@@ -220,16 +220,35 @@ class Made(Configured):
     """A part that is created with keywords."""
 
     split_size: Setting[int] = option("source.split-size", int, default=1, doc="Bytes of a split.")
+    page_size: Setting[int] = option("source.page-size", int, default=1, doc="Rows of a page.")
 
 
-def test_an_error_in_a_task_spells_an_option_as_the_caller_did() -> None:
+@pytest.mark.parametrize(
+    ("part", "split_size", "page_size"),
+    [
+        (Made(), "split_size", "page_size"),
+        (Made.from_options({}), "source.split-size", "source.page-size"),
+    ],
+)
+def test_an_error_in_a_task_spells_all_options_as_the_caller_did(
+    part: Made, split_size: str, page_size: str
+) -> None:
     raised = BadRecordError(
-        "a record is larger than 'source.split-size'", option="source.split-size"
+        "a record is larger than 'source.split-size'",
+        option="source.split-size",
+        hint="set source.page-size to 1",
     )
-    error = translated(Spark(in_task(raised)), "query-0", parts=[Made()])
+    error = translated(Spark(in_task(raised)), "query-0", parts=[part])
     for each in (error, error.__cause__):
-        assert "option: split_size" in str(each)
-        assert "larger than 'split_size'" in str(each)
+        assert f"option: {split_size}" in str(each)
+        assert f"larger than '{split_size}'" in str(each)
+        assert f"set {page_size} to 1" in str(each)
+
+
+def test_an_error_in_a_task_without_an_option_spells_those_of_its_hint() -> None:
+    raised = FatalError("the file is damaged", hint="set source.page-size to 1")
+    error = translated(Spark(in_task(raised)), "query-0", parts=[Made()])
+    assert "set page_size to 1" in str(error)
 
 
 def test_the_error_shows_what_an_error_in_a_task_found() -> None:

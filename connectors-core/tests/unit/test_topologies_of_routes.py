@@ -217,8 +217,11 @@ class TestChangedRoutes:
         held.assert_complete()
 
     def test_a_route_without_a_sink_is_refused(self, held):
-        with pytest.raises(CommitError, match="decided route 'compacts' no longer exists"):
+        with pytest.raises(CommitError, match="decided route 'compacts' no longer exists") as gone:
             held.run(held.sink(compacts=lambda path: None))
+        assert "let create_sink() return the former sink of this route" in str(gone.value.hint)
+        held.run(held.sink())
+        held.assert_complete()
 
     def test_a_disabled_compaction_commits_what_was_held_as_it_is(self, held):
         held.run(held.sink(compacts=partial(CompactingDirectorySink, holds=False)))

@@ -144,7 +144,9 @@ def _of_answer(error: Any, doing: str, login: str | None) -> ConnectorError:
         )
     elif status == _TOO_LARGE:
         made = ElasticsearchTooLargeError(
-            f"the request is larger than the server's http.max_content_length: {doing}", found=found
+            f"the request is larger than the server's http.max_content_length: {doing}",
+            found=found,
+            hint="raise http.max_content_length of the server, or send less in a request",
         )
     elif 400 <= status < 500:
         made = ElasticsearchRequestError(f"the server rejected the request: {doing}", found=found)

@@ -90,14 +90,14 @@ def bucket_problem(bucket: str | None) -> str | None:
     if bucket == "":
         return None
     if _UNUSABLE.search(bucket):
-        return f"the bucket {bucket!r} holds a control character, a backslash or one of * ? ["
+        return "the bucket holds a control character, a backslash or one of * ? ["
     for name in bucket.split("/"):
         if name in ("", ".", ".."):
-            return f"the bucket {bucket!r} is not a plain relative path"
+            return "the bucket is not a plain relative path"
         if name.startswith("."):
-            return f"the bucket {bucket!r} would be hidden from readers"
+            return "the bucket would be hidden from readers"
         if name.startswith("_") and "=" not in name:
-            return f"the bucket {bucket!r} would be hidden from readers"
+            return "the bucket would be hidden from readers"
         if len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
             return f"a folder's name is longer than {_MAX_NAME_BYTES} bytes"
     return None

@@ -193,7 +193,7 @@ def _column(batch: pa.RecordBatch, field: pa.Field, path: str) -> pa.Array:
         raise ConfigurationError(
             f"the column {field.name!r} of the committed file {path!r} does not fit its new type",
             expected=field.type,
-            found=f"{column.type}: {exc}",
+            found=column.type,
             hint="give the column a type that holds all its values, or write the table to "
             "another folder",
         ) from exc

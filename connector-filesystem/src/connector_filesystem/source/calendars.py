@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from connectors_core.schema import MisfitError
+
 __all__ = ["LegacyCalendar", "check_int96"]
 
 # The legacy calendar is Julian before this day.
@@ -90,7 +92,7 @@ class LegacyCalendar:
         found = _numbers(column.view(pa.int64()))
         if self.offset is None:
             if np.any((found < _FIRST_SURE_SECOND * per_second) & _is_valid(column)):
-                raise pa.ArrowInvalid(
+                raise MisfitError(
                     "a timestamp before 1900-01-01 in the legacy calendar of Spark 2, whose time "
                     "zone is not fixed; write the file again with Spark, with the setting "
                     "spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED"
@@ -116,7 +118,7 @@ def check_int96(seconds: pa.Array) -> None:
             store such days with different signs.
     """
     if np.any(_numbers(seconds.view(pa.int64())) > _MAX_SECOND):
-        raise pa.ArrowInvalid("a timestamp of 96 bits is out of the range of microseconds")
+        raise MisfitError("a timestamp of 96 bits is out of the range of microseconds")
 
 
 def _shift(days: _Numbers) -> _Numbers:

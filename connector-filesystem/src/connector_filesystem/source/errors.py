@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
 
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, is_of_system
+from connector_filesystem.source.parquet import OtherFilesError
 from connector_filesystem.source.split import FileSplit
 from connectors_core.errors import DataLossError, FatalError, RetryableError, SplitChangedError
 
@@ -53,7 +55,10 @@ class SchemaChangedError(FatalError):
             ways.append("null-missing reads missing columns as null")
         if self.new:
             ways.append("ignore-new ignores new columns")
-        ways.append("source.on-unreadable = skip skips the file; write it again with the schema")
+        ways.append(
+            "or set source.on-unreadable to skip, and write the file under another name with the "
+            "columns of the schema"
+        )
         at = f" at {position}" if position else ""
         super().__init__(
             f"the columns of {path}{at} do not match the schema: {'; '.join(said)}",
@@ -115,7 +120,7 @@ def file_error(
         error = FatalError(
             f"the file {url} contains a type or an encoding that cannot be read",
             expected="types and encodings that Arrow reads",
-            found=str(cause),
+            found=str(cause) if isinstance(cause, OtherFilesError) else None,
             hint="set source.on-unreadable to skip, and write the file under another name with "
             "other types",
             code="FILE_UNSUPPORTED",
@@ -124,12 +129,21 @@ def file_error(
         error = FatalError(
             f"the file {url} is truncated, damaged, or encrypted, read up to {position}",
             expected="a complete file that is not encrypted",
-            found=f"{type(cause).__name__}: {cause}",
+            found=_damage(cause),
             hint="set source.on-unreadable to skip, and write the complete file under another name",
             code="FILE_DAMAGED",
         )
     error.__cause__ = cause
     return error
+
+
+def _damage(cause: BaseException) -> str:
+    """Describe the damage in no words of a library, which could contain values of the file."""
+    if isinstance(cause, EOFError):
+        return "an end within compressed data"
+    if isinstance(cause, csv.Error):
+        return "a first line that is no header"
+    return "bytes that do not follow its format"
 
 
 def _version(status: FileStatus) -> str:

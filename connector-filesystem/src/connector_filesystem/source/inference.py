@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, is_of_system, mapped_errors
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
-from connector_filesystem.source.parquet import parquet_schema
+from connector_filesystem.source.parquet import OtherFilesError, parquet_schema
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.text import BOM, ByteStream, csv_header, distinct_names
 from connectors_core.errors import ConfigurationError
@@ -67,7 +67,7 @@ def found_schema(
             raise ConfigurationError(
                 f"{location.url_of(file.path)} contains a type or an encoding that cannot be read",
                 expected="types and encodings that Arrow reads",
-                found=str(exc),
+                found=str(exc) if isinstance(exc, OtherFilesError) else None,
                 option="path",
                 hint="write the file with other types, or exclude it with path-regex",
             ) from exc
@@ -83,11 +83,18 @@ def found_schema(
     except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
         raise ConfigurationError(
             "the first files have columns with different types",
-            found=str(exc),
+            found=", ".join(sorted(_conflicting(schemas))),
             option="schema",
             hint="set the option schema",
         ) from exc
     return nearest_spark_schema(unified)
+
+
+def _conflicting(schemas: Sequence[pa.Schema]) -> set[str]:
+    """Return the columns whose types differ between the files."""
+    fields = [each for schema in schemas for each in schema]
+    types: dict[str, pa.DataType] = {each.name: each.type for each in fields}
+    return {each.name for each in fields if not each.type.equals(types[each.name])}
 
 
 def _of_parquet(location: FileLocation, file: FileStatus) -> pa.Schema:

@@ -18,11 +18,17 @@ from connector_filesystem.source.row_groups import RowGroupFilter, leaves_in
 from connector_filesystem.source.split import Damaged, Position
 from connector_filesystem.source.text import Parsed
 from connector_filesystem.source.types import can_become, cast_values
-from connectors_core.formats.text import converted
+from connectors_core.formats.text import converted, explained
 from connectors_core.schema import cast_column, nullable_type
 from connectors_core.source import Predicate
 
-__all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schema"]
+__all__ = [
+    "OtherFilesError",
+    "ParquetSplitFile",
+    "changed_types",
+    "isolating_rows",
+    "parquet_schema",
+]
 
 # Each column is read through a buffer of this size instead of in whole column chunks.
 _BUFFER_BYTES: Final = 1 << 20
@@ -38,6 +44,10 @@ class _RowGroup:
     number: int
     rows: int
     size: int
+
+
+class OtherFilesError(pa.ArrowNotImplementedError):  # type: ignore[misc]
+    """A file describes the rows of other files."""
 
 
 class ParquetSplitFile:
@@ -79,7 +89,7 @@ class ParquetSplitFile:
         for group in groups:
             if group.num_columns and (elsewhere := group.column(0).file_path):
                 self.close()
-                raise pa.ArrowNotImplementedError(f"its rows are in other files: {elsewhere}")
+                raise OtherFilesError(f"its rows are in other files: {elsewhere}")
         self._groups = [
             _RowGroup(number, group.num_rows, group.total_byte_size)
             for number, group in enumerate(groups)
@@ -304,18 +314,13 @@ def isolating_rows(
         rows = converted(corrected(batch), schema, cast_values)
     except pa.ArrowInvalid as exc:
         if batch.num_rows == 1:
-            yield Damaged(reason=_reason(exc), position=where(first), cause=exc)
+            yield Damaged(reason=explained(exc), position=where(first), cause=exc)
             return
         middle = batch.num_rows // 2
         for at, part in ((0, batch.slice(0, middle)), (middle, batch.slice(middle))):
             yield from isolating_rows(part, schema, where, first + at, corrected=corrected)
     else:
         yield rows
-
-
-def _reason(exc: pa.ArrowInvalid) -> str:
-    # "Integer value 300 not in range: -128 to 127" contains the value.
-    return " ".join(word for word in str(exc).split() if not word.strip("-.").isdigit())
 
 
 def _types_of(

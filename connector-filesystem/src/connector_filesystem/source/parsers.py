@@ -19,6 +19,7 @@ from connector_filesystem.formats import CsvOptions
 from connector_filesystem.source.text import BOM, lines_of
 from connectors_core.formats import read_json_messages
 from connectors_core.formats.text import CsvReader, JsonReader, infer_json
+from connectors_core.schema import MisfitError
 
 __all__ = ["CsvParser", "JsonParser", "TextParser"]
 
@@ -59,7 +60,7 @@ class CsvParser:
         if not self.options.newlines_in_values:
             self._check_lines(data, batch.num_rows)
         elif data.count(self.options.quote_char.encode()) % 2:
-            raise pa.ArrowInvalid("a quoted value is not closed")
+            raise MisfitError("a quoted value is not closed")
         return batch
 
     def explain(self, data: bytes, error: Exception) -> str:
@@ -82,13 +83,13 @@ class CsvParser:
                     not line.rstrip(b"\r") for line in data.removesuffix(b"\n").split(b"\n")
                 )
             if rows != lines:
-                raise pa.ArrowInvalid("a quoted value holds a line break or is not closed")
+                raise MisfitError("a quoted value holds a line break or is not closed")
         elif rows != sum(bool(line.strip(b"\r\n")) for line in lines_of(data)):
-            raise pa.ArrowInvalid("a line holds a bare carriage return")
+            raise MisfitError("a line holds a bare carriage return")
         last = data.rstrip(b"\r\n")
         last = last[last.rfind(b"\n") + 1 :]
         if quote in last and not self._closed(last):
-            raise pa.ArrowInvalid("a quoted value is not closed")
+            raise MisfitError("a quoted value is not closed")
 
     def _closed(self, line: bytes) -> bool:
         quote, delimiter = self.options.quote_char.encode(), self.options.delimiter.encode()

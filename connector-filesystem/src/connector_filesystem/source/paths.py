@@ -21,6 +21,9 @@ __all__ = ["NULL_PARTITIONS", "PathColumns", "PathTime", "event_time_of"]
 #: The names of folders for null in a partition column.
 NULL_PARTITIONS: Final = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
 
+_HINT: Final = (
+    "exclude such files with source.path.regex-pattern, or move them to a path that has the value"
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,7 +73,7 @@ class PathColumns:
                 expected=f"a folder {field.name}=..., or a group of path-regex of that name",
                 found=sorted(texts) or "no columns",
                 option="partition.columns",
-                hint="exclude such files with source.path.regex-pattern",
+                hint=_HINT,
                 code="PARTITION",
             )
         text = texts[field.name]
@@ -84,6 +87,7 @@ class PathColumns:
                 expected=str(field.type),
                 found=text,
                 option="partition.columns",
+                hint=_HINT,
                 code="PARTITION",
             ) from exc
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 import posixpath
 from collections import deque
@@ -182,7 +183,7 @@ def read_split(settings: ReadSettings, split: FileSplit) -> Iterator[FileChunk]:
         check_unchanged(settings.location, split, reading.where)
     except ConnectorError:
         raise
-    except (OSError, EOFError, pa.ArrowException) as exc:
+    except (OSError, EOFError, csv.Error, pa.ArrowException) as exc:
         raise file_error(settings.location, split, reading.where, exc) from exc
 
 
@@ -277,7 +278,8 @@ class _SplitReading:
                     expected="lines that end in LF or CRLF",
                     found="CR",
                     option="csv.newlines-in-values",
-                    hint="turn off quoted line breaks, or convert the file, e.g. with mac2unix",
+                    hint="turn off quoted line breaks, or set source.on-unreadable to skip, and "
+                    "write the file under another name, e.g. with mac2unix",
                 )
             is_plain = self._compression is Compression.NONE
             to_skip = split.rows + split.bad_records

@@ -27,6 +27,10 @@ __all__ = [
     "isolating",
 ]
 
+_TOO_LONG_HINT: Final = (
+    "increase source.max-record-size, or set source.on-unreadable to skip, and write the file "
+    "under another name"
+)
 BOM: Final = b"\xef\xbb\xbf"
 _SKIP_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 64 << 10
@@ -168,7 +172,8 @@ def check_encoding(head: bytes, url: str) -> None:
         expected="UTF-8",
         found=found,
         option="path",
-        hint=f"convert it, for example with iconv -f {found} -t UTF-8",
+        hint="set source.on-unreadable to skip, and write the text under another name, for example "
+        f"with iconv -f {found} -t UTF-8",
         code="FILE_ENCODING",
     )
 
@@ -249,7 +254,7 @@ def blocks_of(
                 f"a record that starts at byte {at} does not end within {max_record_size} bytes",
                 expected="records that end in a line break",
                 option="source.max-record-size",
-                hint="increase source.max-record-size, or check format and compression",
+                hint=_TOO_LONG_HINT,
             )
         if ended:
             return
@@ -397,7 +402,7 @@ def csv_header(
             raise FatalError(
                 f"the header does not end within {max_record_size} bytes",
                 option="source.max-record-size",
-                hint="check format and compression",
+                hint=_TOO_LONG_HINT,
             )
         more = read(64 << 10)
         ended = not more

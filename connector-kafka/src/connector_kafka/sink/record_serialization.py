@@ -38,6 +38,7 @@ _OF_READERS: Final = frozenset(
         "json.fail-on-unknown-field",
         "csv.timestamp-formats",
         "csv.assume-time-zone",
+        "csv.ambiguous-times",
         "canal-json.database.include",
         "canal-json.table.include",
     }

@@ -396,7 +396,7 @@ def _in_time(records: pa.RecordBatch, damaged: list[Damaged]) -> pa.RecordBatch:
     damaged += [
         Damaged(
             offset=records.column("offset")[at].as_py(),
-            reason=f"the timestamp {milliseconds[at]} is out of range",
+            reason="the timestamp of the record is out of range",
             raw=records.column("value")[at].as_py() if "value" in records.schema.names else None,
             cause=None,
         )

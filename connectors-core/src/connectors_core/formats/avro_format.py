@@ -37,6 +37,7 @@ from connectors_core.formats.schema_registry import (
     UnknownSchemaError,
     as_registry,
 )
+from connectors_core.formats.text.columns import explained
 from connectors_core.options import Setting, option, part
 from connectors_core.schema.python_rows import columns_of
 
@@ -248,7 +249,7 @@ def _decode(
         messages,
         schema,
         parse=parse,
-        explain=lambda _, exc: str(exc),
+        explain=lambda _, exc: explained(exc),
         empty=settings.empty_messages,
     )
 

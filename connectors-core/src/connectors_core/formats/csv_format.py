@@ -24,6 +24,7 @@ from connectors_core.formats.text import (
     unsupported_csv_type,
 )
 from connectors_core.options import Option, Options, Setting, option_like, part
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = ["CsvFormat"]
 
@@ -46,6 +47,7 @@ _OF_DIALECT: Final = (
     _of_messages(CsvDialect.null_values, type=str, default="", doc="Text of a missing value."),
     _of_messages(CsvDialect.timestamp_formats),
     _of_messages(CsvDialect.assume_time_zone),
+    option_like(CsvDialect.ambiguous_times, since="1.2.0"),
     option_like(CsvDialect.strict, since="1.2.0"),
 )
 
@@ -130,7 +132,7 @@ class _SealedReader:
             data = pa.py_buffer(_BOM + data.to_pybytes())  # Arrow drops only the first one
         rows = self._sealed.read(data)
         if rows.num_rows != len(messages) or not pc.all(pc.equal(rows[-1], self._seal)).as_py():
-            raise pa.ArrowInvalid("the message is not exactly one record")
+            raise MisfitError("the message is not exactly one record")
         return rows.remove_column(rows.num_columns - 1)
 
     def explain(self, message: bytes, error: Exception) -> str:

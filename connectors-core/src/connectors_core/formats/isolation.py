@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from connectors_core.formats.messages import BadMessage, Decoded, DecodingFormat, EncodingFormat
 from connectors_core.options import Configured, Setting, option
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = [
     "SINCE",
@@ -56,7 +57,7 @@ class RecordFormat(Configured, DecodingFormat, EncodingFormat, scope="format"):
     )
 
 
-class KnownBadError(pa.ArrowInvalid):  # type: ignore[misc]
+class KnownBadError(MisfitError):
     """Some messages of a column are known to be bad.
 
     Args:

@@ -32,6 +32,7 @@ from connectors_core.formats.text import (
 )
 from connectors_core.options import Setting, option
 from connectors_core.schema import CastValues
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = [
     "JsonFormat",
@@ -172,7 +173,7 @@ def read_json_messages(messages: pa.Array, reader: JsonReader) -> pa.RecordBatch
     data = data_of(pc.binary_join_element_wise(messages, newline, nothing))
     rows = reader.read(data)
     if rows.num_rows != len(messages) or not np.frombuffer(data, np.uint8).all():
-        raise pa.ArrowInvalid("the message is not exactly one JSON object")
+        raise MisfitError("the message is not exactly one JSON object")
     return rows
 
 

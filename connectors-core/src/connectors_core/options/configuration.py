@@ -276,8 +276,12 @@ class Configured:
 
     def name_of_option(self, key: str) -> str | None:
         """Return the caller's name of an option: its keyword or its key; None if unknown."""
-        keyword = self.keyword_of(key)
-        return key if keyword is not None and self._made_of_options else keyword
+        return self.names_of_options().get(key)
+
+    def names_of_options(self) -> Mapping[str, str]:
+        """Return the caller's names of all options by key: the keywords or the keys."""
+        keywords = self.OPTIONS.keywords
+        return {key: key for key in keywords} if self._made_of_options else keywords
 
     @classmethod
     def keyword_of(cls, key: str) -> str | None:

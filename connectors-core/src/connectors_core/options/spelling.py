@@ -21,7 +21,7 @@ _by_key: Final[ContextVar[bool]] = ContextVar("connectors_options_by_key", defau
 
 
 class _Maker(Protocol):
-    def name_of_option(self, key: str) -> str | None: ...
+    def names_of_options(self) -> Mapping[str, str]: ...
 
 
 @contextlib.contextmanager
@@ -56,7 +56,7 @@ def named_by(keywords: Mapping[str, str] | None) -> Iterator[None]:
 
 
 def spell(error: BaseException, parts: Iterable[object]) -> None:
-    """Let an error and its causes name options as the parts of a pipeline were created.
+    """Let an error and its causes name all options as the parts of a pipeline were created.
 
     If some parts were created by keyword and others by key, the error shows the key.
 
@@ -64,14 +64,22 @@ def spell(error: BaseException, parts: Iterable[object]) -> None:
         error: The error of a pipeline.
         parts: Its sources, sinks, and tables.
     """
-    makers = [each for part in parts for each in _makers(part)]
+    names = _names(each for part in parts for each in _makers(part))
     cause: BaseException | None = error
     for _ in range(_MOST_CAUSES):
-        if isinstance(cause, ConnectorError) and cause.option is not None:
-            found = {name for each in makers if (name := each.name_of_option(cause.option))}
-            if len(found) == 1 and cause.keyword is None:
-                cause.keyword = found.pop()
+        if isinstance(cause, ConnectorError) and not cause.keywords:
+            cause.keyword = cause.keyword or names.get(cause.option or "")
+            cause.keywords = names
         cause = None if cause is None else cause.__cause__
+
+
+def _names(makers: Iterable[_Maker]) -> dict[str, str]:
+    """Return the names of options by key, without those that differ between the parts."""
+    found: dict[str, set[str]] = {}
+    for maker in makers:
+        for key, name in maker.names_of_options().items():
+            found.setdefault(key, set()).add(name)
+    return {key: next(iter(names)) for key, names in found.items() if len(names) == 1}
 
 
 def spelled_as_made(method: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -91,7 +99,7 @@ def spelled_as_made(method: Callable[_P, _R]) -> Callable[_P, _R]:
 def _makers(part: object, depth: int = _DEPTH) -> Iterator[_Maker]:
     """Yield the parts that know how they were created: a part itself, or those within it."""
     # Check the type, since a JVM object claims to have every attribute.
-    if hasattr(type(part), "name_of_option"):
+    if hasattr(type(part), "names_of_options"):
         yield cast(_Maker, part)
     elif depth:
         held = part if isinstance(part, tuple | list) else getattr(part, "__dict__", {}).values()

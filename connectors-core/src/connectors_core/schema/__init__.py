@@ -10,6 +10,7 @@ from connectors_core._lazy import lazily
 if TYPE_CHECKING:
     from connectors_core.schema.comparison import FieldChange, schema_changes
     from connectors_core.schema.ddl import SCHEMA, SchemaLike, parse_schema, type_text
+    from connectors_core.schema.misfits import MisfitError
     from connectors_core.schema.nested_columns import (
         CastValues,
         cast_column,
@@ -27,6 +28,7 @@ else:
         {
             "connectors_core.schema.comparison": ("FieldChange", "schema_changes"),
             "connectors_core.schema.ddl": ("SCHEMA", "SchemaLike", "parse_schema", "type_text"),
+            "connectors_core.schema.misfits": ("MisfitError",),
             "connectors_core.schema.nested_columns": (
                 "CastValues",
                 "cast_column",
@@ -46,6 +48,7 @@ __all__ = [
     "SCHEMA",
     "CastValues",
     "FieldChange",
+    "MisfitError",
     "RowKind",
     "SchemaLike",
     "cast_column",

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors_core.schema.misfits import MisfitError
+
 __all__ = [
     "CastValues",
     "cast_column",
@@ -111,7 +113,7 @@ def _cast(
 ) -> pa.Array:
     """Cast a column in which some values are null because their parent is null."""
     if not field.nullable and column.null_count > nulls_above:
-        raise pa.ArrowInvalid(f"column {path} is null but not nullable")
+        raise MisfitError(f"column {path} is null but not nullable")
     kind, found = field.type, column.type
     if found.equals(kind):
         return column
@@ -129,7 +131,8 @@ def _cast(
     try:
         return cast_values(column, kind)
     except pa.ArrowInvalid as exc:
-        raise pa.ArrowInvalid(f"column {path}: {exc}") from exc
+        reason = exc if isinstance(exc, MisfitError) else f"a value is not of type {kind}"
+        raise MisfitError(f"column {path}: {reason}") from exc
 
 
 def _cast_struct(
@@ -201,7 +204,7 @@ def _offsets(lists: pa.Array, wide: bool) -> pa.Buffer:
     if wide:
         return pa.py_buffer(offsets)
     if offsets[-1] > _MOST_ELEMENTS:
-        raise pa.ArrowInvalid(f"{offsets[-1]} elements are too many for one list column")
+        raise MisfitError(f"{offsets[-1]} elements are too many for one list column")
     return pa.py_buffer(offsets.astype(np.int32))
 
 

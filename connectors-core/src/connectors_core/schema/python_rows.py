@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from connectors_core.schema.misfits import MisfitError
+
 __all__ = ["columns_of"]
 
 _Check: TypeAlias = Callable[[Any], bool]
@@ -39,13 +41,13 @@ def columns_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Recor
         if not fits:
             raise _misfit(field)
         if not field.nullable and array.null_count:
-            raise pa.ArrowInvalid(f"column {field.name} is null but not nullable")
+            raise MisfitError(f"column {field.name} is null but not nullable")
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _misfit(field: pa.Field) -> pa.ArrowInvalid:
-    return pa.ArrowInvalid(f"column {field.name}: a value is not of type {field.type}")
+    return MisfitError(f"column {field.name}: a value is not of type {field.type}")
 
 
 def _check_of(kind: pa.DataType) -> _Check:

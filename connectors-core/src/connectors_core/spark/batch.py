@@ -163,7 +163,7 @@ def batch_run(
 
     def failure(cause: Exception, what: str) -> BaseException:
         hint = "fix the cause and run again: the next run completes everything that this run "
-        return translated(cause, what, hint=f"{hint}committed")
+        return translated(cause, what, hint=f"{hint}committed", location=str(query.root))
 
     by_spark = any(sink.spark_inputs for sink in job.sinks)
     return BatchRun(

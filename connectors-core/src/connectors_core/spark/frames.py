@@ -47,6 +47,7 @@ from connectors_core.spark.direct_frames import DirectFrame, EntryRows, Selected
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.heartbeats import with_heartbeats
 from connectors_core.spark.internals.arrow_types import arrow_schema
+from connectors_core.spark.internals.exceptions import explain_actions_on_streams
 from connectors_core.spark.lineage import lineage_graph
 from connectors_core.spark.lookups import (
     RegisteredLookup,
@@ -135,6 +136,7 @@ class PipelineFrames:
         return df if settings.strategy is None else df.drop(HEARTBEAT_COLUMN)
 
     def _stream(self, settings: SourceSettings, reader: ReaderTask) -> DataFrame:
+        explain_actions_on_streams()
         try:
             carrier = choose_carrier(self.spark)(
                 self.spark,

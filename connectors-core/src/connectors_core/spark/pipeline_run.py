@@ -405,7 +405,12 @@ class PipelineRun:
     def _failure(self, error: BaseException, parts: Mapping[str, object]) -> BaseException:
         if not isinstance(error, Exception):
             return error
-        return translated(error, f"the start of pipeline {self.name!r}", parts=parts.values())
+        return translated(
+            error,
+            f"the start of pipeline {self.name!r}",
+            parts=parts.values(),
+            location=str(self.root),
+        )
 
     def _lookups_of(self, jobs: Sequence[WritingJob], identity: PipelineIdentity) -> Lookups:
         """Return the lookups that these jobs use."""

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         injected,
     )
     from connectors_core.testing.format_suite import SinkFormatTestSuite, SourceFormatTestSuite
+    from connectors_core.testing.hints import HintCases
     from connectors_core.testing.local_pipeline import LocalPipeline
     from connectors_core.testing.lookup_suite import LookupTestSuite
     from connectors_core.testing.lookup_trial import LOOKUP_ROWS, LookupExternalContext
@@ -147,6 +148,7 @@ else:
                 "SinkFormatTestSuite",
                 "SourceFormatTestSuite",
             ),
+            "connectors_core.testing.hints": ("HintCases",),
             "connectors_core.testing.local_pipeline": ("LocalPipeline",),
             "connectors_core.testing.lookup_suite": ("LookupTestSuite",),
             "connectors_core.testing.lookup_trial": (
@@ -216,6 +218,7 @@ __all__ = [
     "FaultAction",
     "FaultInjected",
     "FaultPoint",
+    "HintCases",
     "InProcess",
     "LocalPipeline",
     "LocalSpark",

@@ -303,6 +303,7 @@ class LocalPipeline:
             what,
             hint="fix the cause and restart: the pipeline resumes where it stopped",
             parts=self._parts().values(),
+            location=str(self._root),
         )
 
     def await_termination(self, timeout: float | None = None) -> bool:

@@ -574,7 +574,7 @@ class _EntryReading:
     def _hand_over_invalid(
         self, split: SplitReading, rows: pa.RecordBatch, invalid: pa.Array
     ) -> None:
-        times = self._event_times(rows)
+        times = self._event_times(rows).cast(pa.string())  # Python holds no year over 9999
         first = split.rows - rows.num_rows
         for index in pc.indices_nonzero(invalid).to_pylist():
             self._context.record_errors.count(
@@ -584,7 +584,7 @@ class _EntryReading:
                     source_uid=self._entry.source,
                     split_id=split.planned.split_id,
                     position=f"row {first + index} of the read",
-                    raw=str(times[index]).encode(),
+                    raw=times[index].as_py().encode(),
                 )
             )
 

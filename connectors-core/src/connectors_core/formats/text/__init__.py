@@ -28,6 +28,7 @@ from connectors_core.formats.text.json import (
     unreadable_json_type,
     unsupported_json_type,
 )
+from connectors_core.formats.text.local_times import AmbiguousTimes, TimesText
 from connectors_core.formats.text.texts import (
     concat_texts,
     data_of,
@@ -37,9 +38,11 @@ from connectors_core.formats.text.texts import (
 )
 
 __all__ = [
+    "AmbiguousTimes",
     "CsvDialect",
     "CsvReader",
     "JsonReader",
+    "TimesText",
     "check_written_spellings",
     "concat_texts",
     "converted",

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.formats.text.texts import data_of
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = ["base64_bytes", "base64_texts"]
 
@@ -52,19 +53,19 @@ def base64_bytes(texts: pa.Array) -> pa.Array:
     ends = np.cumsum(lengths)
     data = np.frombuffer(data_of(texts), np.uint8).copy()
     if (lengths % 4).any():
-        raise pa.ArrowInvalid(_NOT_BASE64)
+        raise MisfitError(_NOT_BASE64)
     pads = np.zeros(len(texts), np.int64)
     filled = np.flatnonzero(lengths)
     pads[filled] = data[ends[filled] - 1] == _PAD
     pads[filled] += (pads[filled] == 1) & (data[ends[filled] - 2] == _PAD)
     padding = data == _PAD
     if np.count_nonzero(padding) != pads.sum():
-        raise pa.ArrowInvalid(_NOT_BASE64)
+        raise MisfitError(_NOT_BASE64)
     data[padding] = _ZERO
     try:
         decoded = binascii.a2b_base64(data.tobytes(), strict_mode=True)
     except binascii.Error as exc:
-        raise pa.ArrowInvalid(_NOT_BASE64) from exc
+        raise MisfitError(_NOT_BASE64) from exc
     # Each value and the padding after it; only the values are taken.
     offsets = np.zeros(2 * len(texts) + 1, np.int64)
     offsets[2::2] = ends // 4 * 3

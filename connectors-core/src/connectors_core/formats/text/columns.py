@@ -8,21 +8,34 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors_core.schema.misfits import MisfitError
 from connectors_core.schema.nested_columns import CastValues, cast_column
 
 __all__ = ["converted", "explained", "one_batch", "zoned"]
 
-# Messages must not contain values. Arrow puts values after these words or in quotes.
-_VALUES: Final = re.compile(
-    r"(?<=invalid value)\s.*|(?<=couldn't parse):.*|(?<=parse value):.*|(?P<count>, got \d+):.*"
-    r"|\s+in '.*|:\s'.*|(?<=: )[^:]+(?= requires (?:scale|precision))|'[^']*'",
-    re.DOTALL,
+# What Arrow's errors mean. Their own texts contain values.
+_MEANINGS: Final = tuple(
+    (re.compile(said), meaning)
+    for said, meaning in (
+        (r"Expected (\d+) columns, got (\d+)", r"the record has \2 fields instead of \1"),
+        (r"UTF-?8", "a text is not UTF-8"),
+        (r"was specified twice", "a field occurs twice"),
+        (r"unexpected field", "unexpected field"),
+        (r"Column\(/(.*?)\) changed from (\w+) to", r"column \1: a value is not of type \2"),
+        (r"(?:JSON|CSV) parse error", "the record is malformed"),
+        (r"conver.* to (.*?)(?:: |, couldn't)", r"a value is not of type \1"),
+    )
 )
 
 
 def explained(error: Exception) -> str:
-    """Return Arrow's error about a record, without the values of the record."""
-    return _VALUES.sub(r"\g<count>", str(error)).strip()
+    """Return why a record is bad, without its values and in no words of Arrow."""
+    if isinstance(error, MisfitError):
+        return str(error)
+    for said, meaning in _MEANINGS:
+        if found := said.search(str(error)):
+            return found.expand(meaning)
+    return "a value does not fit its type"
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -33,6 +33,12 @@ from connectors_core.formats.text.decimals import (
     may_be_tiny,
 )
 from connectors_core.formats.text.lenient import cast_leniently
+from connectors_core.formats.text.local_times import (
+    AmbiguousTimes,
+    TimesText,
+    check_zone,
+    moments_of,
+)
 from connectors_core.formats.text.texts import (
     concat_texts,
     dates_without_text,
@@ -45,6 +51,7 @@ from connectors_core.formats.text.texts import (
     zone_sign,
 )
 from connectors_core.options import Configured, Setting, list_of, option
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = [
     "CsvDialect",
@@ -142,6 +149,15 @@ class CsvDialect(Configured, since="1.0.0"):
         doc="Time zone of the times that are read, for columns whose type has a zone. By "
         "default, every such time must have an offset, e.g. `2013-01-01T05:00:00Z`.",
     )
+    ambiguous_times: Setting[AmbiguousTimes, AmbiguousTimes | TimesText] = option(
+        "csv.ambiguous-times",
+        AmbiguousTimes,
+        default=AmbiguousTimes.EARLIER,
+        since="1.2.0",
+        doc="What a time of `csv.assume-time-zone` means that occurs twice or never, because the "
+        "clocks change: the clocks have not changed yet (`earlier`, as in Spark and Flink), or "
+        "they have (`later`), or the record is bad (`bad`).",
+    )
     strict: Setting[bool] = option(
         "csv.decode.strict",
         bool,
@@ -153,6 +169,8 @@ class CsvDialect(Configured, since="1.0.0"):
 
     def __post_init__(self) -> None:
         kind = type(self)
+        if self.assume_time_zone is not None:
+            check_zone(self.assume_time_zone, "csv.assume-time-zone")
         for each in (kind.delimiter, kind.quote_char, kind.escape_char):
             value = getattr(self, each.attribute)
             if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n"):
@@ -222,7 +240,7 @@ class CsvReader:
             table = self._read_leniently(data, error)
         batch = one_batch(table)
         if self.dialect.assume_time_zone is not None:
-            batch = _assume_zone(batch, self.schema, self.dialect.assume_time_zone)
+            batch = _assume_zone(batch, self.schema, self.dialect)
         return converted(batch, self.schema)
 
     def _read_leniently(self, data: bytes | pa.Buffer, error: pa.ArrowInvalid) -> pa.Table:
@@ -277,11 +295,9 @@ class CsvReader:
 
     def explain(self, error: Exception) -> str:
         """Explain why a record is bad, without its values."""
-        text = explained(error)
-        match = re.match(r"In CSV column #(\d+):\s*(?:Row #\d+:\s*)?(.*)", text, re.DOTALL)
-        if match and int(match[1]) < len(self.columns):
-            return f"column {self.columns[int(match[1])]}: {match[2]}"
-        return text
+        reason = explained(error)
+        at = re.match(r"In CSV column #(\d+):", str(error))
+        return f"column {self.columns[int(at[1])]}: {reason}" if at else reason
 
     @cached_property
     def _parse_options(self) -> pyarrow.csv.ParseOptions:
@@ -365,12 +381,16 @@ def _convert_options(
     )
 
 
-def _assume_zone(batch: pa.RecordBatch, schema: pa.Schema, zone: str) -> pa.RecordBatch:
+def _assume_zone(batch: pa.RecordBatch, schema: pa.Schema, dialect: CsvDialect) -> pa.RecordBatch:
+    assert dialect.assume_time_zone is not None
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         kind = schema.field(name).type
         if pa.types.is_timestamp(kind) and kind.tz:
-            array = pc.assume_timezone(array, zone)
+            try:
+                array = moments_of(array, dialect.assume_time_zone, dialect.ambiguous_times)
+            except MisfitError as error:
+                raise MisfitError(f"column {name}: {error}") from error
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 

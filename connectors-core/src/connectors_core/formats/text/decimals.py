@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.formats.text.texts import data_of
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = [
     "LONG_DECIMAL",
@@ -81,7 +82,7 @@ def decimals_from_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     lengths = pc.fill_null(pc.binary_length(column), 1).to_numpy(zero_copy_only=False)
     if ((lengths < 1) | (lengths > _DECIMAL_BYTES)).any():
-        raise pa.ArrowInvalid(f"the bytes are no number of {kind}")
+        raise MisfitError(f"the bytes are no number of {kind}")
     data = np.frombuffer(data_of(pc.fill_null(column, b"\0")), np.uint8)
     starts = np.cumsum(lengths) - lengths
     is_negative = data[starts] >= 0x80
@@ -93,7 +94,7 @@ def decimals_from_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         decimals.validate(full=True)
     except pa.ArrowInvalid as error:  # its text contains the value
-        raise pa.ArrowInvalid(f"a number has too many digits for {kind}") from error
+        raise MisfitError(f"a number has too many digits for {kind}") from error
     return pc.if_else(column.is_valid(), decimals, None)
 
 
@@ -132,7 +133,7 @@ def check_digits(table: pa.Table, schema: pa.Schema) -> None:
         try:
             table.column(field.name).validate(full=True)
         except pa.ArrowInvalid as error:  # its text contains the value
-            raise pa.ArrowInvalid(
+            raise MisfitError(
                 f"column {field.name}: a number has too many digits for its decimal"
             ) from error
 
@@ -155,7 +156,7 @@ def check_json_decimals(data: bytes | pa.Buffer, schema: pa.Schema) -> None:
         for value in _values(text):
             _check_object(value, fields)
     except (ValueError, RecursionError) as error:
-        raise pa.ArrowInvalid("JSON parse error: not JSON") from error
+        raise MisfitError("JSON parse error: not JSON") from error
 
 
 def _may_be_tiny_number(data: bytes | pa.Buffer) -> bool:
@@ -203,4 +204,4 @@ def _check_value(value: Any, kind: pa.DataType) -> None:
 
 
 def _too_tiny(kind: pa.DataType) -> pa.ArrowInvalid:
-    return pa.ArrowInvalid(f"conversion to {kind} failed: the number has too many decimal places")
+    return MisfitError(f"conversion to {kind} failed: the number has too many decimal places")

@@ -80,8 +80,8 @@ _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _NO_TEXT: Final = ("changed from string to", "Number too big")
 # Arrow's error about a field that an object has twice.
 _TWICE: Final = "was specified twice"
-# Arrow's errors that name a column, are not about a value, or are ours.
-_NAMES_A_COLUMN: Final = re.compile("^JSON parse error|^column |^the message ")
+# Reasons that name a column or are not about a value.
+_NAMES_A_COLUMN: Final = re.compile("^the record |^column |^the message ")
 # Arrow's error about a string although a number is expected.
 _NO_NUMBER: Final = "changed from number to string"
 
@@ -165,7 +165,7 @@ class JsonReader:
             data: The object.
             error: The error of `read`.
         """
-        reason = re.sub(r" in row \d+$", "", explained(error))
+        reason = explained(error)
         if _NAMES_A_COLUMN.search(reason):
             return reason
         for field in self.schema:

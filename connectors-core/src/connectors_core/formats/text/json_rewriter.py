@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from connectors_core.formats.text.texts import is_string
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = [
     "has_floats",
@@ -507,4 +508,4 @@ def _check_values(
 
 
 def _refuse(_: object = None) -> NoReturn:
-    raise pa.ArrowInvalid("JSON parse error: not JSON")
+    raise MisfitError("JSON parse error: not JSON")

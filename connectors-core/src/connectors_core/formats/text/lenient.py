@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors_core.formats.text.decimals import check_decimal_texts
+from connectors_core.schema.misfits import MisfitError
 
 __all__ = ["cast_leniently", "has_lenient", "lenient_type"]
 
@@ -80,7 +81,7 @@ def cast_leniently(column: pa.Array, kind: pa.DataType, *, needs_zone: bool = Fa
     if pa.types.is_boolean(kind):
         texts = pc.utf8_lower(column)
         if not pc.all(pc.is_in(texts, value_set=_BOOLEANS), min_count=0).as_py():
-            raise pa.ArrowInvalid("a text is neither true nor false")
+            raise MisfitError("a text is neither true nor false")
         return pc.equal(texts, "true")
     if pa.types.is_decimal(kind):
         check_decimal_texts(column, kind)
@@ -89,5 +90,5 @@ def cast_leniently(column: pa.Array, kind: pa.DataType, *, needs_zone: bool = Fa
     if pa.types.is_floating(kind):
         are_numbers = pc.fill_null(pc.match_substring_regex(column, _NUMBER), True)
         if not pc.all(are_numbers, min_count=0).as_py():
-            raise pa.ArrowInvalid("a text is no number")
+            raise MisfitError("a text is no number")
     return column.cast(kind)

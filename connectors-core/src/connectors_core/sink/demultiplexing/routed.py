@@ -135,6 +135,7 @@ def gone(route: str) -> CommitError:
         f"the sink of the decided route {route!r} no longer exists",
         expected="the router that wrote its rows",
         found="no sink for the route, or one without two-phase commit",
+        hint="let create_sink() return the former sink of this route, and restart",
     )
 
 

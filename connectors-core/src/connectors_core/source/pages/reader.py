@@ -18,6 +18,7 @@ from connectors_core.clients.http import HttpClient, Request
 from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.errors import RetryableError
 from connectors_core.records import BadRecord
+from connectors_core.schema.misfits import MisfitError
 from connectors_core.schema.python_rows import columns_of
 from connectors_core.source.base import (
     RecordEmitter,
@@ -182,7 +183,7 @@ class _PageRows(RecordEmitter[Page, PageSplitState]):
 def _reason(error: Exception, is_unreadable: bool) -> str:
     if is_unreadable:
         return _UNREADABLE
-    is_of_column = isinstance(error, pa.ArrowInvalid)  # others may quote the record
+    is_of_column = isinstance(error, MisfitError)  # others may quote the record
     return str(error) if is_of_column else "the record does not fit the columns"
 
 
