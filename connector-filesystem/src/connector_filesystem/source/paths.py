@@ -84,6 +84,7 @@ class PathColumns:
                 expected=str(field.type),
                 found=text,
                 option="partition.columns",
+                hint="exclude such files with source.path.regex-pattern",
                 code="PARTITION",
             ) from exc
 

@@ -277,7 +277,8 @@ class _SplitReading:
                     expected="lines that end in LF or CRLF",
                     found="CR",
                     option="csv.newlines-in-values",
-                    hint="turn off quoted line breaks, or convert the file, e.g. with mac2unix",
+                    hint="turn off quoted line breaks, or set source.on-unreadable to skip, and "
+                    "write the file under another name, converted with mac2unix for example",
                 )
             is_plain = self._compression is Compression.NONE
             to_skip = split.rows + split.bad_records

@@ -168,7 +168,8 @@ def check_encoding(head: bytes, url: str) -> None:
         expected="UTF-8",
         found=found,
         option="path",
-        hint=f"convert it, for example with iconv -f {found} -t UTF-8",
+        hint=f"convert it, for example with iconv -f {found} -t UTF-8. If the source monitors its "
+        "paths, set source.on-unreadable to skip, and write the converted file under another name",
         code="FILE_ENCODING",
     )
 

@@ -318,23 +318,26 @@ class _EntryReading:
         self, planned: PlannedSplit, pins: Mapping[str, SplitReport] | None
     ) -> SplitReading:
         split = self._serializer.deserialize(planned.state.version, planned.state.data)
-        if self._excluded(split):
+        strategy = self._task.strategy
+        watermarks = strategy.tracker(planned.watermark_state) if strategy else None
+        given_up = planned.split_id in self._entry.given_up
+        if given_up or self._excluded(split):
             return SplitReading(
                 planned=planned,
                 base=split,
                 skip=0,  # those rows are before the end of the split
-                watermarks=None,
+                watermarks=watermarks,
                 quota=None,
                 finished=True,
+                ended=given_up,
                 touched=True,
             )
-        strategy = self._task.strategy
         quota = None if pins is None else self._quota(pins.get(planned.split_id))
         return SplitReading(
             planned=planned,
             base=split,
             skip=planned.skip,
-            watermarks=strategy.tracker(planned.watermark_state) if strategy else None,
+            watermarks=watermarks,
             quota=quota,
             stopped=quota == 0,
         )
@@ -628,8 +631,8 @@ class _EntryReading:
                     "fewer rows than on its first read",
                     expected=f"{split.quota} rows from the position in plan {self._entry.plan}",
                     found=f"{split.rows} rows",
-                    hint="data was removed or changed after it was read: restore it, or start "
-                    "with a new checkpoint location",
+                    hint="data was removed or changed after it was read: restore it, or give the "
+                    "split up with `connectors state give-up-split LOCATION UID SPLIT`",
                 )
 
     def check_finished(self) -> None:
