@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -71,7 +72,7 @@ def test_a_damaged_file_is_skipped_and_its_repaired_copy_is_read(folder, caplog)
     with caplog.at_level(logging.WARNING):
         folder.run(on_unreadable="skip")
     assert folder.rows() == [*range(100), *range(200, 300)]
-    assert "b.parquet: the rest of the split is skipped" in caplog.text
+    assert re.search("b.parquet.*: the rest of the split is skipped", caplog.text)
     (folder.input / "b.parquet").unlink()
     folder.write("d.parquet", 100)
     folder.run()

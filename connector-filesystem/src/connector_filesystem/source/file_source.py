@@ -204,7 +204,7 @@ class FileSource(
             end=True,
             ordered=True,
             replayable=True,
-            fixed=self.on_unreadable is not OnUnreadable.SKIP,
+            skips_unreadable=self.on_unreadable is OnUnreadable.SKIP,
         )
 
     def input_version(self, splits: Sequence[FileSplit]) -> str:

@@ -50,7 +50,13 @@ from connector_filesystem.source.text import (
 from connectors_core.errors import ConfigurationError, ConnectorError, FatalError, RetryableError
 from connectors_core.records import BadRecord
 from connectors_core.schema import narrowed_schema, widened_column
-from connectors_core.source import FieldPath, Predicate, SourceOutput, SourceReaderContext
+from connectors_core.source import (
+    FieldPath,
+    Predicate,
+    SourceOutput,
+    SourceReaderContext,
+    skip_unreadable,
+)
 from connectors_core.source.base import (
     RecordEmitter,
     RecordsBySplits,
@@ -67,7 +73,6 @@ _logger = logging.getLogger(__name__)
 _PARQUET_BATCH_BYTES: Final = 16 << 20
 _SCHEMA_CHANGES: Final = "schemaChangedFiles"
 _FILES_READ: Final = "filesRead"
-_UNREADABLE: Final = "unreadableSplits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -562,7 +567,6 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
             chunk = FileChunk(
                 position=self._split.position,
                 remaining=0,
-                counters=(_UNREADABLE,),
                 unreadable=cast(ConnectorError, error),
             )
         records = () if chunk is None else ((split_id, chunk),)
@@ -611,7 +615,7 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
             self._context.metric_group.inc(name)
         split = split_state.to_split()
         if element.unreadable is not None:
-            self._skip(split, element.unreadable)
+            skip_unreadable(self._context, split.split_id, element.unreadable)
         for bad in element.bad_records:
             record = BadRecord(
                 reason=f"{bad.reason} (in {self._location.url_of(split.path)})",
@@ -626,15 +630,6 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
         if element.passed_over:
             output.pass_over(element.passed_over)
         split_state.move_behind(element)
-
-    def _skip(self, split: FileSplit, error: ConnectorError) -> None:
-        reason = f"the rest of the split is skipped: {str(error).partition(chr(10))[0]}"
-        _logger.warning("%s: %s", self._location.url_of(split.path), reason)
-        self._context.record_errors.drop(
-            BadRecord(
-                code=error.code, reason=reason, source_uid="", split_id=split.split_id, position=""
-            )
-        )
 
 
 class FileSourceReader(SourceReaderBase[FileChunk, FileSplit, FileSplitState]):
