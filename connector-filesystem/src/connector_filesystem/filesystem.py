@@ -14,12 +14,14 @@ from functools import cached_property
 from typing import Any, Final
 
 import fsspec
+import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from connectors_core.clients import error_of_opening
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
+    FatalError,
     InvalidOptionError,
     MissingDependencyError,
     RetryableError,
@@ -34,6 +36,7 @@ __all__ = [
     "mapped_errors",
     "plain_tag",
     "status_of",
+    "whole_content",
 ]
 
 _MAGIC: Final = frozenset("*?[")
@@ -322,6 +325,33 @@ def mapped_errors(doing: str, url: str) -> Iterator[None]:
         ) from exc
     except (OSError, TimeoutError) as exc:
         raise RetryableError(f"{doing} {shown} failed", found=str(exc)) from exc
+
+
+@contextlib.contextmanager
+def whole_content(url: str, *, hint: str) -> Iterator[None]:
+    """Convert errors of content that cannot be decoded or decrypted, which are permanent.
+
+    Args:
+        url: The URL of the file.
+        hint: What to do.
+
+    Raises:
+        FatalError: The file is truncated, damaged, or encrypted.
+    """
+    try:
+        yield
+    except ConnectorError:
+        raise
+    except (OSError, EOFError, pa.ArrowException) as exc:
+        if is_of_system(exc):
+            raise
+        raise FatalError(
+            f"the file {mask_url(url)} is truncated, damaged, or encrypted",
+            expected="a complete file that is not encrypted",
+            found=type(exc).__name__,
+            hint=hint,
+            code="FILE_DAMAGED",
+        ) from exc
 
 
 def is_of_system(error: BaseException) -> bool:

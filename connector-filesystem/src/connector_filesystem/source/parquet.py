@@ -27,6 +27,8 @@ __all__ = ["ParquetSplitFile", "changed_types", "isolating_rows", "parquet_schem
 # Each column is read through a buffer of this size instead of in whole column chunks.
 _BUFFER_BYTES: Final = 1 << 20
 _BUFFER_BYTES_REMOTE: Final = 4 << 20
+_TAIL_BYTES: Final = 8
+_LENGTH_BYTES: Final = 4
 _MIN_BATCH_ROWS: Final = 256
 # The names of the columns that hold the seconds of timestamps of 96 bits start with this text.
 _SECONDS: Final = "\0seconds of "
@@ -74,10 +76,12 @@ class ParquetSplitFile:
         metadata = self._file.metadata
         self._calendar = LegacyCalendar.of(metadata.metadata)
         self.schema, self._corrected = _types_of(self._file, self._calendar)
-        whole = start == 0 and end >= size
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        self._is_signed = signed = _is_signed(self._source, metadata, size)
+        whole = start == 0 and (end >= size or signed)
+        numbers = range(0 if signed and not whole else metadata.num_row_groups)
+        groups = [metadata.row_group(number) for number in numbers]
         for group in groups:
-            if group.num_columns and (elsewhere := group.column(0).file_path):
+            if not signed and group.num_columns and (elsewhere := group.column(0).file_path):
                 self.close()
                 raise pa.ArrowNotImplementedError(f"its rows are in other files: {elsewhere}")
         self._groups = [
@@ -123,6 +127,8 @@ class ParquetSplitFile:
         share = len(schema.names) / max(len(self.schema.names), 1)
         fitting = int(batch_bytes / max(row_bytes * share, 1))
         skip = position.rows + position.bad_records
+        if self._is_signed:
+            filters = ()
         kept = RowGroupFilter(
             filters, self._file.metadata, self.schema, filtered or schema, self._calendar
         )
@@ -385,6 +391,16 @@ def _collect(seconds: list[pa.Array], column: pa.Array, kind: pa.DataType) -> pa
 def _leads_to(column: str, path: str) -> bool:
     """Return whether the path of a projection may be that of a column or of a field in it."""
     return path == column or path.startswith(f"{column}.")
+
+
+def _is_signed(source: Any, metadata: pq.FileMetaData, size: int) -> bool:
+    """Return whether a readable footer has a signature, because columns of the file are encrypted.
+
+    If asked for the place or the statistics of an encrypted column, Arrow ends the process.
+    """
+    source.seek(size - _TAIL_BYTES)
+    length = int.from_bytes(source.read(_LENGTH_BYTES), "little")
+    return bool(metadata.serialized_size < length)
 
 
 def _begin(group: Any) -> int:
