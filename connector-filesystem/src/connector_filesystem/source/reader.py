@@ -127,7 +127,7 @@ class ReadSettings:
         wanted = narrowed_schema(self.data_schema, self.fields)
         return wanted if wanted.names else pa.schema([self.data_schema.field(0)])
 
-    def constants_of(self, split: FileSplit) -> dict[str, Any]:
+    def constants_of(self, split: FileSplit) -> dict[str, pa.Scalar]:
         """Return the values of the columns that are constant in a file."""
         of_status = {
             FileMetadata.PATH: self.location.url_of(split.path),
@@ -138,7 +138,9 @@ class ReadSettings:
         found = dict(
             zip(self.path_columns.names, self.path_columns.values_of(split.path), strict=True)
         )
-        return found | {name: of_status[kind] for kind, name in self.metadata_columns}
+        return found | {
+            name: pa.scalar(of_status[kind], kind.type) for kind, name in self.metadata_columns
+        }
 
 
 def layout_of(
