@@ -71,7 +71,8 @@ def found_schema(
                 expected="types and encodings that Arrow reads",
                 found=str(exc),
                 option="path",
-                hint="write the file with other types, or exclude it with path-regex",
+                hint="declare the other columns with schema, and set on-schema-change to "
+                "ignore-new; or write the file with other types, or exclude it with path-regex",
             ) from exc
         except pa.ArrowInvalid as exc:
             raise ConfigurationError(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -29,6 +29,8 @@ _BUFFER_BYTES: Final = 1 << 20
 _BUFFER_BYTES_REMOTE: Final = 4 << 20
 _TAIL_BYTES: Final = 8
 _LENGTH_BYTES: Final = 4
+_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+_VARIANT_FIELDS: Final = frozenset({"metadata", "value", "typed_value"})
 _MIN_BATCH_ROWS: Final = 256
 # The names of the columns that hold the seconds of timestamps of 96 bits start with this text.
 _SECONDS: Final = "\0seconds of "
@@ -89,6 +91,17 @@ class ParquetSplitFile:
             for number, group in enumerate(groups)
             if whole or start <= _begin(group) < end
         ]
+
+    def refuse_variants(self, names: Collection[str]) -> None:
+        """Refuse columns whose values are VARIANT at any depth. Arrow has only their bytes.
+
+        Raises:
+            pa.ArrowNotImplementedError: There is such a column among these.
+        """
+        found = [each for each in self.schema if each.name in names and _may_be_variant(each.type)]
+        by_spark = (self._file.metadata.metadata or {}).get(_SPARK_SCHEMA, b"")
+        if found and ("(Variant(" in str(self._file.schema) or b'"variant"' in by_spark):
+            raise pa.ArrowNotImplementedError(f"the column {found[0].name!r} has VARIANT values")
 
     @property
     def is_empty(self) -> bool:
@@ -270,6 +283,7 @@ def parquet_schema(location: FileLocation, path: str, size: int) -> pa.Schema:
     """Return the schema in the footer."""
     file = ParquetSplitFile(location, path, start=0, end=0, size=size)
     try:
+        file.refuse_variants(file.schema.names)
         return file.schema
     finally:
         file.close()
@@ -391,6 +405,17 @@ def _collect(seconds: list[pa.Array], column: pa.Array, kind: pa.DataType) -> pa
 def _leads_to(column: str, path: str) -> bool:
     """Return whether the path of a projection may be that of a column or of a field in it."""
     return path == column or path.startswith(f"{column}.")
+
+
+def _may_be_variant(kind: pa.DataType) -> bool:
+    """Return whether a type contains a struct with the fields of a VARIANT."""
+    if not pa.types.is_nested(kind):
+        return False
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    names = {each.name for each in fields}
+    if pa.types.is_struct(kind) and {"metadata"} < names <= _VARIANT_FIELDS:
+        return True
+    return any(_may_be_variant(each.type) for each in fields)
 
 
 def _is_signed(source: Any, metadata: pq.FileMetaData, size: int) -> bool:

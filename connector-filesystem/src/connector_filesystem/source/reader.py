@@ -232,6 +232,7 @@ class _SplitReading:
         try:
             if file.is_empty:
                 return
+            file.refuse_variants(settings.data_schema.names)
             names = file.schema.names
             twice = sorted(
                 name for name in set(settings.data_schema.names) if names.count(name) > 1
