@@ -7,11 +7,12 @@ import contextlib
 import errno
 import os
 import posixpath
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fsspec
 import pyarrow as pa
@@ -123,7 +124,7 @@ class FileLocation:
 
     @property
     def fs(self) -> Any:
-        """The filesystem, an `fsspec.AbstractFileSystem`, which each process opens at most once."""
+        """The filesystem, an `fsspec.AbstractFileSystem`, which each thread opens at most once."""
         return self._opened[0]
 
     @cached_property
@@ -149,7 +150,7 @@ class FileLocation:
         with mapped_errors("reading", self.url):
             return not self.fs.exists(self.path)
 
-    @property
+    @cached_property
     def is_local(self) -> bool:
         """Whether clients can open the files by path, as files on this machine."""
         protocol = self.fs.protocol
@@ -204,6 +205,9 @@ class FileLocation:
         Raises:
             FileNotFoundError: The file does not exist.
         """
+        if self.is_local:
+            found = os.stat(path)
+            return FileStatus(path, found.st_size, _microseconds(found.st_mtime))
         fs = self.fs
         fs.invalidate_cache(path)
         fs.invalidate_cache(posixpath.dirname(path))
@@ -266,8 +270,17 @@ class FileLocation:
 
     @property
     def _opened(self) -> tuple[Any, str]:
-        # fsspec itself keeps one instance for each process, thread, and set of arguments.
+        """The filesystem of this process and thread, and the path, for the current secrets."""
         options = revealed(self.storage_options)
+        owner = os.getpid(), threading.get_ident()
+        kept: dict[tuple[int, int], tuple[Any, Any]] = self.__dict__.setdefault("_kept", {})
+        known, opened = kept.get(owner, (None, None))
+        if opened is None or known != options:
+            opened = self._open(options)
+            kept[owner] = options, opened
+        return cast("tuple[Any, str]", opened)
+
+    def _open(self, options: Mapping[str, Any]) -> tuple[Any, str]:
         protocol = self.url.partition("://")[0]
         try:
             fs, path = url_to_fs(self.url, **options)

@@ -129,18 +129,24 @@ class ReadSettings:
 
     def constants_of(self, split: FileSplit) -> dict[str, pa.Scalar]:
         """Return the values of the columns that are constant in a file."""
-        of_status = {
-            FileMetadata.PATH: self.location.url_of(split.path),
-            FileMetadata.NAME: posixpath.basename(split.path),
-            FileMetadata.SIZE: split.size,
-            FileMetadata.MODIFICATION_TIME: split.modification_time,
-        }
         found = dict(
             zip(self.path_columns.names, self.path_columns.values_of(split.path), strict=True)
         )
         return found | {
-            name: pa.scalar(of_status[kind], kind.type) for kind, name in self.metadata_columns
+            name: pa.scalar(self._metadata_of(split, kind), kind.type)
+            for kind, name in self.metadata_columns
         }
+
+    def _metadata_of(self, split: FileSplit, kind: FileMetadata) -> str | int | None:
+        match kind:
+            case FileMetadata.PATH:
+                return self.location.url_of(split.path)
+            case FileMetadata.NAME:
+                return posixpath.basename(split.path)
+            case FileMetadata.SIZE:
+                return split.size
+            case FileMetadata.MODIFICATION_TIME:
+                return split.modification_time
 
 
 def layout_of(
@@ -184,9 +190,9 @@ def read_split(settings: ReadSettings, split: FileSplit) -> Iterator[FileChunk]:
     """
     reading = _SplitReading(settings, split)
     try:
-        check_unchanged(settings.location, split, reading.where)
+        check_unchanged(settings.location, split, lambda: reading.where)
         yield from reading.chunks()
-        check_unchanged(settings.location, split, reading.where)
+        check_unchanged(settings.location, split, lambda: reading.where)
     except ConnectorError:
         raise
     except (OSError, EOFError, pa.ArrowException) as exc:
@@ -616,10 +622,11 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
         """See `RecordEmitter`."""
         for name in element.counters:
             self._context.metric_group.inc(name)
-        split = split_state.to_split()
         if element.unreadable is not None:
-            skip_unreadable(self._context, split.split_id, element.unreadable)
+            split_id = split_state.to_split().split_id
+            skip_unreadable(self._context, split_id, element.unreadable)
         for bad in element.bad_records:
+            split = split_state.to_split()
             record = BadRecord(
                 reason=f"{bad.reason} (in {self._location.url_of(split.path)})",
                 source_uid="",
