@@ -52,6 +52,7 @@ SOURCE = Capabilities(
         Capability.CUT_SPLITS: "a point in time keeps its documents",
         Capability.INPUT_VERSION: "no version of an index tells what a search finds",
         Capability.REPLACED_SPLITS: "without a version, nothing is noticed",
+        Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
     },
     cannot_carry={
         "float": "JSON has no infinity",

@@ -54,6 +54,7 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.CUT_SPLITS,
+            Capability.SKIPPED_SPLITS,
             Capability.REPLACED_SPLITS,
             Capability.INPUT_VERSION,
             Capability.POISON_READS,
@@ -126,6 +127,10 @@ class CsvWriter(SplitDataWriter):
         header_and_rows = path.read_bytes().splitlines(keepends=True)[: 1 + rows]
         path.write_bytes(b"".join(header_and_rows))
 
+    def spoil(self) -> None:
+        for path in self._folder.glob(f"{self._split}-*.csv"):
+            path.write_text("text that is not in UTF-8", encoding="utf-16")
+
     def replace(self, rows: pa.Table) -> None:
         (path,) = self._folder.glob(f"{self._split}-*.csv")
         path.unlink()
@@ -171,6 +176,9 @@ class CsvFiles(SourceExternalContext):
             storage_options={"password": Secret(PASSWORD)},
             **settings,
         )
+
+    def create_skipping_source(self, boundedness: Boundedness) -> FileSource:
+        return self.create_source(boundedness, on_unreadable="skip")
 
     def changed_sources(self, boundedness: Boundedness) -> Mapping[str, FileSource]:
         changed: dict[str, Any] = {

@@ -60,6 +60,7 @@ SOURCE = Capabilities(
     cannot={
         Capability.CUT_SPLITS: "a running broker keeps its logs; test_source_faults.py cuts them",
         Capability.REPLACED_SPLITS: "a log keeps its records",
+        Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
     },
     cannot_carry={
         "float": "JSON has no infinity",

@@ -7,19 +7,22 @@ import contextlib
 import errno
 import os
 import posixpath
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fsspec
+import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from connectors_core.clients import error_of_opening
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
+    FatalError,
     InvalidOptionError,
     MissingDependencyError,
     RetryableError,
@@ -34,6 +37,7 @@ __all__ = [
     "mapped_errors",
     "plain_tag",
     "status_of",
+    "whole_content",
 ]
 
 _MAGIC: Final = frozenset("*?[")
@@ -120,7 +124,7 @@ class FileLocation:
 
     @property
     def fs(self) -> Any:
-        """The filesystem, an `fsspec.AbstractFileSystem`, which each process opens at most once."""
+        """The filesystem, an `fsspec.AbstractFileSystem`, which each thread opens at most once."""
         return self._opened[0]
 
     @cached_property
@@ -146,7 +150,7 @@ class FileLocation:
         with mapped_errors("reading", self.url):
             return not self.fs.exists(self.path)
 
-    @property
+    @cached_property
     def is_local(self) -> bool:
         """Whether clients can open the files by path, as files on this machine."""
         protocol = self.fs.protocol
@@ -201,6 +205,9 @@ class FileLocation:
         Raises:
             FileNotFoundError: The file does not exist.
         """
+        if self.is_local:
+            found = os.stat(path)
+            return FileStatus(path, found.st_size, _microseconds(found.st_mtime))
         fs = self.fs
         fs.invalidate_cache(path)
         fs.invalidate_cache(posixpath.dirname(path))
@@ -263,8 +270,17 @@ class FileLocation:
 
     @property
     def _opened(self) -> tuple[Any, str]:
-        # fsspec itself keeps one instance for each process, thread, and set of arguments.
+        """The filesystem of this process and thread, and the path, for the current secrets."""
         options = revealed(self.storage_options)
+        owner = os.getpid(), threading.get_ident()
+        kept: dict[tuple[int, int], tuple[Any, Any]] = self.__dict__.setdefault("_kept", {})
+        known, opened = kept.get(owner, (None, None))
+        if opened is None or known != options:
+            opened = self._open(options)
+            kept[owner] = options, opened
+        return cast("tuple[Any, str]", opened)
+
+    def _open(self, options: Mapping[str, Any]) -> tuple[Any, str]:
         protocol = self.url.partition("://")[0]
         try:
             fs, path = url_to_fs(self.url, **options)
@@ -322,6 +338,33 @@ def mapped_errors(doing: str, url: str) -> Iterator[None]:
         ) from exc
     except (OSError, TimeoutError) as exc:
         raise RetryableError(f"{doing} {shown} failed", found=str(exc)) from exc
+
+
+@contextlib.contextmanager
+def whole_content(url: str, *, hint: str) -> Iterator[None]:
+    """Convert errors of content that cannot be decoded or decrypted, which are permanent.
+
+    Args:
+        url: The URL of the file.
+        hint: What to do.
+
+    Raises:
+        FatalError: The file is truncated, damaged, or encrypted.
+    """
+    try:
+        yield
+    except ConnectorError:
+        raise
+    except (OSError, EOFError, pa.ArrowException) as exc:
+        if is_of_system(exc):
+            raise
+        raise FatalError(
+            f"the file {mask_url(url)} is truncated, damaged, or encrypted",
+            expected="a complete file that is not encrypted",
+            found=type(exc).__name__,
+            hint=hint,
+            code="FILE_DAMAGED",
+        ) from exc
 
 
 def is_of_system(error: BaseException) -> bool:

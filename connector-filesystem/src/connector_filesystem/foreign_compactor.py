@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from connector_filesystem.filesystem import is_of_system
 from connector_filesystem.formats import CsvOptions, FileFormat
 from connector_filesystem.parquet_joining import (
     MAGIC,
@@ -100,8 +102,13 @@ class _ParquetBody(Records):
         try:
             self.footer = read_footer(source, file.size)
             self.layout = self.footer.layout
+            pq.ParquetFile(source, pre_buffer=False)  # refuses what only looks like a footer
         except (ValueError, KeyError) as exc:
             raise UnmergeableFileError(file, str(exc), _ALONE) from exc
+        except (OSError, pa.ArrowException) as exc:
+            if is_of_system(exc):
+                raise
+            raise UnmergeableFileError(file, "its footer is damaged", _ALONE) from exc
 
     def begin(self, merging: Merging, number: int) -> OutputFile:
         return _JoinedParquet(merging, number)
@@ -211,7 +218,12 @@ class _ForeignText(TextRecords):
         return _JoinedText(merging, number, self.opening)
 
     def _read(self, size: int) -> bytes:
-        piece: bytes = self._plain.read(size)
+        try:
+            piece: bytes = self._plain.read(size)
+        except OSError as exc:
+            if is_of_system(exc):
+                raise
+            raise self._unmergeable("its compressed content is damaged", _ALONE) from exc
         if piece:
             self._check_returns(piece)
             if self._is_json:

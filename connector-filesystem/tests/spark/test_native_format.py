@@ -368,3 +368,10 @@ def test_a_batch_read_gets_the_filters_of_spark(spark: SparkSession, tmp_path: P
         spark.conf.unset(setting)
     with pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
         reader.load(str(tmp_path / "in")).where("id = 1").collect()
+
+
+def test_types_that_only_spark_has_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("select parse_json('[1]') v")
+    with pytest.raises(Exception, match="the column 'v' has a type that only Spark has"):
+        rows.write.format(FORMAT).options(**PARQUET).mode("append").save(str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

@@ -12,11 +12,14 @@ from typing import Any, Final
 
 import duckdb
 import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from corpus import DUCKDB, INSTANT, MOMENT, WRITERS, of_duckdb
+from corpus import DUCKDB, INSTANT, MOMENT, WRITERS, of_duckdb, write_with_duckdb
 from reading_files import rows_of
 
 from connector_filesystem import FileSource
+from connectors_core.errors import ConfigurationError, FatalError
 
 # The connector's values for types of DuckDB that Spark lacks.
 OTHER_COLUMNS: Final[dict[tuple[str, str], Any]] = {
@@ -113,3 +116,35 @@ def test_instants_in_text_match_duckdb(tmp_path):
     assert b"01:15:30.123456-04" in path.read_bytes()
     [row] = rows_of(FileSource(path, schema="at TIMESTAMP"))
     assert row == {"at": INSTANT}
+
+
+@pytest.mark.parametrize("name", ["variant", "shredded variant"])
+def test_a_variant_is_refused_and_never_its_bytes(tmp_path, name):
+    path = tmp_path / "a.parquet"
+    write_with_duckdb(path, name)
+    with pytest.raises(ConfigurationError, match="'v' has VARIANT values"):
+        FileSource(path).schema()
+    with pytest.raises(FatalError, match="cannot be read") as caught:
+        rows_of(FileSource(path, schema="v STRUCT<metadata: BINARY, value: BINARY>"))
+    assert caught.value.code == "FILE_UNSUPPORTED"
+
+
+def test_the_other_columns_of_a_variant_are_read(tmp_path):
+    path = tmp_path / "a.parquet"
+    duckdb.sql(f"copy (select 1 as id, {{'a': 1}}::variant as v) to '{path}' (format parquet)")
+    source = FileSource(path, schema="id INT", on_schema_change="ignore-new")
+    assert rows_of(source) == [{"id": 1}]
+
+
+def test_a_struct_that_looks_like_a_variant_is_none(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"v": [{"metadata": b"a", "value": b"b"}]})
+    pq.write_table(table, path)
+    assert rows_of(FileSource(path)) == table.to_pylist()
+
+
+def test_a_geometry_is_well_known_bytes(tmp_path):
+    path = tmp_path / "a.parquet"
+    write_with_duckdb(path, "geometry")
+    point, none = rows_of(FileSource(path))
+    assert (len(point["g"]), none["g"]) == (21, None)

@@ -53,6 +53,7 @@ from connector_filesystem.sink.compact_strategy import FileCompactCoordinator
 from connectors_core.errors import (
     ConfigurationError,
     DataLossError,
+    FatalError,
     InvalidOptionError,
 )
 from connectors_core.sink import CompactContext, HeldCommittable
@@ -199,6 +200,28 @@ class TestCompactors:
         (tmp_path / files[1].staged_path).unlink()
         with pytest.raises(DataLossError, match=r"disable_compact\(\)"):
             merge(sink, files)
+
+    @pytest.mark.parametrize(
+        "layout",
+        [
+            {"format": "parquet"},
+            {"format": "csv", "compression": "gzip", "csv": CsvOptions(header=True)},
+        ],
+        ids=["parquet", "csv"],
+    )
+    def test_a_damaged_original_is_no_temporary_failure_and_can_be_committed_as_it_is(
+        self, tmp_path: Path, layout: dict[str, Any]
+    ) -> None:
+        sink = FileSink(str(tmp_path), **layout).enable_compact()
+        files = three_files(sink)
+        damaged = tmp_path / files[1].staged_path
+        damaged.write_bytes(damaged.read_bytes()[:20] + b"\xff" * (files[1].size - 20))
+        with pytest.raises(FatalError, match="damaged") as caught:
+            merge(sink, files)
+        assert caught.value.code == "FILE_DAMAGED"
+        assert "disable_compact()" in str(caught.value.hint)
+        commit(sink.disable_compact(), files)
+        assert len(visible(tmp_path)) == 3
 
     def test_rows_that_are_missing_in_a_file_are_data_loss(self, tmp_path: Path) -> None:
         sink = FileSink(str(tmp_path)).enable_compact()

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import fsspec
 import pytest
 from faulty_files import FaultyFiles, Storage
+from reading_files import rows_of
 
+from connector_filesystem import FileSource, filesystem
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.listing import Listing, list_elsewhere
 from connectors_core.errors import (
@@ -67,3 +72,40 @@ def test_the_listing_of_a_remote_file_is_the_file_itself(tmp_path):
         assert list(listing.files) == [str(tmp_path / "a.csv")]
         with pytest.raises(FileNotFoundError):
             list_elsewhere(FileLocation(f"{address}{tmp_path}/none"), lambda *_: None, listing)
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Collect the options with which filesystems are opened."""
+    found = []
+
+    def url_to_fs(url, **options):
+        found.append(options)
+        return fsspec.core.url_to_fs(url, **options)
+
+    monkeypatch.setattr(filesystem, "url_to_fs", url_to_fs)
+    return found
+
+
+def test_a_filesystem_is_opened_once_and_not_for_each_file(tmp_path, opened):
+    for number in range(20):
+        (tmp_path / f"{number}.json").write_text('{"id": 1}\n')
+    source = FileSource(tmp_path, schema="id INT")
+    assert len(rows_of(source)) == 20
+    assert len(opened) <= 2  # by listing and by reading
+
+
+def test_a_filesystem_is_opened_again_when_its_secret_changes(opened, monkeypatch):
+    location = FileLocation("memory://x", {"key": "${env:KEY_OF_TEST}"})
+    for key in ("old", "old", "new"):
+        monkeypatch.setenv("KEY_OF_TEST", key)
+        assert location.fs is location.fs
+    assert [each["key"] for each in opened] == ["old", "new"]
+
+
+def test_each_thread_has_its_own_filesystem(opened):
+    location = FileLocation("memory://x")
+    with ThreadPoolExecutor(1) as other:
+        assert location.fs is not None
+        assert other.submit(lambda: location.fs).result() is not None
+    assert len(opened) == 2

@@ -606,3 +606,23 @@ def test_a_required_column_cannot_be_missing(tmp_path):
     source = FileSource(tmp_path, schema="a INT NOT NULL, b INT", on_schema_change="null-missing")
     with pytest.raises(SchemaChangedError, match="missing a"):
         chunks_of(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ('{"id":1}\n{"id":2}\n', [1, 2]),
+        ('{"id":1}\n{"id":2}', [1, 2]),
+        ('{"id":1}\r\n{"id":2}\r\n', [1, 2]),
+        ('\ufeff{"id":1}\n\n {"id":2} \n', [1, 2]),
+        ('{"id":1}{"id":7}\n{"id":2}\n', [2]),
+        ('{"id":1}\n{"id":7\n}\n{"id":2}\n', [1, 2]),
+        ('{"id":1}\n{"id":"}\n{"}\n{"id":2}\n', [1, 2]),
+        ('{"id":1}\n{"id":7}\0\n{"id":2}\n', [1, 2]),
+        ("\n \n", []),
+    ],
+)
+def test_each_line_of_json_is_one_object_or_bad(tmp_path, text, ids):
+    (tmp_path / "a.json").write_bytes(text.encode())
+    rows = rows_of(FileSource(tmp_path, schema="id BIGINT"))
+    assert [row["id"] for row in rows] == ids

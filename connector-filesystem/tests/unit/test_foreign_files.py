@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -31,7 +32,8 @@ from connector_filesystem import (
 from connector_filesystem.cli import app
 from connector_filesystem.filesystem import FileLocation
 from connector_filesystem.folder_compaction import FolderCompaction
-from connector_filesystem.parquet_joining import ParquetFooter
+from connector_filesystem.parquet_joining import ParquetFooter, read_footer
+from connector_filesystem.thrift_structs import encode_struct
 from connectors_core.errors import ConfigurationError, ConnectorError, MissingOptionError
 
 HEADER = CsvOptions()
@@ -191,6 +193,19 @@ def test_the_bounds_of_one_geo_file_do_not_describe_the_merged_one(tmp_path: Pat
 
 
 ARRAY, OBJECT = b'[{"x": 1},\n{"x": 2}]\n', b'{"x": 1}\n'
+
+
+def strange_type() -> bytes:
+    """Return a file of Parquet whose column has a type that does not exist, as PARQUET-1481 is."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({"x": [1]}), out)
+    footer = read_footer(out, len(out.getvalue()))
+    columns = footer.struct[2][1][1]
+    columns[1][1] = (columns[1][1][0], 99)
+    data = encode_struct(footer.struct)
+    return out.getvalue()[: footer.body_end] + data + len(data).to_bytes(4, "little") + b"PAR1"
+
+
 DAMAGED = b"PAR1" + bytes(40) + (9).to_bytes(4, "little") + b"PAR1"
 
 
@@ -212,6 +227,13 @@ DAMAGED = b"PAR1" + bytes(40) + (9).to_bytes(4, "little") + b"PAR1"
         ("parquet", b"PAR1" + bytes(20) + b"PARE", None, "encrypted"),
         ("parquet", DAMAGED, None, "damaged"),
         ("parquet", b"PAR1", None, "too short"),
+        ("parquet", strange_type(), None, "footer is damaged"),
+        (
+            "csv.gz",
+            gzip.compress(b"1\n" * 99, mtime=0)[:-12],
+            ROWS,
+            "compressed content is damaged",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_joined_is_named_and_stays(

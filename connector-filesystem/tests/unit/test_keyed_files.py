@@ -35,6 +35,7 @@ from connectors_core.errors import (
     CommitError,
     ConfigurationError,
     DataLossError,
+    FatalError,
 )
 from connectors_core.records import RecordPolicy
 from connectors_core.serialization import decode_versioned, encode_versioned
@@ -232,6 +233,15 @@ def test_a_pipeline_cannot_complete_what_others_have_written_over(tmp_path: Path
     (request,) = commit(sink, decided)
     assert isinstance(request.error, CommitError)
     assert table(tmp_path) == {("AA", 1): 1, ("AA", 3): 3, ("AA", 4): 4}
+
+
+def test_a_damaged_file_is_no_temporary_failure(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    apply(sink, 1, ("+I", "AA", 1, 1))
+    (file,) = visible(tmp_path)
+    file.write_bytes(b"PAR1" + bytes(40) + (9).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(FatalError, match="damaged"):
+        apply(sink, 2, ("+I", "AA", 2, 2))
 
 
 def test_a_lost_file_is_noticed(tmp_path: Path) -> None:

@@ -121,7 +121,10 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot={Capability.REPLACED_SPLITS: "rows of a part never change"},
+    cannot={
+        Capability.REPLACED_SPLITS: "rows of a part never change",
+        Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
+    },
 )
 {% endif %}
 {% if cookiecutter.sink %}

@@ -40,6 +40,8 @@ class SourceMetric(StrEnum):
     """Failed records that the record policy dropped (not in FLIP-33)."""
     NUM_DEAD_LETTERS = "numDeadLetters"
     """Failed records that went to the dead letters (not in FLIP-33)."""
+    UNREADABLE_SPLITS = "unreadableSplits"
+    """Splits whose rest is skipped because it cannot be read (not in FLIP-33)."""
     PENDING_RECORDS = "pendingRecords"
     """Records not read yet; set by readers (and summed) or by the enumerator."""
     PENDING_BYTES = "pendingBytes"

@@ -53,7 +53,6 @@ HINTS = HintCases(
         "PYTHON_MISMATCH": "raised before a pipeline exists; see test_compatibility",
         "NATIVE_LIBRARY": "needs Hadoop; see the connector for files",
         "SplitChangedError": "only connectors raise it",
-        "DataLossError": "needs Spark; see test_spark_inputs",
         "UnexpectedError": "a bug of a connector: it leads to a report",
         "FetchError": "follows another error, which has the hint",
         **dict.fromkeys(catalog_errors.__all__, "no pipeline raises it"),
@@ -214,6 +213,28 @@ def lost_decision(life: Life) -> Steps:
     shutil.rmtree(life.state)
     life.command(f"{command} {life.root / 'copy'} LOCATION")
     yield life.run
+
+
+class Shrunk(NumberSequenceSource):
+    """Has lost split 20."""
+
+    def create_reader(self, context: Any) -> Any:
+        reader = super().create_reader(context)
+        add = reader.add_splits
+        kept = lambda splits: add([each for each in splits if each.split_id != "20"])  # noqa: E731
+        reader.add_splits = kept  # type: ignore[method-assign]
+        return reader
+
+
+@HINTS.case("DataLossError")
+def lost_rows(life: Life) -> Steps:
+    source = Shrunk(0, ROWS - 1, split_rows=20, batch_rows=5)
+    life.crash(FaultPoint.BEFORE_DECISION)
+    error = yield lambda: life.run(source=source)
+    (give_up,) = re.findall("`(.*?)`", str(error.hint))
+    life.command(give_up.replace("UID SPLIT", "numbers 20"), "--yes")
+    life.expected -= Counter(range(20, 40))
+    yield lambda: life.run(source=source)
 
 
 @HINTS.case("CommitError")

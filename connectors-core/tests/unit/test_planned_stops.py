@@ -29,6 +29,8 @@ from toy_source import (
 
 from connectors_core.engine.coordinator.enumeration import batch_entries, enumerate_splits
 from connectors_core.engine.coordinator.source_settings import SourceSettings
+from connectors_core.engine.protocol import GIVEN_UP_FOLDER, given_up_path
+from connectors_core.engine.state import encode_document
 from connectors_core.errors import FatalError
 from connectors_core.source import PlannedRead, RateLimiterStrategy, ReadLimits, RecordEvaluator
 from connectors_core.source.watermarks import END_OF_TIME
@@ -105,6 +107,21 @@ def test_partitions_under_a_limit_take_turns():
     driver = driver_of(source, limits=ReadLimits(rows=5)).start(1)
     driver.run_until(lambda: len(driver.plans) == 10)
     assert max(rows_read(driver).values()) - min(rows_read(driver).values()) <= 5
+
+
+def test_a_partition_that_was_given_up_is_not_read_again_and_holds_back_no_other():
+    source = log_of(4, 4)
+    driver = driver_of(source).start()
+    driver.run_until(all_read(driver))
+    mark = {"source": "s", "split": "p1"}
+    driver.store.create(given_up_path("s", "p1"), encode_document(GIVEN_UP_FOLDER, mark))
+    for rows in source.rows.values():
+        rows += [30, 31, 32]
+    for _ in range(2):
+        driver.start()
+        driver.run_until(lambda: rows_read(driver)["p0"] == 7)
+        driver.run_steps(20)
+    assert rows_read(driver) == {"p0": 7, "p1": 4}
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])

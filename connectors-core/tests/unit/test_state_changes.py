@@ -16,6 +16,8 @@ from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import (
     ConfigurationError,
     ConnectorError,
+    DataLossError,
+    FatalError,
     LeaseError,
     StateCorruptedError,
     UnsupportedError,
@@ -354,3 +356,92 @@ def test_an_epoch_of_a_running_pipeline_cannot_be_given_up(setup):
         with pytest.raises(LeaseError):
             Lease.acquire(StateStore(str(setup.state)))
         assert command(setup, "give-up", epoch, "--yes").exit_code == 2
+
+
+# --- give up a split ------------------------------------------------------------------------------
+
+
+class Damaged(NumberSequenceSource):
+    """Cannot read the numbers from 50 to 79, which split 40 ends with."""
+
+    def make_batch(self, numbers):
+        if 50 <= numbers[0].as_py() < 80:
+            raise FatalError("the numbers are damaged")
+        return super().make_batch(numbers)
+
+
+class Gone(NumberSequenceSource):
+    """Has lost split 40."""
+
+    def create_reader(self, context):
+        reader = super().create_reader(context)
+        add = reader.add_splits
+        reader.add_splits = lambda splits: add([s for s in splits if s.split_id != "40"])
+        return reader
+
+
+def fails_in_a_split(setup):
+    setup.source = Damaged
+    with pytest.raises(FatalError, match="damaged"):
+        setup.run()
+
+
+def test_the_rest_of_a_split_is_given_up_and_named_and_all_other_rows_are_written(setup):
+    fails_in_a_split(setup)
+    said = done(setup, "give-up-split", "numbers", 40, "--yes")
+    assert "split 40 of numbers: the rows that follow are LOST" in said
+    assert '"position":50' in said
+    expected = Counter(range(ROWS)) - Counter(range(50, 80))
+    for _ in range(2):
+        setup.run()
+        assert setup.times_written() == setup.times_written(setup.other) == expected
+
+
+def test_rows_that_were_read_but_not_written_are_given_up_with_their_split(setup):
+    with pytest.raises(FaultInjected):
+        setup.run(Fault(FaultPoint.BEFORE_DECISION, nth=6, action=FaultAction.RAISE))
+    setup.source = Gone
+    with pytest.raises(DataLossError, match="fewer rows") as caught:
+        setup.run()
+    assert "connectors state give-up-split LOCATION UID SPLIT" in caught.value.hint
+    said = done(setup, "give-up-split", "numbers", 40, "--yes")
+    assert "read 10 rows before this position" in said
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) - Counter(range(50, 80))
+
+
+def test_a_split_that_was_given_up_is_read_again_after_a_rewind(setup):
+    fails_in_a_split(setup)
+    done(setup, "give-up-split", "numbers", 40, "--yes")
+    setup.run()
+    setup.source = NumberSequenceSource
+    done(setup, "rewind", "--to-start", "--yes")
+    setup.run()
+    assert set(setup.times_written()) == set(range(ROWS))
+
+
+def test_a_copy_of_the_state_keeps_the_splits_that_were_given_up(setup):
+    fails_in_a_split(setup)
+    done(setup, "give-up-split", "numbers", 40, "--yes")
+    copy = setup.state.parent / "copy"
+    done(setup, "backup", copy)
+    shutil.rmtree(setup.state)
+    result = CliRunner().invoke(app, ["state", "restore", str(copy), str(setup.state)])
+    assert result.exit_code == 0, result.output
+    setup.run()
+    assert setup.times_written() == Counter(range(ROWS)) - Counter(range(50, 80))
+
+
+def test_only_a_split_of_a_stopped_pipeline_can_be_given_up_and_only_after_a_confirmation(setup):
+    fails_in_a_split(setup)
+    before = setup.files()
+    result = command(setup, "give-up-split", "numbers", 7, "--yes")
+    assert (result.exit_code, "'40'" in result.output) == (2, True)
+    assert command(setup, "give-up-split", "letters", 40, "--yes").exit_code == 2
+    assert "nothing was changed" in done(setup, "give-up-split", "numbers", 40, "--dry-run")
+    arguments = ["state", "give-up-split", str(setup.state), "numbers", "40"]
+    assert CliRunner().invoke(app, arguments, input="n\n").exit_code == 1
+    with Lease.acquire(StateStore(str(setup.state))):
+        result = command(setup, "give-up-split", "numbers", 40, "--yes")
+        assert (result.exit_code, "holds" in result.output) == (2, True)
+    assert setup.files() == before

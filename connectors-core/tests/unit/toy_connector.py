@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from toy_disk import available
 
-from connectors_core.errors import DataLossError
+from connectors_core.errors import DataLossError, FatalError
 from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.records import BadRecord
 from connectors_core.secrets import Secret
@@ -29,6 +29,7 @@ from connectors_core.source import (
     SplitEnumerator,
     SplitTraits,
     SupportsProjectionPushDown,
+    skip_unreadable,
 )
 from connectors_core.source.enumerator import SupportsAvailableNow, SupportsBatchSnapshot
 from connectors_core.testing import ROWS, Capability, SourceExternalContext, SplitDataWriter
@@ -36,6 +37,7 @@ from connectors_core.testing import ROWS, Capability, SourceExternalContext, Spl
 BATCH_LINES = 7
 TOKEN = "canary-7c1f"
 LIVE = -1
+SPOILED = b"spoiled"
 # The capabilities of the source in every suite.
 ABILITIES = frozenset(
     {
@@ -43,6 +45,7 @@ ABILITIES = frozenset(
         Capability.UNBOUNDED,
         Capability.DISCOVERY,
         Capability.CUT_SPLITS,
+        Capability.SKIPPED_SPLITS,
         Capability.REPLACED_SPLITS,
         Capability.INPUT_VERSION,
         Capability.POISON_READS,
@@ -168,11 +171,20 @@ class LogReader(SourceReader):
 
     def begun(self, split):
         end = self.ends.get(split.split_id, LIVE) if split.end == LIVE else split.end
+        if self.source.skips and self.spoiled(split):
+            self.skip(split)
+            return replace(split, end=split.position)
         size = (Path(self.source.folder) / split.split_id).stat().st_size
         if size < max(split.position, end):
             return self.cut(split, size)
         # A plan from before the end was known may have read further.
         return replace(split, end=LIVE if end == LIVE else max(end, split.position))
+
+    def spoiled(self, split):
+        return (Path(self.source.folder) / split.split_id).read_bytes() == SPOILED
+
+    def skip(self, split):
+        skip_unreadable(self.context, split.split_id, FatalError("the file is spoiled"))
 
     def cut(self, split, size):
         raise DataLossError(f"{split.split_id} was cut", expected=str(split), found=f"{size} bytes")
@@ -281,6 +293,7 @@ class LogSource(Source, SupportsProjectionPushDown, LineageVertexProvider):
 
     reader, enumerator = LogReader, LogEnumerator
     event_types = (EndAt,)
+    skips = False
 
     def __init__(self, folder, boundedness, interval, *, schema=ROWS, token=None):
         self.folder, self.interval = folder, interval
@@ -321,7 +334,7 @@ class LogSource(Source, SupportsProjectionPushDown, LineageVertexProvider):
 
     def split_traits(self):
         bounded = self._boundedness is Boundedness.BOUNDED
-        return SplitTraits(end=bounded, ordered=bounded)
+        return SplitTraits(end=bounded, ordered=bounded, skips_unreadable=self.skips)
 
     def input_version(self, splits):
         return json.dumps(sorted((each.split_id, each.end, each.version) for each in splits))
@@ -340,6 +353,9 @@ class LogWriter(SplitDataWriter):
     def cut(self, rows):
         lines = self.path.read_text().splitlines(keepends=True)
         self.path.write_text("".join(lines[:rows]))
+
+    def spoil(self):
+        self.path.write_bytes(SPOILED)
 
     def replace(self, rows):
         self.path.write_text("")
@@ -365,6 +381,11 @@ class LogFolder(SourceExternalContext):
 
     def create_source(self, boundedness):
         return self.source(str(self.folder), boundedness, self.interval, token=TOKEN)
+
+    def create_skipping_source(self, boundedness):
+        source = self.create_source(boundedness)
+        source.skips = True
+        return source
 
     def changed_sources(self, boundedness):
         return {"interval": self.source(str(self.folder), boundedness, 2 * self.interval)}

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connector_filesystem.filesystem import FileLocation
+from connector_filesystem.filesystem import FileLocation, whole_content
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
 from connector_filesystem.sink.part_file import EncoderConfig, PartFile, StagedOutput, Unclosed
 from connectors_core.errors import DataLossError, InvalidOptionError
@@ -41,6 +41,7 @@ __all__ = [
 
 PIECE_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 16 * 1024
+_AS_IS: Final = "start with FileSink.disable_compact(), which commits the files as they are"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -291,7 +292,7 @@ class Outputs:
         """
         try:
             for each in files:
-                with self.merging.open_input(each) as source:
+                with self.merging.open_input(each) as source, whole_content(each.path, hint=_AS_IS):
                     self.add(records_of(each, source, self.merging.config))
             return self.finish()
         except BaseException:

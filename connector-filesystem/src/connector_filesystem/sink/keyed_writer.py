@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from connector_filesystem.filesystem import mapped_errors
+from connector_filesystem.filesystem import mapped_errors, whole_content
 from connector_filesystem.sink.buckets import bucket_problem
 from connector_filesystem.sink.contents import Contents, newest_contents
 from connector_filesystem.sink.replacement import FileReplacement
@@ -165,7 +165,8 @@ class KeyedFileWriter(CommittingSinkWriter[FileReplacement]):
                 "has written them",
                 hint="restore the file, or write the table again from the start",
             ) from exc
-        with file, pq.ParquetFile(file) as parquet:
+        restore = whole_content(path, hint="restore the file, or write the table to another folder")
+        with file, restore, pq.ParquetFile(file, pre_buffer=False) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
                 yield pa.table({each.name: _column(batch, each, path) for each in stored})
 

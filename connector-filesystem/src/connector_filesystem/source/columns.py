@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
@@ -75,17 +74,14 @@ class ConstantColumns:
     """
 
     fields: Sequence[pa.Field]
-    values: Sequence[Any]
+    values: Sequence[pa.Scalar]
     _arrays: tuple[pa.Array, ...] = ()
 
     def append_to(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """Return the batch with these columns appended."""
         rows = batch.num_rows
         if self.fields and (not self._arrays or len(self._arrays[0]) < rows):
-            self._arrays = tuple(
-                pa.repeat(pa.scalar(value, field.type), rows)
-                for field, value in zip(self.fields, self.values, strict=True)
-            )
+            self._arrays = tuple(pa.repeat(value, rows) for value in self.values)
         arrays = [*batch.columns, *(array.slice(0, rows) for array in self._arrays)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -67,24 +67,23 @@ class SchemaChangedError(FatalError):
         )
 
 
-def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> None:
+def check_unchanged(location: FileLocation, split: FileSplit, position: Callable[[], str]) -> None:
     """Compare a file with its status at discovery.
 
     Args:
         location: A location on the file's filesystem.
         split: A split of the file.
-        position: The position read so far, for the message.
+        position: Returns the position read so far, for the message.
 
     Raises:
         DataLossError: The file no longer exists.
         SplitChangedError: The file has another version.
     """
-    url = location.url_of(split.path)
     try:
         found = location.status(split.path)
     except FileNotFoundError as exc:
         raise DataLossError(
-            f"the file {url} is gone, read up to {position}",
+            f"the file {location.url_of(split.path)} is gone, read up to {position()}",
             expected=_version(split.status),
             found="no file",
             hint="restore it, or set source.on-unreadable to skip; remove or move files only after "
@@ -92,7 +91,8 @@ def check_unchanged(location: FileLocation, split: FileSplit, position: str) -> 
         ) from exc
     if not found.is_same_version(split.status):
         raise SplitChangedError(
-            f"the file {url} has changed since it was discovered, read up to {position}",
+            f"the file {location.url_of(split.path)} has changed since it was discovered, read up "
+            f"to {position()}",
             expected=_version(split.status),
             found=_version(found),
             hint="restore the former version, or set source.on-unreadable to skip; write new files "
@@ -105,7 +105,7 @@ def file_error(
 ) -> Exception:
     """Return the error to raise when reading fails, in particular if the file was replaced."""
     try:
-        check_unchanged(location, split, position)
+        check_unchanged(location, split, lambda: position)
     except (DataLossError, SplitChangedError) as changed:
         changed.__cause__ = cause
         return changed

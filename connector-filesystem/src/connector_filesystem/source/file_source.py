@@ -25,6 +25,7 @@ from connector_filesystem.source.options import FileSourceOptions
 from connector_filesystem.source.paths import PathColumns
 from connector_filesystem.source.reader import FileSourceReader, ReadSettings
 from connector_filesystem.source.split import FileSplit, split_serializer
+from connector_filesystem.time_zones import check_time_zone
 from connectors_core.clients import SupportsConnectionCheck
 from connectors_core.errors import InvalidOptionError
 from connectors_core.lineage import LineageDataset, LineageVertexProvider, file_dataset
@@ -46,6 +47,7 @@ from connectors_core.source import (
     SupportsPartitionPushDown,
     SupportsProjectionPushDown,
     SupportsStatisticReport,
+    ValueRange,
 )
 
 __all__ = ["FILE_SOURCE_OPTIONS", "FileSource"]
@@ -85,7 +87,13 @@ class FileSource(
     """
 
     def __post_init__(self) -> None:
-        self._path_columns = PathColumns(fields=self._partition_fields(), regex=self.path_regex)
+        if self.partition_time_zone is not None:
+            check_time_zone(self.partition_time_zone, "partition.time-zone")
+        self._path_columns = PathColumns(
+            fields=self._partition_fields(),
+            regex=self.path_regex,
+            time_zone=self.partition_time_zone,
+        )
         self._selection = FileSelection(
             locations=_locations(self.path, self.storage_options),
             path_columns=self._path_columns,
@@ -204,7 +212,7 @@ class FileSource(
             end=True,
             ordered=True,
             replayable=True,
-            fixed=self.on_unreadable is not OnUnreadable.SKIP,
+            skips_unreadable=self.on_unreadable is OnUnreadable.SKIP,
         )
 
     def input_version(self, splits: Sequence[FileSplit]) -> str:
@@ -288,11 +296,7 @@ class FileSource(
     def partition_of(self, split: FileSplit) -> Mapping[str, Any]:
         """Return the columns from the path and the status. See `SupportsPartitionPushDown`."""
         settings = self.read_settings()
-        fields = {each.name: each.type for each in self._constant_fields}
-        return {
-            name: pa.scalar(value, fields[name]).as_py()
-            for name, value in settings.constants_of(split).items()
-        }
+        return {name: _known(value) for name, value in settings.constants_of(split).items()}
 
     def check_connection(self, timeout: float) -> None:
         """Check that the filesystem responds. See `SupportsConnectionCheck`. Driver."""
@@ -355,6 +359,14 @@ class FileSource(
         if self.format is not None:
             for each in schema:
                 check_readable(each, self.format)
+
+
+def _known(value: pa.Scalar) -> Any:
+    """Return a value of Python, or an unknown range, such as for a date after the year 9999."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return ValueRange()
 
 
 def _locations(

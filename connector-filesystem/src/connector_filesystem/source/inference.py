@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -50,10 +51,11 @@ def found_schema(
     schemas: list[pa.Schema] = []
     for file in files[:SAMPLE_FILES]:
         layout, squeezed = layout_of(file.path, format, compression)
+        url = location.url_of(file.path)
         try:
-            with mapped_errors("reading the first lines of", location.url_of(file.path)):
+            with mapped_errors("reading the first lines of", url), _decoding(url):
                 if layout is FileFormat.PARQUET:
-                    found = _of_parquet(location, file)
+                    found = parquet_schema(location, file.path, file.size)
                     if found.names:
                         return nearest_spark_schema(found)
                     schemas.append(found)
@@ -65,15 +67,16 @@ def found_schema(
                     stream.close()
         except pa.ArrowNotImplementedError as exc:
             raise ConfigurationError(
-                f"{location.url_of(file.path)} contains a type or an encoding that cannot be read",
+                f"{url} contains a type or an encoding that cannot be read",
                 expected="types and encodings that Arrow reads",
                 found=str(exc) if isinstance(exc, OtherFilesError) else None,
                 option="path",
-                hint="write the file with other types, or exclude it with path-regex",
+                hint="declare the other columns with schema, and set on-schema-change to "
+                "ignore-new; or write the file with other types, or exclude it with path-regex",
             ) from exc
         except pa.ArrowInvalid as exc:
             raise ConfigurationError(
-                f"the schema of {location.url_of(file.path)} cannot be inferred",
+                f"the schema of {url} cannot be inferred",
                 expected=layout.value,
                 option="schema",
                 hint="check format, compression, and dialect, or set the option schema",
@@ -97,15 +100,16 @@ def _conflicting(schemas: Sequence[pa.Schema]) -> set[str]:
     return {each.name for each in fields if not each.type.equals(types[each.name])}
 
 
-def _of_parquet(location: FileLocation, file: FileStatus) -> pa.Schema:
+@contextlib.contextmanager
+def _decoding(url: str) -> Iterator[None]:
     try:
-        return parquet_schema(location, file.path, file.size)
+        yield
     except OSError as exc:
         if is_of_system(exc):
             raise
         raise ConfigurationError(
-            f"the footer of {location.url_of(file.path)} cannot be read",
-            expected="a complete Parquet file that is not encrypted",
+            f"the file {url} cannot be read",
+            expected="a complete file that is not encrypted",
             option="path",
             hint="set the option schema and source.on-unreadable to skip, or exclude the file with "
             "path-regex",

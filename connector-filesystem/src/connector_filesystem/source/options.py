@@ -273,6 +273,15 @@ class FileSourceOptions(
         doc="Columns whose values come from the path, as folders `key=value` or as named groups "
         "of the path's pattern, e.g. `month INT`. They follow the columns of the files.",
     )
+    partition_time_zone: Setting[str | None] = option(
+        "partition.time-zone",
+        str,
+        default=None,
+        since="3.1.0",
+        doc="Time zone of the times without one in paths, for `partition.columns` of the type "
+        "TIMESTAMP. Spark writes such folders in its `spark.sql.session.timeZone`. A time that "
+        "occurs twice is the earlier one.",
+    )
     metadata_columns: Setting[
         tuple[tuple[FileMetadata, str], ...], Mapping[str, str] | Sequence[str] | None
     ] = option(

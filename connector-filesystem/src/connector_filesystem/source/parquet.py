@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -33,6 +33,10 @@ __all__ = [
 # Each column is read through a buffer of this size instead of in whole column chunks.
 _BUFFER_BYTES: Final = 1 << 20
 _BUFFER_BYTES_REMOTE: Final = 4 << 20
+_TAIL_BYTES: Final = 8
+_LENGTH_BYTES: Final = 4
+_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+_VARIANT_FIELDS: Final = frozenset({"metadata", "value", "typed_value"})
 _MIN_BATCH_ROWS: Final = 256
 # The names of the columns that hold the seconds of timestamps of 96 bits start with this text.
 _SECONDS: Final = "\0seconds of "
@@ -84,10 +88,12 @@ class ParquetSplitFile:
         metadata = self._file.metadata
         self._calendar = LegacyCalendar.of(metadata.metadata)
         self.schema, self._corrected = _types_of(self._file, self._calendar)
-        whole = start == 0 and end >= size
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        self._is_signed = signed = _is_signed(self._source, metadata, size)
+        whole = start == 0 and (end >= size or signed)
+        numbers = range(0 if signed and not whole else metadata.num_row_groups)
+        groups = [metadata.row_group(number) for number in numbers]
         for group in groups:
-            if group.num_columns and (elsewhere := group.column(0).file_path):
+            if not signed and group.num_columns and (elsewhere := group.column(0).file_path):
                 self.close()
                 raise OtherFilesError(f"its rows are in other files: {elsewhere}")
         self._groups = [
@@ -95,6 +101,17 @@ class ParquetSplitFile:
             for number, group in enumerate(groups)
             if whole or start <= _begin(group) < end
         ]
+
+    def refuse_variants(self, names: Collection[str]) -> None:
+        """Refuse columns whose values are VARIANT at any depth. Arrow has only their bytes.
+
+        Raises:
+            pa.ArrowNotImplementedError: There is such a column among these.
+        """
+        found = [each for each in self.schema if each.name in names and _may_be_variant(each.type)]
+        by_spark = (self._file.metadata.metadata or {}).get(_SPARK_SCHEMA, b"")
+        if found and ("(Variant(" in str(self._file.schema) or b'"variant"' in by_spark):
+            raise pa.ArrowNotImplementedError(f"the column {found[0].name!r} has VARIANT values")
 
     @property
     def is_empty(self) -> bool:
@@ -133,6 +150,8 @@ class ParquetSplitFile:
         share = len(schema.names) / max(len(self.schema.names), 1)
         fitting = int(batch_bytes / max(row_bytes * share, 1))
         skip = position.rows + position.bad_records
+        if self._is_signed:
+            filters = ()
         kept = RowGroupFilter(
             filters, self._file.metadata, self.schema, filtered or schema, self._calendar
         )
@@ -274,6 +293,7 @@ def parquet_schema(location: FileLocation, path: str, size: int) -> pa.Schema:
     """Return the schema in the footer."""
     file = ParquetSplitFile(location, path, start=0, end=0, size=size)
     try:
+        file.refuse_variants(file.schema.names)
         return file.schema
     finally:
         file.close()
@@ -390,6 +410,27 @@ def _collect(seconds: list[pa.Array], column: pa.Array, kind: pa.DataType) -> pa
 def _leads_to(column: str, path: str) -> bool:
     """Return whether the path of a projection may be that of a column or of a field in it."""
     return path == column or path.startswith(f"{column}.")
+
+
+def _may_be_variant(kind: pa.DataType) -> bool:
+    """Return whether a type contains a struct with the fields of a VARIANT."""
+    if not pa.types.is_nested(kind):
+        return False
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    names = {each.name for each in fields}
+    if pa.types.is_struct(kind) and {"metadata"} < names <= _VARIANT_FIELDS:
+        return True
+    return any(_may_be_variant(each.type) for each in fields)
+
+
+def _is_signed(source: Any, metadata: pq.FileMetaData, size: int) -> bool:
+    """Return whether a readable footer has a signature, because columns of the file are encrypted.
+
+    If asked for the place or the statistics of an encrypted column, Arrow ends the process.
+    """
+    source.seek(size - _TAIL_BYTES)
+    length = int.from_bytes(source.read(_LENGTH_BYTES), "little")
+    return bool(metadata.serialized_size < length)
 
 
 def _begin(group: Any) -> int:

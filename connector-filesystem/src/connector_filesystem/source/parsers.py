@@ -134,7 +134,12 @@ class JsonParser:
 
     def parse(self, data: bytes) -> pa.RecordBatch:
         """See `TextParser`."""
-        lines = _filled_lines(data.removeprefix(BOM))
+        data = data.removeprefix(BOM)
+        if count := _objects_alone(data):
+            rows = self._reader.read(data)
+            if rows.num_rows == count:
+                return rows
+        lines = _filled_lines(data)
         return read_json_messages(lines, self._reader) if len(lines) else _empty(self.schema)
 
     def explain(self, data: bytes, error: Exception) -> str:
@@ -154,6 +159,16 @@ class JsonParser:
     @cached_property
     def _reader(self) -> JsonReader:
         return JsonReader(self.schema, self.ignore_new, strict=self.strict)
+
+
+def _objects_alone(data: bytes) -> int:
+    """Return the number of lines if each begins and ends like an object, else 0.
+
+    If there are as many objects, each line is one; see `read_json_messages`.
+    """
+    breaks = data.count(b"\n") - data.endswith(b"\n")
+    framed = data.startswith(b"{") and data.endswith((b"}", b"}\n")) and b"\0" not in data
+    return breaks + 1 if framed and data.count(b"}\n{") == breaks else 0
 
 
 def _filled_lines(data: bytes) -> pa.Array:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from typing import Final
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
@@ -25,6 +25,18 @@ _HINT: Final = (
     "exclude such files with source.path.regex-pattern, or move them to a path that has the value"
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = timedelta(days=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_CYCLE_YEARS: Final = 400
+_CYCLE: Final = 146_097 * _DAY
+_LAST_CYCLE: Final = 9600
+_MOMENT: Final = re.compile(
+    r"([+-]?\d{4,6})-(\d\d)-(\d\d)"
+    r"(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(?P<fraction>\d{1,6}))?)?)?"
+)
+_ZONE_HINT: Final = (
+    "set partition.time-zone to the zone of the writer, for Spark its spark.sql.session.timeZone; "
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +46,13 @@ class PathColumns:
     Attributes:
         fields: The columns.
         regex: Pattern for the path relative to the source's path. A named group is a column.
+        time_zone: The zone of times without one in TIMESTAMP columns; None to refuse them.
         roots: The folders that paths are relative to.
     """
 
     fields: tuple[pa.Field, ...] = ()
     regex: str | None = None
+    time_zone: str | None = None
     roots: tuple[str, ...] = ()
 
     @property
@@ -46,7 +60,7 @@ class PathColumns:
         """The names of the columns."""
         return tuple(field.name for field in self.fields)
 
-    def values_of(self, path: str) -> tuple[Any, ...]:
+    def values_of(self, path: str) -> tuple[pa.Scalar, ...]:
         """Return the values for a file.
 
         Raises:
@@ -65,8 +79,7 @@ class PathColumns:
             texts.update(match.groupdict())
         return tuple(self._value(field, texts, path) for field in self.fields)
 
-    @staticmethod
-    def _value(field: pa.Field, texts: dict[str, str | None], path: str) -> Any:
+    def _value(self, field: pa.Field, texts: dict[str, str | None], path: str) -> pa.Scalar:
         if field.name not in texts:
             raise FatalError(
                 f"the path {path} does not contain the partition column {field.name!r}",
@@ -78,18 +91,47 @@ class PathColumns:
             )
         text = texts[field.name]
         if text is None:
-            return None
+            return pa.scalar(None, field.type)
         try:
-            return pa.scalar(text, pa.string()).cast(field.type).as_py()
-        except pa.ArrowInvalid as exc:
+            return _scalar(text, field.type, self.time_zone)
+        except (ValueError, OverflowError) as exc:
+            is_instant = pa.types.is_timestamp(field.type) and field.type.tz is not None
             raise FatalError(
                 f"the path {path} has no value for the partition column {field.name!r}",
-                expected=str(field.type),
+                expected=f"{field.type}, with a zone" if is_instant else field.type,
                 found=text,
                 option="partition.columns",
-                hint=_HINT,
+                hint=(_ZONE_HINT if is_instant else "") + _HINT,
                 code="PARTITION",
             ) from exc
+
+
+def _scalar(text: str, kind: pa.DataType, time_zone: str | None) -> pa.Scalar:
+    """Return the value of a text in a type.
+
+    Spark writes dates of any year, and times without a zone. Arrow reads only four digits of years.
+
+    Raises:
+        ValueError: It is not a value of the type, or an instant without a zone.
+        OverflowError: The type cannot hold it.
+    """
+    is_timestamp = pa.types.is_timestamp(kind)
+    zone = time_zone if is_timestamp and kind.tz is not None else "UTC"
+    moment = _MOMENT.fullmatch(text)
+    if moment is None or zone is None or not (is_timestamp or pa.types.is_date32(kind)):
+        return pa.scalar(text, pa.string()).cast(kind)
+    year, month, day, hour, minute, second = (int(part or 0) for part in moment.groups()[:-1])
+    cycles = 0
+    if not MINYEAR <= year <= MAXYEAR:  # calendars and zones are then those of other 400 years
+        cycles = (year - (_LAST_CYCLE if year > MAXYEAR else MINYEAR)) // _CYCLE_YEARS
+    fraction = int((moment["fraction"] or "").ljust(6, "0"))
+    local = datetime(
+        year - cycles * _CYCLE_YEARS, month, day, hour, minute, second, fraction, ZoneInfo(zone)
+    )
+    micros = (local - _EPOCH) // _MICROSECOND + cycles * (_CYCLE // _MICROSECOND)
+    if not is_timestamp:
+        return pa.scalar(micros // (_DAY // _MICROSECOND), pa.int32()).cast(kind)
+    return pa.scalar(micros, pa.int64()).cast(pa.timestamp("us", kind.tz)).cast(kind)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,13 @@ from connector_filesystem.source.text import (
 from connectors_core.errors import ConfigurationError, ConnectorError, FatalError, RetryableError
 from connectors_core.records import BadRecord
 from connectors_core.schema import narrowed_schema, widened_column
-from connectors_core.source import FieldPath, Predicate, SourceOutput, SourceReaderContext
+from connectors_core.source import (
+    FieldPath,
+    Predicate,
+    SourceOutput,
+    SourceReaderContext,
+    skip_unreadable,
+)
 from connectors_core.source.base import (
     RecordEmitter,
     RecordsBySplits,
@@ -68,7 +74,6 @@ _logger = logging.getLogger(__name__)
 _PARQUET_BATCH_BYTES: Final = 16 << 20
 _SCHEMA_CHANGES: Final = "schemaChangedFiles"
 _FILES_READ: Final = "filesRead"
-_UNREADABLE: Final = "unreadableSplits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,18 +128,26 @@ class ReadSettings:
         wanted = narrowed_schema(self.data_schema, self.fields)
         return wanted if wanted.names else pa.schema([self.data_schema.field(0)])
 
-    def constants_of(self, split: FileSplit) -> dict[str, Any]:
+    def constants_of(self, split: FileSplit) -> dict[str, pa.Scalar]:
         """Return the values of the columns that are constant in a file."""
-        of_status = {
-            FileMetadata.PATH: self.location.url_of(split.path),
-            FileMetadata.NAME: posixpath.basename(split.path),
-            FileMetadata.SIZE: split.size,
-            FileMetadata.MODIFICATION_TIME: split.modification_time,
-        }
         found = dict(
             zip(self.path_columns.names, self.path_columns.values_of(split.path), strict=True)
         )
-        return found | {name: of_status[kind] for kind, name in self.metadata_columns}
+        return found | {
+            name: pa.scalar(self._metadata_of(split, kind), kind.type)
+            for kind, name in self.metadata_columns
+        }
+
+    def _metadata_of(self, split: FileSplit, kind: FileMetadata) -> str | int | None:
+        match kind:
+            case FileMetadata.PATH:
+                return self.location.url_of(split.path)
+            case FileMetadata.NAME:
+                return posixpath.basename(split.path)
+            case FileMetadata.SIZE:
+                return split.size
+            case FileMetadata.MODIFICATION_TIME:
+                return split.modification_time
 
 
 def layout_of(
@@ -178,9 +191,9 @@ def read_split(settings: ReadSettings, split: FileSplit) -> Iterator[FileChunk]:
     """
     reading = _SplitReading(settings, split)
     try:
-        check_unchanged(settings.location, split, reading.where)
+        check_unchanged(settings.location, split, lambda: reading.where)
         yield from reading.chunks()
-        check_unchanged(settings.location, split, reading.where)
+        check_unchanged(settings.location, split, lambda: reading.where)
     except ConnectorError:
         raise
     except (OSError, EOFError, csv.Error, pa.ArrowException) as exc:
@@ -226,6 +239,7 @@ class _SplitReading:
         try:
             if file.is_empty:
                 return
+            file.refuse_variants(settings.data_schema.names)
             names = file.schema.names
             twice = sorted(
                 name for name in set(settings.data_schema.names) if names.count(name) > 1
@@ -563,7 +577,6 @@ class FileSplitReader(SplitReader[FileChunk, FileSplit]):
             chunk = FileChunk(
                 position=self._split.position,
                 remaining=0,
-                counters=(_UNREADABLE,),
                 unreadable=cast(ConnectorError, error),
             )
         records = () if chunk is None else ((split_id, chunk),)
@@ -610,10 +623,11 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
         """See `RecordEmitter`."""
         for name in element.counters:
             self._context.metric_group.inc(name)
-        split = split_state.to_split()
         if element.unreadable is not None:
-            self._skip(split, element.unreadable)
+            split_id = split_state.to_split().split_id
+            skip_unreadable(self._context, split_id, element.unreadable)
         for bad in element.bad_records:
+            split = split_state.to_split()
             record = BadRecord(
                 reason=f"{bad.reason} (in {self._location.url_of(split.path)})",
                 source_uid="",
@@ -627,15 +641,6 @@ class FileRecordEmitter(RecordEmitter[FileChunk, FileSplitState]):
         if element.passed_over:
             output.pass_over(element.passed_over)
         split_state.move_behind(element)
-
-    def _skip(self, split: FileSplit, error: ConnectorError) -> None:
-        reason = f"the rest of the split is skipped: {str(error).partition(chr(10))[0]}"
-        _logger.warning("%s: %s", self._location.url_of(split.path), reason)
-        self._context.record_errors.drop(
-            BadRecord(
-                code=error.code, reason=reason, source_uid="", split_id=split.split_id, position=""
-            )
-        )
 
 
 class FileSourceReader(SourceReaderBase[FileChunk, FileSplit, FileSplitState]):

@@ -72,7 +72,7 @@ class ByteStream:
         self._head = b""
         try:
             self._head = self._pull(_HEAD_BYTES)
-            check_encoding(self._head, location.url_of(path))
+            check_encoding(self._head, lambda: location.url_of(path))
         except BaseException:
             self.close()
             raise
@@ -150,12 +150,12 @@ class ByteStream:
             self._raw.close()
 
 
-def check_encoding(head: bytes, url: str) -> None:
+def check_encoding(head: bytes, url: Callable[[], str]) -> None:
     """Refuse text in which every second byte is NUL.
 
     Args:
         head: The first bytes.
-        url: The file, for the message.
+        url: Returns the URL of the file, for the message.
 
     Raises:
         FatalError: The text is in UTF-16 or UTF-32.
@@ -168,7 +168,7 @@ def check_encoding(head: bytes, url: str) -> None:
     else:
         return
     raise FatalError(
-        f"the text of {url} is not in UTF-8",
+        f"the text of {url()} is not in UTF-8",
         expected="UTF-8",
         found=found,
         option="path",

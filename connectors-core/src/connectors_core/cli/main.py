@@ -15,7 +15,12 @@ from connectors_core.cli.doctor import doctor
 from connectors_core.cli.help_types import with_words
 from connectors_core.cli.sql import sql
 from connectors_core.cli.state import state
-from connectors_core.cli.state_changes import accept_replay, give_up_epoch, rewind_state
+from connectors_core.cli.state_changes import (
+    accept_replay,
+    give_up_epoch,
+    give_up_split,
+    rewind_state,
+)
 from connectors_core.cli.state_copies import back_up_state, restore_state
 from connectors_core.errors import ConfigurationError, ConnectorError
 from connectors_core.secrets import mask_text
@@ -138,5 +143,6 @@ state.command("backup")(back_up_state)
 state.command("restore")(restore_state)
 state.command("rewind")(rewind_state)
 state.command("give-up")(give_up_epoch)
+state.command("give-up-split")(give_up_split)
 state.command("accept-replay")(accept_replay)
 app.add_typer(state, name="state")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`connectors state rewind`, `connectors state give-up`, and `connectors state accept-replay`."""
+"""`connectors state rewind`, `give-up`, `give-up-split`, and `accept-replay`."""
 
 from __future__ import annotations
 
@@ -148,6 +148,51 @@ def give_up_epoch(
         if again is not None:
             rewind.rewind(locations, again, lease)
     typer.echo(f"epoch {epoch} is given up; the next start continues after it")
+
+
+def give_up_split(
+    location: LocationArgument,
+    source: Annotated[str, typer.Argument(metavar="UID", help="Uid of the source.")],
+    split: Annotated[
+        str, typer.Argument(help="The split, as the error and `connectors state show` spell it.")
+    ],
+    *,
+    checkpoint: CheckpointOption = None,
+    storage_option: StorageOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Give up the rest of a split that can never be read, such as a damaged file.
+
+    Use this as a last resort. First fix the cause in the error, or let the source skip what it
+    cannot read. The command names the position after which the split is not read. A rewind reads
+    the split again.
+    """
+    locations = locations_of(location, checkpoint, storage_option)
+    if dry_run:
+        _show_giving_up_split(abandonment.plan_giving_up_split(locations, source, split))
+        typer.echo("nothing was changed")
+        return
+    locations.whole_identity()
+    with Lease.acquire(locations.state):
+        found = abandonment.plan_giving_up_split(locations, source, split)
+        _show_giving_up_split(found)
+        confirm("Give up the split?", yes=yes)
+        abandonment.give_up_split(locations, found)
+    typer.echo("the split is given up; the next start continues without it")
+
+
+def _show_giving_up_split(found: abandonment.GivingUpSplit) -> None:
+    split = found.split
+    typer.echo(
+        f"split {mask_text(split.split_id)} of {found.source}: the rows that follow are LOST"
+    )
+    typer.echo(f"    from {position_text(split.state, split.skip)}")
+    if found.rows:
+        typer.echo(
+            f"A plan whose micro-batch Spark has not finished read {count(found.rows)} rows before "
+            "this position. If no epoch has written them, they are LOST too."
+        )
 
 
 def accept_replay(

@@ -24,13 +24,11 @@ from connectors_core.engine.coordinator.plan_log import (
     read_reports,
     rewrites_of,
 )
-from connectors_core.engine.coordinator.planned_stops import position_after
+from connectors_core.engine.coordinator.planned_stops import splits_after
 from connectors_core.engine.protocol import (
     Decision,
-    PlannedSplit,
-    Report,
     Rewrite,
-    SourcePlan,
+    SplitRecord,
     done_path,
 )
 from connectors_core.engine.state import LeaseOwner, StateStore, decode_document
@@ -320,10 +318,19 @@ def view_sources(store: StateStore, query: QueryIdentity) -> list[SourceView]:
     """
     plan = newest_plan(store)
     sources = {uid: SourceView(uid=uid) for uid in query.uids}
+    splits: dict[str, dict[str, SplitRecord]] = {}
     for each in plans_since_snapshot(store, plan) if plan >= 0 else []:
         reports = read_reports(store, each)
         for uid, part in each.sources.items():
-            _follow(sources.setdefault(uid, SourceView(uid=uid)), part, reports[uid])
+            splits[uid] = splits_after(splits.get(uid, {}), part, reports[uid])
+            sources[uid] = SourceView(
+                uid=uid,
+                finished=part.finished,
+                watermark=part.watermark,
+                entries=len(part.entries),
+                reported=sum(report is not None for report in reports[uid]),
+                splits=[_split(record) for record in splits[uid].values()],
+            )
     return list(sources.values())
 
 
@@ -347,46 +354,15 @@ def _writers(newest: Decision) -> list[WriterView]:
     ]
 
 
-def _follow(source: SourceView, plan: SourcePlan, reports: list[Report | None]) -> None:
-    """Advance a source by a plan and its reports, as its coordinator does."""
-    splits = {split.split_id: split for split in source.splits}
-    if plan.snapshot is not None:
-        splits = {
-            record.split.split_id: _split(
-                record.split, record.subtask, read=record.read, watermark=record.watermark
-            )
-            for record in plan.snapshot.splits
-        }
-    else:
-        for assigned in plan.assigned:
-            splits.setdefault(
-                assigned.split.split_id, _split(assigned.split, assigned.subtask, read=False)
-            )
-    planned = plan.planned_splits()
-    for report in filter(None, reports):
-        for read in report.splits:
-            after = position_after(planned[read.split_id], read)
-            if after is None:
-                splits.pop(read.split_id, None)
-            elif (split := splits.get(read.split_id)) is not None:
-                split.position, split.skip = stored_text(after.state), after.skip
-                split.watermark, split.read = read.watermark, True
-    source.splits = list(splits.values())
-    source.finished, source.watermark = plan.finished, plan.watermark
-    source.entries = len(plan.entries)
-    source.reported = sum(report is not None for report in reports)
-
-
-def _split(
-    planned: PlannedSplit, subtask: int, *, read: bool, watermark: int | None = None
-) -> SplitView:
+def _split(record: SplitRecord) -> SplitView:
+    planned = record.split
     return SplitView(
         split_id=mask_text(planned.split_id),
-        subtask=subtask,
+        subtask=record.subtask,
         position=stored_text(planned.state),
         skip=planned.skip,
-        read=read,
-        watermark=watermark,
+        read=record.read,
+        watermark=record.watermark,
     )
 
 

@@ -7,6 +7,8 @@ Each is created exclusively in the state store: the first writer wins and no one
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +24,7 @@ PLANS_FOLDER = "plans"
 DECISIONS_FOLDER = "decisions"
 RUNS_FOLDER = "runs"
 LOOKUP_PINS_FOLDER = "lookup-pins"
+GIVEN_UP_FOLDER = "given-up"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,7 @@ class Entry:
         max_watermark: The reader holds rows that would raise a split's watermark (microseconds)
             above this.
         claim: The reader must fix its stops in a report before it emits a row.
+        given_up: Ids of splits that a person gave up. The reader ends them without reading.
     """
 
     pipeline_id: str
@@ -85,6 +89,7 @@ class Entry:
     heartbeat: int | None = None
     max_watermark: int | None = None
     claim: bool = False
+    given_up: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +239,21 @@ class Plan:
     def holds_snapshot(self) -> bool:
         """Whether a restart can begin with this plan."""
         return bool(self.sources) and all(s.snapshot is not None for s in self.sources.values())
+
+    def giving_up(self, splits: Collection[tuple[str, str]]) -> Plan:
+        """The plan with these splits given up, each the uid of a source and the id of a split."""
+        if not splits:
+            return self
+
+        def marked(entry: Entry) -> Entry:
+            ids = (split.split_id for split in entry.splits)
+            return replace(entry, given_up=tuple(i for i in ids if (entry.source, i) in splits))
+
+        sources = {
+            uid: replace(source, entries=tuple(map(marked, source.entries)))
+            for uid, source in self.sources.items()
+        }
+        return replace(self, sources=sources)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -648,6 +668,12 @@ def done_path(epoch: int, sink: str) -> str:
 def accepted_replay_path(epoch: int) -> str:
     """Return the path of the mark that the rows of a replay may differ from those of the epoch."""
     return f"replays/{epoch:010d}/accepted"
+
+
+def given_up_path(source: str, split_id: str) -> str:
+    """Return the path of the mark of a split that a person gave up."""
+    digest = hashlib.sha256(f"{source}\n{split_id}".encode()).hexdigest()
+    return f"{GIVEN_UP_FOLDER}/{digest}.json"
 
 
 def lookup_path(uid: str) -> str:

@@ -67,6 +67,7 @@ from connectors_core.source.reader import (
     SourceReaderContext,
 )
 from connectors_core.source.sequence import NumberSequenceSource
+from connectors_core.source.skipping import skip_unreadable
 from connectors_core.source.source import (
     BatchTasks,
     Boundedness,
@@ -166,4 +167,5 @@ __all__ = [
     "WatermarkAlignment",
     "WatermarkGenerator",
     "WatermarkStrategy",
+    "skip_unreadable",
 ]

@@ -61,14 +61,16 @@ class SplitTraits:
             the same rows every time. The plan then determines where a limit ends a read.
         replayable: The same split state returns the same rows in the same order. Otherwise the
             source is at-least-once.
-        fixed: Each read of a split returns the same rows, or fails. Otherwise, as in a source that
-            skips what it cannot read, the reader claims its stop before it emits a row.
+        skips_unreadable: A reader skips the rest of a split that it cannot read
+            (`skip_unreadable`), instead of failing. Two reads of a split may therefore return
+            different rows, so the reader claims its stop before it emits a row, and a replay
+            with fewer rows is only logged.
     """
 
     end: bool = True
     ordered: bool = False
     replayable: bool = True
-    fixed: bool = True
+    skips_unreadable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

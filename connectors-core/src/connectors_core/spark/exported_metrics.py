@@ -93,6 +93,9 @@ SOURCE_METRICS: Final[Mapping[str, ExportedMetric]] = {
     SourceMetric.NUM_DEAD_LETTERS: _records(
         "connectors.source.records.dead_lettered", "failed records that became dead letters"
     ),
+    SourceMetric.UNREADABLE_SPLITS: ExportedMetric(
+        "connectors.source.splits.unreadable", "{split}", "splits whose rest is skipped"
+    ),
     SourceMetric.PENDING_RECORDS: _gauge(
         "connectors.source.records.pending", "{record}", "records not read yet"
     ),

@@ -37,6 +37,7 @@ from connectors_core.lookup.vector_join import VectorJoin
 from connectors_core.lookup.vector_search import VectorSearchTableSource
 from connectors_core.source.source import Boundedness
 from connectors_core.spark.batch import BatchSource, batch_source, batch_sources_of
+from connectors_core.spark.batch_functions import BatchFunctionSink
 from connectors_core.spark.carriers import (
     choose_carrier,
     spark_inputs_of,
@@ -46,7 +47,7 @@ from connectors_core.spark.carriers import (
 from connectors_core.spark.direct_frames import DirectFrame, EntryRows, SelectedColumns
 from connectors_core.spark.failures import short_cause, translated
 from connectors_core.spark.heartbeats import with_heartbeats
-from connectors_core.spark.internals.arrow_types import arrow_schema
+from connectors_core.spark.internals.arrow_types import arrow_schema, check_writable
 from connectors_core.spark.internals.exceptions import explain_actions_on_streams
 from connectors_core.spark.lineage import lineage_graph
 from connectors_core.spark.lookups import (
@@ -239,6 +240,8 @@ class PipelineFrames:
 
     def sink_to(self, sink: RegisteredSink) -> None:
         """Register a sink."""
+        if not isinstance(sink.sink, BatchFunctionSink):  # its rows stay within Spark
+            check_writable(sink.df.schema)
         sink.sink.validate(arrow_schema(sink.df.schema))
         sink = dataclasses.replace(sink, spark_inputs=spark_inputs_of(sink.df))
         self.registered.add_sink(sink)

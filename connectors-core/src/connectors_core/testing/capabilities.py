@@ -25,6 +25,8 @@ class Capability(StrEnum):
 
     A log does this after the election of a leader that lacks them.
     """
+    SKIPPED_SPLITS = "skipped splits"
+    """An option of the source skips splits that it cannot read, and the tests can spoil a split."""
     REPLACED_SPLITS = "replaced splits"
     """The tests can replace the rows of a split, as a job does that writes a file each day."""
     INPUT_VERSION = "input version"

@@ -51,6 +51,14 @@ class SplitDataWriter(ABC):
         """
         raise NotImplementedError
 
+    def spoil(self) -> None:
+        """Make the split unreadable for good, as a damaged file is.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `SKIPPED_SPLITS`.
+        """
+        raise NotImplementedError
+
     def replace(self, rows: pa.Table) -> None:
         """Make these rows the only rows of the split, which keeps its name.
 
@@ -114,6 +122,14 @@ class SourceExternalContext(ABC):
             The sources by the name of the option.
         """
         return {}
+
+    def create_skipping_source(self, boundedness: Boundedness) -> AnySource:
+        """Return a source as `create_source` does, which skips splits that it cannot read.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `SKIPPED_SPLITS`.
+        """
+        raise NotImplementedError
 
     def create_typed_source(self, rows: pa.Table) -> AnySource:
         """Write rows of any types into one split, and return a bounded source of them.

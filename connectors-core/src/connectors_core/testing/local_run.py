@@ -31,7 +31,7 @@ from connectors_core.engine.coordinator.identity import (
     read_identity,
     record_identity,
 )
-from connectors_core.engine.coordinator.plan_log import read_plan
+from connectors_core.engine.coordinator.plan_log import given_up_splits, read_plan
 from connectors_core.engine.coordinator.query_coordinator import QueryCallbacks
 from connectors_core.engine.coordinator.recorded_options import recorded_options, with_options
 from connectors_core.engine.coordinator.sink_settings import SinkSettings
@@ -148,6 +148,7 @@ class LocalRun:
             self._stopping = threading.Event()
             self._completed = False
             self._batch = -1
+            self._given_up = given_up_splits(store)
             newest = self._coordinator.recover()
             first = self._log.next_batch()
             self._epochs.recover(_KEEP_EPOCHS, replayed=(self._query_id, first))
@@ -209,7 +210,7 @@ class LocalRun:
     def _run_batch(self, number: int) -> None:
         self._lease.check()
         self._log.begin(number)
-        plan = read_plan(self._store, number)
+        plan = read_plan(self._store, number).giving_up(self._given_up)
         entries = [entry for source in plan.sources.values() for entry in source.entries]
         self._epochs.run(entries, number, self._query_id, [number])
         self._lease.check()

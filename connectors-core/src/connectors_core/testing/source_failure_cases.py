@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import pytest
 
+from connectors_core.metrics import SourceMetric
 from connectors_core.records import RecordPolicy
 from connectors_core.source import (
     Boundedness,
@@ -330,6 +332,61 @@ class SourceFailureCases(PipelineSuite, part=True):
         trial.cut_split(0, half // 2)
         trial.run_to_loss(Boundedness.BOUNDED)
         assert trial.sink.read().num_rows == half
+
+    # --- Splits that cannot be read ---------------------------------------------------------------
+
+    @case(
+        Capability.BOUNDED,
+        Capability.SKIPPED_SPLITS,
+        since="1.5",
+        after="test_a_task_that_fails_is_repeated_exactly",
+    )
+    @pytest.mark.slow_on_spark
+    def test_a_split_that_cannot_be_read_is_skipped_and_reported(
+        self, trial: SourceTrial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It is a dead letter, counts in a metric, and is named in the log."""
+        trial.write_split(2)
+        trial.spoil_split(1)
+        letters = DirectorySink(trial.root / "letters")
+        policy = RecordPolicy.dead_letter(letters)
+        caplog.set_level(logging.WARNING)
+        with trial.skipping(record_policy=policy) as pipeline:
+            trial.run_to_end(pipeline)
+            (status,) = pipeline.status().sources
+        assert status.counters.get(SourceMetric.UNREADABLE_SPLITS) == 1, "no metric counts it"
+        (letter,) = letters.read().to_pylist() or [None]
+        assert letter is not None, "it is no dead letter"
+        if not self.on_spark:
+            named = (each.getMessage() for each in caplog.records)
+            assert any(letter["split_id"] in each for each in named), "no line in the log names it"
+        trial.assert_others_complete(1)
+
+    @case(
+        Capability.BOUNDED,
+        Capability.SKIPPED_SPLITS,
+        since="1.5",
+        after=(
+            "test_a_split_that_cannot_be_read_is_skipped_and_reported",
+            "test_a_driver_that_fails_is_restarted_exactly",
+        ),
+    )
+    @pytest.mark.slow_on_spark
+    def test_a_split_that_can_no_longer_be_read_when_it_is_repeated_stops_nothing(
+        self, trial: SourceTrial
+    ) -> None:
+        """Its rows were read, but a driver failed before they were written."""
+        trial.write_split(2)
+        fault = Fault(
+            FaultPoint.BEFORE_DECISION, action=FaultAction.RAISE, once=trial.root / "failed"
+        )
+        with injected(fault), trial.skipping() as pipeline:
+            trial.run_to_failure(pipeline)
+        assert fault.fired
+        trial.spoil_split(1)
+        with trial.skipping() as pipeline:
+            trial.run_to_end(pipeline)
+        trial.assert_others_complete(1)
 
     # --- Outages ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors_core.engine.coordinator.plan_log import decisions_since, read_plan
 from connectors_core.errors import (
@@ -129,6 +130,25 @@ class SourceTrial(Trial):
     def cut_split(self, split: int, rows: int) -> None:
         """Make a split lose all but its first rows."""
         self._writers[split].cut(rows)
+
+    def spoil_split(self, split: int) -> None:
+        """Make a split unreadable for good. Its rows need not arrive."""
+        self._writers[split].spoil()
+        self.written = [each for each in self.written if each["split"][0].as_py() != split]
+
+    def skipping(self, **settings: Any) -> Any:
+        """Return a pipeline from a bounded source that skips what it cannot read."""
+        source = self.context.create_skipping_source(Boundedness.BOUNDED)
+        assert source.split_traits().skips_unreadable, "its split traits do not say that it skips"
+        return self.job_of(source, **settings).build(self.environment)
+
+    def assert_others_complete(self, spoiled: int) -> None:
+        """Check that all rows arrived but those of a spoiled split, of which none came twice."""
+        rows = self.context.to_rows(self.sink.read())
+        of_split = pc.equal(rows["split"], spoiled)
+        assert_exactly(rows.filter(pc.invert(of_split)), self.written)
+        numbers = rows.filter(of_split)["seq"].to_pylist()
+        assert len(numbers) == len(set(numbers)), "rows of the spoiled split came twice"
 
     def pipeline(self, boundedness: Boundedness, *, parallelism: int = 2, **settings: Any) -> Any:
         """Return a pipeline from the source to a folder.

@@ -63,6 +63,7 @@ SOURCE = Capabilities(
     cannot={
         Capability.DISCOVERY: "the source reads the streams that it is given",
         Capability.REPLACED_SPLITS: "a stream keeps its messages",
+        Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
     },
     cannot_carry=IN_JSON,
 )

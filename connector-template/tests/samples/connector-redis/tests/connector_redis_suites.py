@@ -51,7 +51,10 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot={Capability.REPLACED_SPLITS: "another entry has another ID"},
+    cannot={
+        Capability.REPLACED_SPLITS: "another entry has another ID",
+        Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
+    },
     cannot_carry={"day-time interval": JSON},
 )
 SINK = Capabilities(

@@ -11,6 +11,7 @@ from connectors_core.engine.coordinator.identity import QueryIdentity, read_iden
 from connectors_core.engine.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,
+    GIVEN_UP_FOLDER,
     PLANS,
     PLANS_FOLDER,
     REPORTS,
@@ -27,7 +28,7 @@ from connectors_core.engine.protocol import (
     report_path,
     rewrites_path,
 )
-from connectors_core.engine.state import StateStore
+from connectors_core.engine.state import StateStore, decode_document
 from connectors_core.errors import StateCorruptedError
 
 DocumentT = TypeVar("DocumentT")
@@ -83,9 +84,13 @@ class StoredPlans:
             return []
         return [encode_entry(entry) for entry in document.sources[self._source].entries]
 
+    @cached_property
+    def _given_up(self) -> frozenset[tuple[str, str]]:
+        return given_up_splits(self._store)
+
     def _plan(self, number: int) -> Plan:
         if self._last is None or self._last.number != number:  # callers read it twice in a row
-            self._last = read_plan(self._store, number)
+            self._last = read_plan(self._store, number).giving_up(self._given_up)
         return self._last
 
     def __getstate__(self) -> dict[str, object]:
@@ -99,6 +104,15 @@ def read_plan(store: StateStore, number: int) -> Plan:
         StateCorruptedError: It is missing.
     """
     return _existing(PLANS.read(store, plan_path(number)), f"plan {number}")
+
+
+def given_up_splits(store: StateStore) -> frozenset[tuple[str, str]]:
+    """Return the splits that a person gave up, each the uid of its source and its id."""
+    found = (
+        store.read_or_none(f"{GIVEN_UP_FOLDER}/{name}") for name in store.list(GIVEN_UP_FOLDER)
+    )
+    marks = (decode_document(GIVEN_UP_FOLDER, data) for data in found if data is not None)
+    return frozenset((mark["source"], mark["split"]) for mark in marks)
 
 
 def read_decision(store: StateStore, epoch: int) -> Decision:

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops that an enumerator plans, and the positions after them. Driver, pure functions."""
+"""Stops that an enumerator plans, and the positions after a plan. Driver, pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from connectors_core.engine.protocol import PlannedSplit, SplitReport, Versioned
+from connectors_core.engine.protocol import (
+    PlannedSplit,
+    Report,
+    SourcePlan,
+    SplitRecord,
+    SplitReport,
+    Versioned,
+)
 from connectors_core.errors import FatalError
 from connectors_core.serialization import VersionedSerializer
 from connectors_core.source.enumerator import PlannedRead, SupportsPlannedStops
@@ -77,3 +84,33 @@ def position_after(planned: PlannedSplit, report: SplitReport) -> PlannedSplit |
         skip=report.skip,
         watermark_state=report.watermark_state,
     )
+
+
+def splits_after(
+    splits: Mapping[str, SplitRecord], plan: SourcePlan, reports: Sequence[Report | None]
+) -> dict[str, SplitRecord]:
+    """Return the unfinished splits of a source after a plan, as its coordinator knows them.
+
+    Args:
+        splits: The unfinished splits before the plan, by id.
+        plan: The plan.
+        reports: Its reports, None for a missing one.
+    """
+    found = dict(splits)
+    if plan.snapshot is not None:
+        found = {record.split.split_id: record for record in plan.snapshot.splits}
+    else:
+        for each in plan.assigned:
+            record = SplitRecord(split=each.split, subtask=each.subtask, found_at=each.found_at)
+            found.setdefault(each.split.split_id, record)
+    planned = plan.planned_splits()
+    for report in filter(None, reports):
+        for read in report.splits:
+            after = position_after(planned[read.split_id], read)
+            if after is None:
+                found.pop(read.split_id, None)
+            elif read.split_id in found:
+                found[read.split_id] = replace(
+                    found[read.split_id], split=after, read=True, watermark=read.watermark
+                )
+    return found

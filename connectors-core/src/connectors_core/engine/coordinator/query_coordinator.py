@@ -15,6 +15,7 @@ from connectors_core.engine.coordinator.fences import taken_by_another
 from connectors_core.engine.coordinator.mailbox import Mailbox
 from connectors_core.engine.coordinator.plan_log import (
     complete_reports,
+    given_up_splits,
     newest_number,
     newest_plan,
     plans_since_snapshot,
@@ -112,6 +113,7 @@ class QueryCoordinator:
             for settings in sources
         }
         self._newest = -1
+        self._given_up: frozenset[tuple[str, str]] = frozenset()
         self._complete: deque[int] = deque()  # not yet passed to the sources
         self._outstanding: Plan | None = None
         self._earliest = clock()
@@ -144,6 +146,7 @@ class QueryCoordinator:
             LeaseError: A later driver has taken over.
         """
         self._newest = newest_number(self._store, PLANS_FOLDER)
+        self._given_up = given_up_splits(self._store)
         newest = newest_plan(self._store)
         if newest >= 0:
             planned = read_plan(self._store, newest).sources
@@ -308,7 +311,7 @@ class QueryCoordinator:
             },
             last=all(source.finished for source in self._sources.values()),
             decided=self._callbacks.decided(),
-        )
+        ).giving_up(self._given_up)
         if not PLANS.create(self._store, plan_path(number), plan):
             other = read_plan(self._store, number)
             if other.nonce != nonce:  # else a repeated request found our own file

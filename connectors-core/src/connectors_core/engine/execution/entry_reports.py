@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
+from connectors_core.engine.execution.split_reading import SplitReading
 from connectors_core.engine.protocol import REPORTS, Entry, Report
 from connectors_core.engine.state import StateStore
-from connectors_core.errors import FatalError, StateCorruptedError
+from connectors_core.errors import DataLossError, FatalError, StateCorruptedError
+from connectors_core.secrets import mask_text
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 def report_of(entry: Entry, report: Report | None, path: str) -> Report | None:
@@ -49,3 +56,30 @@ def assert_same_stops(mine: Report, winner: Report) -> None:
             hint="the source declares that its splits end and can be replayed, but two reads "
             "differ: correct its split_traits()",
         )
+
+
+def fewer_rows(entry: Entry, split: SplitReading, skips_unreadable: bool) -> None:
+    """Refuse a split with fewer rows than on its first read, or log it if the source skips them.
+
+    Raises:
+        DataLossError: The source does not skip what it cannot read.
+    """
+    name = mask_text(split.planned.split_id)
+    if skips_unreadable:
+        _LOGGER.warning(
+            "plan %d read %d rows of split %s of source %r, and %d of them can be read again. The "
+            "others are skipped, unless they are written",
+            entry.plan,
+            split.quota,
+            name,
+            entry.source,
+            split.rows,
+        )
+        return
+    raise DataLossError(
+        f"split {name!r} of source {entry.source!r} returns fewer rows than on its first read",
+        expected=f"{split.quota} rows from the position in plan {entry.plan}",
+        found=f"{split.rows} rows",
+        hint="data was removed or changed after it was read: restore it, or give the split up with "
+        "`connectors state give-up-split LOCATION UID SPLIT`",
+    )

@@ -24,7 +24,12 @@ import pyarrow.compute as pc
 from connectors_core.engine._faults import fault_point
 from connectors_core.engine.execution.closing import closed_after
 from connectors_core.engine.execution.dead_letter_spools import spool_factory
-from connectors_core.engine.execution.entry_reports import assert_same_stops, report_of, winner
+from connectors_core.engine.execution.entry_reports import (
+    assert_same_stops,
+    fewer_rows,
+    report_of,
+    winner,
+)
 from connectors_core.engine.execution.kept_rows import KEPT_ROWS, keep_rows, kept_rows
 from connectors_core.engine.execution.reader_context import (
     PollErrors,
@@ -44,7 +49,7 @@ from connectors_core.engine.protocol import (
     report_path,
 )
 from connectors_core.engine.state import StateStore
-from connectors_core.errors import DataLossError, FatalError, StateCorruptedError
+from connectors_core.errors import FatalError, StateCorruptedError
 from connectors_core.records import (
     BadRecord,
     RecordPolicy,
@@ -158,8 +163,8 @@ def read_entry(task: ReaderTask, entry: Entry, attempt: int = 0) -> Iterator[pa.
     if pinned is not None and (kept := kept_rows(store, pinned.kept, task.shape())) is not None:
         yield from kept
         return
-    fixed = task.source.split_traits().fixed
-    if pinned is None and (entry.claim or task.keeps or not fixed):
+    skips = task.source.split_traits().skips_unreadable
+    if pinned is None and (entry.claim or task.keeps or skips):
         with tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY_BYTES) as file:
             reading = _EntryReading(task, entry, None)
             _spool(cast(BinaryIO, file), schema, _fetched(entry, reading.batches()), task.keeps)
@@ -318,23 +323,26 @@ class _EntryReading:
         self, planned: PlannedSplit, pins: Mapping[str, SplitReport] | None
     ) -> SplitReading:
         split = self._serializer.deserialize(planned.state.version, planned.state.data)
-        if self._excluded(split):
+        strategy = self._task.strategy
+        watermarks = strategy.tracker(planned.watermark_state) if strategy else None
+        given_up = planned.split_id in self._entry.given_up
+        if given_up or self._excluded(split):
             return SplitReading(
                 planned=planned,
                 base=split,
                 skip=0,  # those rows are before the end of the split
-                watermarks=None,
+                watermarks=watermarks,
                 quota=None,
                 finished=True,
+                ended=given_up,
                 touched=True,
             )
-        strategy = self._task.strategy
         quota = None if pins is None else self._quota(pins.get(planned.split_id))
         return SplitReading(
             planned=planned,
             base=split,
             skip=planned.skip,
-            watermarks=strategy.tracker(planned.watermark_state) if strategy else None,
+            watermarks=watermarks,
             quota=quota,
             stopped=quota == 0,
         )
@@ -362,7 +370,8 @@ class _EntryReading:
         source, traits = self._task.source, self._task.source.split_traits()
         uncounted = pin.finished and not pin.ended and pin.rows == 0
         able = isinstance(source, SupportsFilterPushDown | SupportsPartitionPushDown)
-        return None if uncounted and able and traits.end and traits.fixed else pin.rows
+        ends = traits.end and not traits.skips_unreadable
+        return None if uncounted and able and ends else pin.rows
 
     def _finishes_unread(self) -> bool:
         """Whether a split can be finished without reading it, because of its constant columns."""
@@ -372,7 +381,7 @@ class _EntryReading:
         """Whether the plan alone determines where a split ends, and no event time depends on it."""
         task = self._task
         traits = task.source.split_traits()
-        ends: bool = traits.end and traits.fixed
+        ends: bool = traits.end and not traits.skips_unreadable
         return ends and task.strategy is None and task.evaluator is None
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
@@ -621,16 +630,10 @@ class _EntryReading:
         )
 
     def _check_pinned(self) -> None:
+        skips = self._task.source.split_traits().skips_unreadable
         for split in self._splits.values():
             if split.quota is not None and split.rows != split.quota:
-                raise DataLossError(
-                    f"split {split.planned.split_id!r} of source {self._entry.source!r} returns "
-                    "fewer rows than on its first read",
-                    expected=f"{split.quota} rows from the position in plan {self._entry.plan}",
-                    found=f"{split.rows} rows",
-                    hint="data was removed or changed after it was read: restore it, or start "
-                    "with a new checkpoint location",
-                )
+                fewer_rows(self._entry, split, skips)
 
     def check_finished(self) -> None:
         """Check that all splits were read to their ends.

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from connectors_core.engine._faults import fault_point
@@ -16,6 +17,7 @@ from connectors_core.engine.coordinator.epoch_committer import GIVE_UP_HINT, Epo
 from connectors_core.engine.coordinator.fences import taken_by_another
 from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
+    given_up_splits,
     newest_decision,
     newest_number,
     read_decision,
@@ -414,11 +416,15 @@ class EpochRunner(Generic[BatchT]):
             # The next plan waits for this epoch, so the source is not read meanwhile.
             self._compact_while(lambda: self.compactions.is_full)
 
+    @cached_property
+    def _given_up(self) -> frozenset[tuple[str, str]]:
+        return given_up_splits(self.store)
+
     def _complete_reports(self, plans: Sequence[int]) -> list[Report]:
         """Read the entries that the micro-batch skipped; return all reports of its plans."""
         reports: list[Report] = []
         for number in plans:
-            plan = read_plan(self.store, number)
+            plan = read_plan(self.store, number).giving_up(self._given_up)
             found = read_reports(self.store, plan)
             missing = [
                 entry

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives up an epoch that can never be committed or whose decision is lost."""
+"""Gives up an epoch that can never be committed or whose decision is lost, or a split."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from connectors_core.engine.coordinator.completeness import missing_decisions
 from connectors_core.engine.coordinator.document_numbers import document_numbers, folder_numbers
@@ -13,24 +15,34 @@ from connectors_core.engine.coordinator.plan_log import (
     decisions_since,
     is_done,
     newest_number,
+    newest_plan,
+    plans_since_snapshot,
+    read_plan,
     read_reports,
 )
+from connectors_core.engine.coordinator.planned_stops import splits_after
 from connectors_core.engine.protocol import (
     DECISIONS,
     DECISIONS_FOLDER,
+    GIVEN_UP_FOLDER,
     PLANS,
     PLANS_FOLDER,
     Decision,
     PlannedSplit,
+    SplitRecord,
     SplitReport,
     decision_path,
     done_path,
+    given_up_path,
     plan_path,
 )
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.recovery.rewind import Rewinding, plan_rewinding, rewinding_to
 from connectors_core.engine.state import Lease, StateStore, encode_document
 from connectors_core.errors import ConfigurationError, StateCorruptedError
+from connectors_core.secrets import mask_text
+
+_SHOWN_SPLITS: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,3 +287,74 @@ def give_up(
     for uid, rows in giving_up.rows.items():
         note = {"at": time.time(), "rows": rows}
         store.create(done_path(epoch, uid), encode_document("given-up", note))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivingUpSplit:
+    """The effect of giving up a split.
+
+    Attributes:
+        query: Folder of the query.
+        source: Uid of the source.
+        split: The split at the position after which it is not read.
+        rows: Rows before that position that the next start may have to read again.
+    """
+
+    query: str
+    source: str
+    split: PlannedSplit
+    rows: int
+
+
+def plan_giving_up_split(locations: Locations, source: str, split_id: str) -> GivingUpSplit:
+    """Determine the effect of giving up a split. Read-only.
+
+    Args:
+        locations: The locations of the pipeline.
+        source: Uid of the source.
+        split_id: Id of the split, as errors and `connectors state show` spell it.
+
+    Raises:
+        ConfigurationError: No reader has the split, or it is a batch pipeline.
+        IdentityError: The pipeline has no such source.
+    """
+    identity = locations.whole_identity()
+    query = identity.query_of(source)
+    if not identity.streaming:
+        raise ConfigurationError(
+            "a batch pipeline has no splits to give up: each run reads everything in its sources",
+            hint="exclude the data with the options of the source, then run the pipeline",
+        )
+    store, log = locations.state.child(query.folder), locations.spark(query)
+    done, newest = log.plan_after(log.last_committed), newest_plan(store)
+    records: dict[str, SplitRecord] = {}
+    for plan in plans_since_snapshot(store, newest) if newest >= 0 else []:
+        records = splits_after(records, plan.sources[source], read_reports(store, plan)[source])
+    again: dict[str, PlannedSplit] = {}  # of plans that the next start may read again
+    rows: Counter[str] = Counter()
+    for plan in (read_plan(store, n) for n in document_numbers(store, PLANS_FOLDER) if n > done):
+        if not plan.is_fence:
+            again |= plan.sources[source].planned_splits()
+            for report in filter(None, read_reports(store, plan)[source]):
+                rows.update({split.split_id: split.rows for split in report.splits})
+    known = again | {name: record.split for name, record in records.items()}
+    chosen = [name for name in known if split_id in (name, mask_text(name))]
+    if not chosen:
+        shown = [mask_text(name) for name in list(known)[:_SHOWN_SPLITS]]
+        raise ConfigurationError(
+            f"no reader of source {source!r} has a split {split_id!r}",
+            expected=", ".join(map(repr, shown)) or "an unfinished split; there is none",
+            option="split",
+            hint="run `connectors state show` to list the unfinished splits",
+        )
+    (name,) = chosen
+    return GivingUpSplit(query=query.folder, source=source, split=known[name], rows=rows[name])
+
+
+def give_up_split(locations: Locations, giving_up: GivingUpSplit) -> None:
+    """Mark a split, so that no reader reads it. The caller holds the lease."""
+    source, split_id = giving_up.source, giving_up.split.split_id
+    mark = {"at": time.time(), "source": source, "split": split_id}
+    locations.state.child(giving_up.query).create(
+        given_up_path(source, split_id), encode_document(GIVEN_UP_FOLDER, mark)
+    )

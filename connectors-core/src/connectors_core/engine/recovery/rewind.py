@@ -25,7 +25,7 @@ from connectors_core.engine.coordinator.plan_log import (
     read_plan,
     read_reports,
 )
-from connectors_core.engine.protocol import PLANS, PLANS_FOLDER, Plan, plan_path
+from connectors_core.engine.protocol import GIVEN_UP_FOLDER, PLANS, PLANS_FOLDER, Plan, plan_path
 from connectors_core.engine.recovery.locations import Locations
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import ConfigurationError, StateCorruptedError, UnsupportedError
@@ -160,7 +160,8 @@ def rewind(
 ) -> None:
     """Rewind a query. The lease keeps drivers out meanwhile.
 
-    If it is interrupted, the pipeline refuses to start until the rewind is repeated.
+    Splits that were given up are read again. If it is interrupted, the pipeline refuses to start
+    until the rewind is repeated.
 
     Args:
         locations: The locations of the pipeline.
@@ -170,6 +171,7 @@ def rewind(
     """
     identity = locations.identity()
     store = locations.state.child(rewinding.query)
+    store.delete_tree(GIVEN_UP_FOLDER)
     fence = newest_number(store, PLANS_FOLDER) + 1
     queries = []
     for query in identity.queries:

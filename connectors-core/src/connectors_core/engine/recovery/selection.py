@@ -24,6 +24,7 @@ from connectors_core.engine.coordinator.identity import (
 from connectors_core.engine.coordinator.plan_log import is_done
 from connectors_core.engine.protocol import (
     DECISIONS,
+    GIVEN_UP_FOLDER,
     LOOKUP_PINS_FOLDER,
     RUNS_FOLDER,
     Decision,
@@ -37,7 +38,7 @@ _LOOKUP_FOLDER: Final = "lookup"
 _BY_PLAN: Final = frozenset({"plans", "reports"})
 _BY_EPOCH: Final = frozenset({"decisions", "done", "rewrites", "decided", "replays"})
 _BY_BATCH: Final = frozenset({"offsets", "commits"})
-_OTHERS: Final = frozenset({"spool", LOOKUP_PINS_FOLDER})
+_OTHERS: Final = frozenset({"spool", LOOKUP_PINS_FOLDER, GIVEN_UP_FOLDER})
 _NUMBER: Final = re.compile(r"(?:\d{4}-)?(\d+)")
 # A file of Spark's state store, with the version that a micro-batch wrote: its number plus one.
 _STATE_VERSION: Final = re.compile(r"(?:.*/)?(\d+)(?:_[\w-]+)?\.(?:delta|snapshot|changelog|zip)")
@@ -134,7 +135,7 @@ def _wanted(name: str, cut: QueryCut) -> bool:
     folder, _, rest = name.partition("/")
     if not rest or folder not in _BY_PLAN | _BY_EPOCH | _OTHERS:
         return False
-    if cut.whole:
+    if cut.whole or folder == GIVEN_UP_FOLDER:
         return True
     number = _number(rest)
     if folder in _BY_PLAN:

@@ -117,6 +117,9 @@ def unreadable_json_type(kind: pa.DataType) -> pa.DataType | None:
     return None if readable else kind
 
 
+_FEW_BYTES: Final = 64 << 10
+_OPEN: Final = getattr(pyarrow.json, "open_json", None)  # some releases of Arrow lack it
+
 # --- Reading -------------------------------------------------------------------------------------
 
 
@@ -239,14 +242,18 @@ def parse_json(data: bytes | pa.Buffer, schema: pa.Schema, *, ignore_new: bool) 
         pa.ArrowInvalid: An object is malformed.
     """
     check_json_decimals(data, schema)
-    table = pyarrow.json.read_json(
-        pa.py_buffer(data) if isinstance(data, bytes) else data,
-        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pyarrow.json.ParseOptions(
-            explicit_schema=schema,
-            unexpected_field_behavior="ignore" if ignore_new else "error",
-        ),
+    source = pa.py_buffer(data) if isinstance(data, bytes) else data
+    read_options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    parse_options = pyarrow.json.ParseOptions(
+        explicit_schema=schema,
+        unexpected_field_behavior="ignore" if ignore_new else "error",
     )
+    if _OPEN is not None and len(data) <= _FEW_BYTES and b"{" in source.to_pybytes():
+        # `read_json` starts a thread in each call, and this one does not. It refuses white space.
+        with _OPEN(source, read_options=read_options, parse_options=parse_options) as reader:
+            table = reader.read_all()
+    else:
+        table = pyarrow.json.read_json(source, read_options, parse_options)
     check_digits(table, schema)
     return table
 

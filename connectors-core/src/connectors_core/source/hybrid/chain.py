@@ -212,7 +212,7 @@ def weakest(traits: Sequence[SplitTraits]) -> SplitTraits:
         end=all(each.end for each in traits),
         ordered=all(each.ordered for each in traits),
         replayable=all(each.replayable for each in traits),
-        fixed=all(each.fixed for each in traits),
+        skips_unreadable=any(each.skips_unreadable for each in traits),
     )
 
 

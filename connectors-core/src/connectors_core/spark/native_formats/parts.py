@@ -20,7 +20,7 @@ from connectors_core.errors import ConfigurationError, ConnectorError, Unsupport
 from connectors_core.sink.sink import Sink
 from connectors_core.source.source import AnySource, Boundedness
 from connectors_core.spark.carriers.base import spark_schema
-from connectors_core.spark.internals.arrow_types import arrow_schema
+from connectors_core.spark.internals.arrow_types import arrow_schema, check_writable
 from connectors_core.spark.native_formats.options import ReadOptions, without
 from connectors_core.spark.native_formats.reading import (
     BatchReader,
@@ -169,6 +169,7 @@ class FormatParts:
             refuse_overwriting(self.package)
         writes = SinkWithoutPipeline(uid=self.package, sink=self._sink(), decisions=decisions)
         writes.check()
+        check_writable(schema)
         writes.sink.validate(arrow_schema(schema))
         return writes
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
 from connectors_core.catalog import (
     Catalog,
@@ -27,7 +27,7 @@ from connectors_core.lineage import JobStatusChangedListener
 from connectors_core.options.keywords import suggesting_keywords
 from connectors_core.schema import ROW_KIND_COLUMN
 from connectors_core.schema.ddl import quoted
-from connectors_core.spark.internals.arrow_types import arrow_type
+from connectors_core.spark.internals.arrow_types import arrow_type, check_writable
 from connectors_core.spark.pipeline import Pipeline
 from connectors_core.spark.tables.catalog_functions import define_function, function_names
 from connectors_core.spark.tables.catalog_statements import DONE, define
@@ -344,6 +344,7 @@ class TableEnvironment:
 
     def _schema_of(self, query: str, text: str) -> TableSchema:
         fields = self._fields_of(query, text)
+        check_writable(StructType(fields))
         return TableSchema(
             tuple(
                 PhysicalColumn(each.name, arrow_type(each.dataType))

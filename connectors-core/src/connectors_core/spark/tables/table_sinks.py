@@ -9,11 +9,12 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from connectors_core.errors import ConfigurationError, UnsupportedError
 from connectors_core.schema import ROW_KIND_COLUMN, RowKind, type_text
 from connectors_core.schema.ddl import quoted
-from connectors_core.spark.internals.arrow_types import arrow_type, spark_type
+from connectors_core.spark.internals.arrow_types import arrow_type, check_writable, spark_type
 from connectors_core.spark.tables.updating_queries import check_takes_updates, is_updating
 from connectors_core.spark.writing_job import OutputMode
 from connectors_core.table import (
@@ -90,6 +91,7 @@ def rows_for(insert: Insert, name: str, table: CatalogTable, rows: DataFrame) ->
         return rows
     changes = [each for each in rows.columns if each == ROW_KIND_COLUMN]
     given = [each for each in rows.schema.fields if each.name != ROW_KIND_COLUMN]
+    check_writable(StructType(given))
     fixed = {key.lower(): value for key, value in insert.partition.items()}
     wanted = [each.lower() for each in insert.columns or declared if each.lower() not in fixed]
     unknown = {*wanted, *fixed} - {each.lower() for each in declared}
