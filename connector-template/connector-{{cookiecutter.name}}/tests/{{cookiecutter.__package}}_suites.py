@@ -44,11 +44,11 @@ from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
 from connectors_core.source import Boundedness
 {% endif %}
 {% if cookiecutter.lookup and cookiecutter.table %}
-from connectors_core.table import CatalogTable, LookupTableSource
+from connectors_core.table import CatalogTable, LookupTableSource, TableSchema
 {% elif cookiecutter.lookup %}
 from connectors_core.table import LookupTableSource
 {% elif cookiecutter.table %}
-from connectors_core.table import CatalogTable
+from connectors_core.table import CatalogTable, TableSchema
 {% endif %}
 from connectors_core.testing import (
 {% if cookiecutter.lookup %}
@@ -57,7 +57,7 @@ from connectors_core.testing import (
 {% if cookiecutter.source or cookiecutter.sink %}
     ROWS,
 {% endif %}
-{% if cookiecutter.table %}
+{% if cookiecutter.catalog %}
     TABLE_ROWS,
 {% endif %}
 {% if cookiecutter.__requests %}
@@ -399,9 +399,12 @@ class SqlTopic(OnTopic, TableExternalContext):
     """A topic for one case of a table in SQL."""
 
     def definition(self) -> CatalogTable:
-        self._topic.create(TABLE_ROWS)
+        return self.definition_of(table_schema())
+
+    def definition_of(self, schema: TableSchema) -> CatalogTable:
+        self._topic.create(schema.physical)
         options = {"connector": {{ cookiecutter.__class }}TableFactory.identifier, **self.options()}
-        return CatalogTable(schema=table_schema(), options=options)
+        return CatalogTable(schema=schema, options=options)
 
     def secret_options(self) -> Mapping[str, str]:
         return {"token": self._token}

@@ -140,7 +140,8 @@ class Capabilities:
             connector does not support, each with the reason. A type and a name of
             :data:`~connectors_core.testing.data_types.HARD_VALUES` or
             :data:`~connectors_core.testing.data_types.MISFITS`, as in ``"double: NaN"``,
-            excludes only these values.
+            excludes only these values. ``"column name: spaces"`` excludes this kind of
+            :data:`~connectors_core.testing.data_types.COLUMN_NAMES`.
     """
 
     can: frozenset[Capability] = frozenset()

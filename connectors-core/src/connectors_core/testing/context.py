@@ -119,8 +119,8 @@ class SourceExternalContext(ABC):
         """Write rows of any types into one split, and return a bounded source of them.
 
         Args:
-            rows: Rows with two columns, ``id`` and ``value``. The source returns both with these
-                types.
+            rows: Rows with two columns, ``id`` and one that often is called ``value``. The source
+                returns both with these names and types.
 
         Raises:
             NotImplementedError: The connector lacks the capability `DATA_TYPES`.
@@ -169,14 +169,26 @@ class SinkExternalContext(ABC):
     def create_sink(self) -> Sink:
         """Return a sink for rows of :data:`ROWS`. Some capabilities need other schemas."""
 
+    def create_typed_sink(self, schema: pa.Schema) -> Sink:
+        """Return a sink for rows of any types (`DATA_TYPES`), by default that of `create_sink`.
+
+        A system that cannot learn the columns from the rows gets a table with these columns here,
+        for example by a ``CREATE TABLE``.
+
+        Args:
+            schema: Two columns, ``id`` and one that often is called ``value``. `read_back` gets the
+                same schema.
+        """
+        return self.create_sink()
+
     @abstractmethod
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         """Return all rows that a reader of the external system currently sees.
 
         Args:
             schema: The schema of the returned rows. It is :data:`ROWS`, or :data:`ROWS` with the
-                column ``extra``, which is null in rows without it (`SCHEMA_CHANGE`), or the two
-                columns ``id`` and ``value`` (`DATA_TYPES`).
+                column ``extra``, which is null in rows without it (`SCHEMA_CHANGE`), or that of
+                `create_typed_sink` (`DATA_TYPES`).
         """
 
     def format_options(self) -> Mapping[str, str]:
