@@ -7,9 +7,17 @@ from __future__ import annotations
 import itertools
 {% endif %}
 import uuid
+{% if cookiecutter.source %}
+from collections.abc import Iterator, Mapping, Sequence
+{% else %}
 from collections.abc import Mapping, Sequence
-{% if cookiecutter.lookup %}
+{% endif %}
+{% if cookiecutter.lookup and cookiecutter.source %}
+from contextlib import AbstractContextManager, contextmanager
+{% elif cookiecutter.lookup %}
 from contextlib import AbstractContextManager
+{% elif cookiecutter.source %}
+from contextlib import contextmanager
 {% endif %}
 {% if cookiecutter.source %}
 from datetime import timedelta
@@ -111,6 +119,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.REFUSALS,
             Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
@@ -121,7 +130,12 @@ SOURCE = Capabilities(
             Capability.OUTAGES,
         }
     ),
-    cannot={Capability.REPLACED_SPLITS: "rows of a part never change"},
+    cannot={
+        Capability.REPLACED_SPLITS: "rows of a part never change",
+        # Can a row become visible after rows with greater keys? Then a position is no greatest key.
+        Capability.LATE_COMMITS: "a row has its position when it is visible",
+        Capability.ACKNOWLEDGED_READS: "a topic keeps its rows",
+    },
 )
 {% endif %}
 {% if cookiecutter.sink %}
@@ -257,6 +271,12 @@ class SourceTopic(OnTopic, SourceExternalContext):
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         return self.options() | ({"source.discovery-interval": "50 ms"} if endless else {})
+
+    @contextmanager
+    def refusal(self) -> Iterator[None]:
+        self._topic.deny(True)
+        yield
+        self._topic.deny(False)
 
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
         return self.create_misfit_source(rows.schema, [rows])

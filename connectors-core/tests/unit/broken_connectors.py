@@ -10,7 +10,7 @@ SHORT_DEADLINE = """
 import sys
 sys.path.insert(0, {folder!r})
 import connectors_core.testing.trial as trial
-trial.DEADLINE = 25.0
+trial.DEADLINE = {deadline}
 """
 
 
@@ -38,7 +38,8 @@ def failed_cases_by_suite(pytester, module):
 
 def results(pytester, module, run, only="test"):
     """Return the outcomes of the cases in a test module."""
-    head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))
+    deadline = 25.0 if only == "test" else 6.0
+    head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent), deadline=deadline)
     pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(test_broken=head + module)
     run("-q", "-m", "not slow", "-k", only, "--connector-report", "report")

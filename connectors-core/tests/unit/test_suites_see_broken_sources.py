@@ -42,6 +42,20 @@ from broken_outages import (
     TakesAnOutageForNothing,
     TakesAnOutageForTheEnd,
 )
+from broken_systems import (
+    ACKNOWLEDGED,
+    OUT_OF_ORDER,
+    REFUSED,
+    AcknowledgesNothing,
+    AcknowledgesOnlyItsFirstSplit,
+    AcknowledgesWhatItAssigns,
+    CountsHiddenRows,
+    ReadsBehindTheGreatestKey,
+    RetriesARefusal,
+    SwallowsEveryError,
+    TakesARefusalForTheEnd,
+    WaitsAWhileForSmallerKeys,
+)
 from broken_versions import (
     HidesItsVersions,
     KeepsItsEnds,
@@ -522,6 +536,15 @@ BROKEN_FOR_ONE_CASE = {
     ReadsFoldedNames: NAMED,
     ReadsUnescapedNames: NAMED,
     ReadsStrippedNames: NAMED,
+    AcknowledgesNothing: ACKNOWLEDGED,
+    AcknowledgesWhatItAssigns: ACKNOWLEDGED,
+    AcknowledgesOnlyItsFirstSplit: ACKNOWLEDGED,
+    SwallowsEveryError: REFUSED,
+    TakesARefusalForTheEnd: REFUSED,
+    RetriesARefusal: REFUSED,
+    ReadsBehindTheGreatestKey: OUT_OF_ORDER,
+    WaitsAWhileForSmallerKeys: OUT_OF_ORDER,
+    CountsHiddenRows: OUT_OF_ORDER,
 }
 BY_NAME = {
     broken.__name__: (broken, seen_by) for broken, seen_by in (BROKEN | BROKEN_FOR_ONE_CASE).items()

@@ -27,6 +27,18 @@ class Capability(StrEnum):
     """
     REPLACED_SPLITS = "replaced splits"
     """The tests can replace the rows of a split, as a job does that writes a file each day."""
+    LATE_COMMITS = "late commits"
+    """Rows can become visible after rows that come later in the split's own order.
+
+    The rows of a transaction do that if it takes its keys early and commits late.
+    """
+    ACKNOWLEDGED_READS = "acknowledged reads"
+    """The system keeps rows until the source acknowledges them, as a replication slot does.
+
+    The tests can count these rows.
+    """
+    REFUSALS = "refusals"
+    """The tests can make the system refuse all reads permanently, as after a revoked right."""
     INPUT_VERSION = "input version"
     """`Source.input_version` tells whether the input of a batch run is new."""
     POISON_READS = "poison reads"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Final
 
@@ -59,6 +60,17 @@ class SplitDataWriter(ABC):
 
         Raises:
             NotImplementedError: The connector lacks the capability `REPLACED_SPLITS`.
+        """
+        raise NotImplementedError
+
+    def late(self, rows: pa.Table) -> AbstractContextManager[None]:
+        """Begin a transaction that adds rows to the split, and commit it at the end of the context.
+
+        Rows that `write` adds meanwhile come after them in the split's own order, for example of
+        its keys.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `LATE_COMMITS`.
         """
         raise NotImplementedError
 
@@ -139,6 +151,24 @@ class SourceExternalContext(ABC):
 
         Raises:
             NotImplementedError: The connector lacks the capability `MISFITS`.
+        """
+        raise NotImplementedError
+
+    def unacknowledged(self) -> int:
+        """Return how many of the written rows the system keeps until they are acknowledged.
+
+        It asks the system, not the connector. The lag of a consumer group is an example.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `ACKNOWLEDGED_READS`.
+        """
+        raise NotImplementedError
+
+    def refusal(self) -> AbstractContextManager[None]:
+        """Make the system refuse all reads of the source permanently, until the context ends.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `REFUSALS`.
         """
         raise NotImplementedError
 

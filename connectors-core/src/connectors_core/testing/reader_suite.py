@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.source import Boundedness, InputStatus
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
@@ -202,6 +203,22 @@ class SourceReaderTestSuite(ReaderReadingCases):
                     reading.read_through(
                         self.outage(outage), splits, behind=behind, rows=trial.rows_written
                     )
+
+    @case(Capability.REFUSALS, since="1.5", after="test_splits_given_at_once_are_all_read")
+    def test_a_permanent_refusal_is_an_error_and_no_end(self, trial: SourceUnitTrial) -> None:
+        """A reader that swallows it would have no rows for ever."""
+        trial.write_splits(3)
+        source = trial.source()
+        first, *others = splits_of(source)
+        with reading_of(trial, source, [first]) as reading:
+            for _ in reading.steps():
+                if reading.batches:
+                    break
+            with trial.context.refusal(), pytest.raises(ConnectorError) as refused:
+                reading.read_to_end(others)
+        assert not isinstance(refused.value, RetryableError), (
+            f"a retry cannot help: {refused.value}"
+        )
 
     # --- The source as a factory ------------------------------------------------------------------
 

@@ -313,6 +313,13 @@ class Reading:
             if self.count >= rows and status is not InputStatus.MORE_AVAILABLE:
                 return
 
+    def read_to_end(self, splits: Sequence[Any]) -> None:
+        """Add the last splits, and poll until the end of the input."""
+        self.add(splits)
+        self.reader.notify_no_more_splits()
+        for _ in self.steps():
+            pass
+
     @property
     def bad_places(self) -> list[tuple[str | None, str | None]]:
         """Return the splits and positions of all reported bad records."""

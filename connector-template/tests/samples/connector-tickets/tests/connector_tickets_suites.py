@@ -45,6 +45,9 @@ SOURCE = Capabilities(
     cannot={
         Capability.INPUT_VERSION: "a run ends at its start, and no two runs start at one time",
         Capability.REPLACED_SPLITS: "tickets never change",
+        Capability.LATE_COMMITS: "`source.settle` waits for late tickets, and the suites do not",
+        Capability.ACKNOWLEDGED_READS: "tickets stay",
+        Capability.REFUSALS: "the API has accounts without rights",
         Capability.CUT_SPLITS: "tickets are found by their times, and have no positions",
         Capability.DATA_TYPES: "a ticket has four columns",
         Capability.MISFITS: "a ticket has four columns, and none of them is nested",
