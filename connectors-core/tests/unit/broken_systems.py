@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 from toy_connector import NOT_COMMITTED, LogEnumerator, LogReader
@@ -68,6 +69,57 @@ class RetriesARefusal(LogReader):
 REFUSED_READERS = dict.fromkeys(
     (SwallowsEveryError, TakesARefusalForTheEnd, RetriesARefusal),
     "test_a_permanent_refusal_is_an_error_and_no_end",
+)
+
+
+# --- Memory --------------------------------------------------------------------------------------
+
+
+class FetchesPausedSplits(LogReader):
+    """Keeps all rows of a paused split until it is resumed."""
+
+    def __init__(self, source, context):
+        super().__init__(source, context)
+        self.fetched = []
+
+    def poll_next(self, output):
+        for split in self.splits:
+            if split.split_id in self.paused and not self.fetched:
+                self.fetched.append(self.source.path_of(split).read_bytes())
+        return super().poll_next(output)
+
+
+class FetchesWholeSplits(LogReader):
+    def begun(self, split):
+        self.whole = self.source.path_of(split).read_bytes().splitlines()
+        return super().begun(split)
+
+
+class FetchesInTheBackground(LogReader):
+    """Has a queue without a limit."""
+
+    thread = None
+
+    def read(self, split):
+        if self.thread is None:
+            self.queue = []
+            self.thread = threading.Thread(target=self.fetch, args=(split,))
+            self.thread.start()
+        return super().read(split)
+
+    def fetch(self, split):
+        with self.source.path_of(split).open("rb") as file:
+            self.queue += file
+
+    def close(self):
+        if self.thread is not None:
+            self.thread.join()
+        super().close()
+
+
+GREEDY_READERS = dict.fromkeys(
+    (FetchesPausedSplits, FetchesWholeSplits, FetchesInTheBackground),
+    "test_rows_that_nobody_takes_do_not_fill_the_memory",
 )
 
 
