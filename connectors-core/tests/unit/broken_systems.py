@@ -119,7 +119,7 @@ class FetchesInTheBackground(LogReader):
 
 GREEDY_READERS = dict.fromkeys(
     (FetchesPausedSplits, FetchesWholeSplits, FetchesInTheBackground),
-    "test_rows_that_nobody_takes_do_not_fill_the_memory",
+    "test_rows_that_no_one_takes_do_not_fill_the_memory",
 )
 
 
@@ -127,7 +127,7 @@ GREEDY_READERS = dict.fromkeys(
 
 
 class ReadsBehindTheGreatestKey(LogReader):
-    """Goes on after the newest visible row, as a poll with ``WHERE id > :last`` does."""
+    """Continues after the newest visible row, as a poll with ``WHERE id > :last`` does."""
 
     def read(self, split):
         lines = super().read(split)
@@ -159,7 +159,7 @@ class WaitsAWhileForSmallerKeys(ReadsBehindTheGreatestKey):
 
 
 class CountsHiddenRows(ReadsBehindTheGreatestKey):
-    """Goes on after the number of rows that it has seen, also of those that are not visible."""
+    """Continues after the number of rows that it has seen, also of those that are not visible."""
 
     def hidden(self, split):
         with self.source.path_of(split).open("rb") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that a reader holds while nobody takes its rows."""
+"""The memory that a reader holds while no consumer takes its rows."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
 
     @case(since="1.5", after="test_a_paused_split_gives_nothing_until_it_is_resumed")
     @pytest.mark.slow
-    def test_rows_that_nobody_takes_do_not_fill_the_memory(self, trial: SourceUnitTrial) -> None:
+    def test_rows_that_no_one_takes_do_not_fill_the_memory(self, trial: SourceUnitTrial) -> None:
         """A paused split, or one that waits for a slow sink, is fetched up to a limit."""
         size = trial.write_large_split()
         source = trial.source()
@@ -121,7 +121,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
                 most = most_held(held, reading.poll if is_paused else None, enough=size // 2)
             assert most <= size // 2, (
                 f"the reader holds {most >> 20} of {size >> 20} MiB, while"
-                f" {'the split is paused' if is_paused else 'nobody polls'}"
+                f" {'the split is paused' if is_paused else 'no task polls'}"
             )
 
     # --- Availability -----------------------------------------------------------------------------
