@@ -56,6 +56,7 @@ SOURCE = Capabilities(
             Capability.CUT_SPLITS,
             Capability.SKIPPED_SPLITS,
             Capability.REPLACED_SPLITS,
+            Capability.REFUSALS,
             Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
@@ -67,6 +68,8 @@ SOURCE = Capabilities(
     ),
     cannot={
         Capability.GROWING_SPLITS: "a file is complete when it appears",
+        Capability.LATE_COMMITS: "a file is complete when it appears",
+        Capability.ACKNOWLEDGED_READS: "files stay where they are",
         Capability.OUTAGES: "files of this machine are always there; in process they are not",
     },
 )
@@ -198,6 +201,14 @@ class CsvFiles(SourceExternalContext):
             "schema": "split BIGINT, seq BIGINT, at TIMESTAMP, text STRING",
             **({"source.monitor-interval": "50 ms"} if endless else {}),
         }
+
+    @contextlib.contextmanager
+    def refusal(self) -> Iterator[None]:
+        """Move the files away."""
+        away = self._folder.with_name(f"{self._folder.name}-away")
+        self._folder.rename(away)
+        yield
+        away.rename(self._folder)
 
     def create_typed_source(self, rows: pa.Table) -> FileSource:
         pq.write_table(rows, self._folder / "rows.parquet")

@@ -75,6 +75,9 @@ class StreamOfTwoClusters(SourceExternalContext):
             **settings,
         )
 
+    def unacknowledged(self) -> int:
+        return sum(topic.lag(GROUP) for topic in self._topics.values())
+
     def create_typed_source(self, rows: pa.Table) -> DynamicKafkaSource:
         return self.create_misfit_source(rows.schema, [rows])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from connector_kafka import (
@@ -47,6 +47,8 @@ SOURCE = Capabilities(
             Capability.UNBOUNDED,
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
+            Capability.LATE_COMMITS,
+            Capability.ACKNOWLEDGED_READS,
             Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
@@ -61,6 +63,7 @@ SOURCE = Capabilities(
         Capability.CUT_SPLITS: "a running broker keeps its logs; test_source_faults.py cuts them",
         Capability.REPLACED_SPLITS: "a log keeps its records",
         Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
+        Capability.REFUSALS: "the broker of the tests has no rules for its users",
     },
     cannot_carry={
         "float": "JSON has no infinity",
@@ -175,6 +178,29 @@ class Topic:
         behind = offsets[-1] + 1 if offsets else 0
         assert offsets == list(range(behind - len(values), behind)), "the topic lacks records"
 
+    @contextmanager
+    def transaction(self, partition: int, values: Sequence[bytes]) -> Iterator[None]:
+        """Write values in a transaction that is committed at the end of the context."""
+        given = {"transactional.id": f"late-{self.name}-{partition}"}
+        producer = Producer(confluent_properties(self._address) | given)
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(self.name, value, partition=partition)
+        assert not producer.flush(60)
+        yield
+        producer.commit_transaction(60)
+        producer.close()
+
+    def lag(self, group: str) -> int:
+        """Return the number of records that a consumer group has not acknowledged."""
+        consumer = Consumer(confluent_properties(self._address) | {"group.id": group})
+        partitions = [TopicPartition(self.name, number) for number in range(self._partitions)]
+        acknowledged = consumer.committed(partitions, 60)
+        ends = [consumer.get_watermark_offsets(each, 60)[1] for each in partitions]
+        consumer.close()
+        return sum(ends) - sum(max(each.offset, 0) for each in acknowledged)
+
     @staticmethod
     def _done(futures: Any) -> None:
         for future in futures.values():
@@ -201,8 +227,15 @@ class PartitionWriter(SplitDataWriter):
         self._partition = partition
 
     def write(self, rows: pa.Table) -> None:
-        for batch in rows.to_batches():
-            self._topic.write(self._partition, JsonFormat().encode(batch).messages.to_pylist())
+        self._topic.write(self._partition, self._values(rows))
+
+    @staticmethod
+    def _values(rows: pa.Table) -> list[bytes]:
+        batches = rows.to_batches()
+        return [each for b in batches for each in JsonFormat().encode(b).messages.to_pylist()]
+
+    def late(self, rows: pa.Table) -> AbstractContextManager[None]:
+        return self._topic.transaction(self._partition, self._values(rows))
 
     def write_poison(self) -> None:
         self._topic.write(self._partition, [b'{"split": 1, "seq": "not a number"}'])
@@ -259,6 +292,9 @@ class SourceTopic(SourceExternalContext):
     def _login() -> Mapping[str, str]:
         properties = SECURITY.client_properties()
         return {k: v.reveal() if isinstance(v, Secret) else v for k, v in properties.items()}
+
+    def unacknowledged(self) -> int:
+        return self._topic.lag(GROUP)
 
     def create_typed_source(self, rows: pa.Table) -> KafkaSource:
         return self.create_misfit_source(rows.schema, [rows])

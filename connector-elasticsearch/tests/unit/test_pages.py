@@ -351,6 +351,11 @@ def test_a_request_names_whole_columns_and_the_vectors_in_them() -> None:
     assert of._documents.paths == ["object", "vector", "maker.name", "object.vector"]
 
 
+def test_a_request_names_a_column_by_a_pattern_if_its_name_cannot_be_sent() -> None:
+    of = decoder((" a b\n", pa.string()), ("c,d", pa.string()), ("e\\f", pa.string()))
+    assert of._documents.paths == ["*a b*", "c*d", "e*f"]
+
+
 OBJECT = pa.struct([("long", pa.int64()), ("inner", pa.struct([("text", pa.string())]))])
 
 

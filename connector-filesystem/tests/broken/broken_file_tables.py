@@ -102,6 +102,34 @@ class LosesAColumn(FileTableFactory):
         return super().create_scan_source(_with_columns(context, context.table.schema.columns[1:]))
 
 
+class FoldsNames(FileTableFactory):
+    seen_by = "test_columns_have_any_name"
+
+    def create_scan_source(self, context):
+        return super().create_scan_source(self.renamed(context))
+
+    def renamed(self, context):
+        columns = context.table.schema.columns
+        folded = [replace(each, name=each.name.lower()) for each in columns]
+        return _with_columns(context, folded)
+
+
+class FoldsNamesOfLookups(FoldsNames):
+    create_scan_source = FileTableFactory.create_scan_source
+
+    def create_lookup_source(self, context):
+        return super().create_lookup_source(self.renamed(context))
+
+
+class RefusesQuotes(FileTableFactory):
+    seen_by = "test_columns_have_any_name"
+
+    def validate(self, context):
+        super().validate(context)
+        if any("'" in each.name for each in context.table.schema.columns):
+            raise ConfigurationError("a name has a quotation mark")
+
+
 class ReadsAnotherType(FileTableFactory):
     seen_by = "test_the_source_has_the_declared_columns"
 

@@ -7,9 +7,17 @@ from __future__ import annotations
 import itertools
 {% endif %}
 import uuid
+{% if cookiecutter.source %}
+from collections.abc import Iterator, Mapping, Sequence
+{% else %}
 from collections.abc import Mapping, Sequence
-{% if cookiecutter.lookup %}
+{% endif %}
+{% if cookiecutter.lookup and cookiecutter.source %}
+from contextlib import AbstractContextManager, contextmanager
+{% elif cookiecutter.lookup %}
 from contextlib import AbstractContextManager
+{% elif cookiecutter.source %}
+from contextlib import contextmanager
 {% endif %}
 {% if cookiecutter.source %}
 from datetime import timedelta
@@ -44,11 +52,11 @@ from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
 from connectors_core.source import Boundedness
 {% endif %}
 {% if cookiecutter.lookup and cookiecutter.table %}
-from connectors_core.table import CatalogTable, LookupTableSource
+from connectors_core.table import CatalogTable, LookupTableSource, TableSchema
 {% elif cookiecutter.lookup %}
 from connectors_core.table import LookupTableSource
 {% elif cookiecutter.table %}
-from connectors_core.table import CatalogTable
+from connectors_core.table import CatalogTable, TableSchema
 {% endif %}
 from connectors_core.testing import (
 {% if cookiecutter.lookup %}
@@ -57,7 +65,7 @@ from connectors_core.testing import (
 {% if cookiecutter.source or cookiecutter.sink %}
     ROWS,
 {% endif %}
-{% if cookiecutter.table %}
+{% if cookiecutter.catalog %}
     TABLE_ROWS,
 {% endif %}
 {% if cookiecutter.__requests %}
@@ -111,6 +119,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.REFUSALS,
             Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
@@ -124,6 +133,9 @@ SOURCE = Capabilities(
     cannot={
         Capability.REPLACED_SPLITS: "rows of a part never change",
         Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
+        # Can a row become visible after rows with greater keys? Then a position is no greatest key.
+        Capability.LATE_COMMITS: "a row has its position when it is visible",
+        Capability.ACKNOWLEDGED_READS: "a topic keeps its rows",
     },
 )
 {% endif %}
@@ -260,6 +272,12 @@ class SourceTopic(OnTopic, SourceExternalContext):
     def format_options(self, boundedness: Boundedness) -> Mapping[str, str]:
         endless = boundedness is Boundedness.CONTINUOUS_UNBOUNDED
         return self.options() | ({"source.discovery-interval": "50 ms"} if endless else {})
+
+    @contextmanager
+    def refusal(self) -> Iterator[None]:
+        self._topic.deny(True)
+        yield
+        self._topic.deny(False)
 
     def create_typed_source(self, rows: pa.Table) -> {{ cookiecutter.__class }}Source:
         return self.create_misfit_source(rows.schema, [rows])
@@ -402,9 +420,12 @@ class SqlTopic(OnTopic, TableExternalContext):
     """A topic for one case of a table in SQL."""
 
     def definition(self) -> CatalogTable:
-        self._topic.create(TABLE_ROWS)
+        return self.definition_of(table_schema())
+
+    def definition_of(self, schema: TableSchema) -> CatalogTable:
+        self._topic.create(schema.physical)
         options = {"connector": {{ cookiecutter.__class }}TableFactory.identifier, **self.options()}
-        return CatalogTable(schema=table_schema(), options=options)
+        return CatalogTable(schema=schema, options=options)
 
     def secret_options(self) -> Mapping[str, str]:
         return {"token": self._token}

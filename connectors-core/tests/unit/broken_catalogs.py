@@ -7,6 +7,7 @@ import posixpath
 from dataclasses import replace
 from pathlib import Path
 
+from broken_names import folded, stripped, unescaped
 from memory_tables import Memory, MemoryCatalogSuite
 
 from connectors_core.catalog import GenericInMemoryCatalog, ObjectPath
@@ -81,6 +82,26 @@ class ForgetsTheKey(GenericInMemoryCatalog):
         if isinstance(found, CatalogView):
             return found
         return replace(found, schema=replace(found.schema, primary_key=()))
+
+
+class KeepsFoldedNames(GenericInMemoryCatalog):
+    seen_by = "test_columns_keep_strange_names"
+    named = staticmethod(folded)
+
+    def get_table(self, path):
+        found = super().get_table(path)
+        if isinstance(found, CatalogView):
+            return found
+        columns = [replace(each, name=self.named(each.name)) for each in found.schema.columns]
+        return replace(found, schema=replace(found.schema, columns=tuple(columns)))
+
+
+class KeepsUnescapedNames(KeepsFoldedNames):
+    named = staticmethod(unescaped)
+
+
+class KeepsStrippedNames(KeepsFoldedNames):
+    named = staticmethod(stripped)
 
 
 class AltersNothing(GenericInMemoryCatalog):

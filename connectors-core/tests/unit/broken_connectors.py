@@ -10,13 +10,19 @@ SHORT_DEADLINE = """
 import sys
 sys.path.insert(0, {folder!r})
 import connectors_core.testing.trial as trial
-trial.DEADLINE = 25.0
+trial.DEADLINE = {deadline}
 """
 
 
-def failed_cases(pytester, module):
-    """Return the failing cases in a test module, without their parameters."""
-    found = results(pytester, module, pytester.runpytest)
+def failed_cases(pytester, module, only="test"):
+    """Return the failing cases in a test module, without their parameters.
+
+    Args:
+        pytester: The fixture of pytest.
+        module: The text of the module.
+        only: A part of the names of the cases to run.
+    """
+    found = results(pytester, module, pytester.runpytest, only)
     return {each["case"].partition("[")[0] for each in found if each["outcome"] == "failed"}
 
 
@@ -30,12 +36,13 @@ def failed_cases_by_suite(pytester, module):
     return failed
 
 
-def results(pytester, module, run):
+def results(pytester, module, run, only="test"):
     """Return the outcomes of the cases in a test module."""
-    head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent))
+    deadline = 25.0 if only == "test" else 6.0
+    head = SHORT_DEADLINE.format(folder=str(Path(__file__).parent), deadline=deadline)
     pytester.makeini("[pytest]\nconnector_suites = true")
     pytester.makepyfile(test_broken=head + module)
-    run("-q", "-m", "not slow", "--connector-report", "report")
+    run("-q", "-m", "not slow", "-k", only, "--connector-report", "report")
     found = json.loads((pytester.path / "report.json").read_text())["results"]
     assert found
     return found

@@ -14,6 +14,7 @@ from broken_outages import OUTAGE_COMMITTERS, OUTAGE_ENUMERATORS, OUTAGE_READERS
 from broken_readers import READERS
 from broken_responses import LOST_IN_COMMITS, LOST_IN_WRITERS
 from broken_serializers import SERIALIZERS, ForgotItsPast, HasNoFile
+from broken_systems import GREEDY_READERS, REFUSED_READERS
 from toy_connector import ABILITIES, LogFolder, LogReader, LogSource
 from toy_disk import Disk
 from toy_sink import ON_A_SURE_DISK as NO_OUTAGES
@@ -37,6 +38,8 @@ TICK = timedelta(seconds=1)
 
 _TABLES = (
     READERS,
+    REFUSED_READERS,
+    GREEDY_READERS,
     ENUMERATORS,
     SERIALIZERS,
     COMMITTERS,
@@ -163,7 +166,7 @@ def options_suite(broken):
 
 
 def suite_of(broken):
-    if broken in READERS | OUTAGE_READERS:
+    if broken in READERS | OUTAGE_READERS | REFUSED_READERS | GREEDY_READERS:
         return source_suite(SourceReaderTestSuite, broken)
     if broken in ENUMERATORS | OUTAGE_ENUMERATORS:
         return source_suite(SplitEnumeratorTestSuite, broken)

@@ -31,6 +31,25 @@ def test_a_previous_version_is_replaced_only_by_the_next_row_with_its_key(rows) 
     ]
 
 
+KEYS = st.tuples(*[st.sampled_from(["a", "b", None])] * 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["-U", "+U"]), KEYS), max_size=9))
+def test_a_key_of_several_columns_is_compared_as_a_whole(rows) -> None:
+    kinds = pa.array([kind for kind, _ in rows], pa.string())
+    keys = pa.RecordBatch.from_pylist(
+        [{"x": x, "y": y} for _, (x, y) in rows],
+        pa.schema([("x", pa.string()), ("y", pa.string())]),
+    )
+    nested = pa.StructArray.from_arrays([keys.to_struct_array()], ["key"])
+    expected = [
+        rows[at : at + 2] == [("-U", key), ("+U", key)] and None not in key
+        for at, (_, key) in enumerate(rows)
+    ]
+    assert is_replaced(kinds, keys).to_pylist() == expected
+    assert is_replaced(kinds, nested).to_pylist() == expected
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 3)), max_size=12),
     st.integers(0, 3),

@@ -33,6 +33,7 @@ from broken_misfits import (
     SkipsMisfits,
     TellsNoColumnOfAMisfit,
 )
+from broken_names import ReadsFoldedNames, ReadsStrippedNames, ReadsUnescapedNames
 from broken_outages import (
     ConnectsInTheBackground,
     SkipsWhatIsLate,
@@ -47,6 +48,20 @@ from broken_skips import (
     SkipsWithoutADeadLetter,
     SkipsWithoutALine,
     SkipsWithoutAMetric,
+)
+from broken_systems import (
+    ACKNOWLEDGED,
+    OUT_OF_ORDER,
+    REFUSED,
+    AcknowledgesNothing,
+    AcknowledgesOnlyItsFirstSplit,
+    AcknowledgesWhatItAssigns,
+    CountsHiddenRows,
+    ReadsBehindTheGreatestKey,
+    RetriesARefusal,
+    SwallowsEveryError,
+    TakesARefusalForTheEnd,
+    WaitsAWhileForSmallerKeys,
 )
 from broken_versions import (
     HidesItsVersions,
@@ -443,6 +458,7 @@ class FindsNothingWithAnotherInterval(LogEnumerator):
 
 LATE = "test_first_responses_that_are_late_in_every_life_lose_nothing"
 CHANGED = "test_a_restart_with_one_changed_option_is_exact_or_refused"
+NAMED = "test_a_column_of_any_name_is_read"
 MISFIT = "test_a_value_that_does_not_fit_its_type_is_a_bad_record"
 CUT = "test_a_position_behind_the_end_that_is_available_now_is_a_loss"
 SKIPPED = "test_a_split_that_cannot_be_read_is_skipped_and_reported"
@@ -529,7 +545,24 @@ BROKEN = {
     ShowsItsToken: "test_a_secret_is_seen_nowhere",
     WritesItsToken: "test_a_secret_is_seen_nowhere",
 }
-BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
+# Only the case that must detect these runs.
+BROKEN_FOR_ONE_CASE = {
+    ReadsFoldedNames: NAMED,
+    ReadsUnescapedNames: NAMED,
+    ReadsStrippedNames: NAMED,
+    AcknowledgesNothing: ACKNOWLEDGED,
+    AcknowledgesWhatItAssigns: ACKNOWLEDGED,
+    AcknowledgesOnlyItsFirstSplit: ACKNOWLEDGED,
+    SwallowsEveryError: REFUSED,
+    TakesARefusalForTheEnd: REFUSED,
+    RetriesARefusal: REFUSED,
+    ReadsBehindTheGreatestKey: OUT_OF_ORDER,
+    WaitsAWhileForSmallerKeys: OUT_OF_ORDER,
+    CountsHiddenRows: OUT_OF_ORDER,
+}
+BY_NAME = {
+    broken.__name__: (broken, seen_by) for broken, seen_by in (BROKEN | BROKEN_FOR_ONE_CASE).items()
+}
 
 
 def broken_source(name):
@@ -555,6 +588,14 @@ class TestBroken(LogSuite):
 
 @pytest.mark.slow
 @pytest.mark.line("4.3", only=True)
-@pytest.mark.parametrize("name", sorted(BY_NAME))
+@pytest.mark.parametrize("name", sorted(each.__name__ for each in BROKEN))
 def test_a_broken_source_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}
+
+
+@pytest.mark.slow
+@pytest.mark.line("4.3", only=True)
+@pytest.mark.parametrize("name", sorted(each.__name__ for each in BROKEN_FOR_ONE_CASE))
+def test_a_broken_source_fails_its_case(name, pytester):
+    seen_by = BY_NAME[name][1]
+    assert failed_cases(pytester, RUN.format(name=name), only=seen_by) == {seen_by}

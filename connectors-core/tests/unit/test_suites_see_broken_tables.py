@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from broken_connectors import failed_cases, table_with
+from broken_names import FindsFoldedNames, FindsStrippedNames, FindsUnescapedNames
 from broken_outages import is_late
 from toy_disk import Disk
 from toy_table import CAN, Rows, ToyFunction, ToyTable, ToyTables
@@ -293,6 +294,7 @@ class TakesItsPathForANamespace(ToyTable):
         return (LineageDataset(namespace=self.path, name="rows"),)
 
 
+NAMED = "test_a_column_of_any_name_is_given"
 MISFIT = "test_a_value_that_does_not_fit_its_type_fails_the_join"
 LATE = "test_first_responses_that_are_late_in_every_life_find_all_rows"
 BROKEN = {
@@ -327,7 +329,15 @@ BROKEN = {
     TakesItsPathForANamespace: "test_datasets_are_named_for_lineage",
     ShowsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret
 }
-BY_NAME = {broken.__name__: (broken, seen_by) for broken, seen_by in BROKEN.items()}
+# Only the case that must detect these runs.
+BROKEN_FOR_ONE_CASE = {
+    FindsFoldedNames: NAMED,
+    FindsUnescapedNames: NAMED,
+    FindsStrippedNames: NAMED,
+}
+BY_NAME = {
+    broken.__name__: (broken, seen_by) for broken, seen_by in (BROKEN | BROKEN_FOR_ONE_CASE).items()
+}
 
 
 def broken_suite(name):
@@ -353,6 +363,14 @@ TestBroken = broken_suite({name!r})
 
 @pytest.mark.slow
 @pytest.mark.line("4.3", only=True)
-@pytest.mark.parametrize("name", sorted(BY_NAME))
+@pytest.mark.parametrize("name", sorted(each.__name__ for each in BROKEN))
 def test_a_broken_table_fails_the_intended_case(name, pytester):
     assert failed_cases(pytester, RUN.format(name=name)) == {BY_NAME[name][1]}
+
+
+@pytest.mark.slow
+@pytest.mark.line("4.3", only=True)
+@pytest.mark.parametrize("name", sorted(each.__name__ for each in BROKEN_FOR_ONE_CASE))
+def test_a_broken_table_fails_its_case(name, pytester):
+    seen_by = BY_NAME[name][1]
+    assert failed_cases(pytester, RUN.format(name=name), only=seen_by) == {seen_by}

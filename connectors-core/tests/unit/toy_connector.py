@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
@@ -14,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from toy_disk import available
 
-from connectors_core.errors import DataLossError, FatalError
+from connectors_core.errors import ConfigurationError, DataLossError, FatalError
 from connectors_core.lineage import LineageVertexProvider, file_dataset
 from connectors_core.records import BadRecord
 from connectors_core.secrets import Secret
@@ -31,13 +32,18 @@ from connectors_core.source import (
     SupportsProjectionPushDown,
     skip_unreadable,
 )
-from connectors_core.source.enumerator import SupportsAvailableNow, SupportsBatchSnapshot
+from connectors_core.source.enumerator import (
+    SupportsAvailableNow,
+    SupportsBatchSnapshot,
+    SupportsCommittedPositions,
+)
 from connectors_core.testing import ROWS, Capability, SourceExternalContext, SplitDataWriter
 
 BATCH_LINES = 7
 TOKEN = "canary-7c1f"
 LIVE = -1
 SPOILED = b"spoiled"
+NOT_COMMITTED = b" "
 # The capabilities of the source in every suite.
 ABILITIES = frozenset(
     {
@@ -47,6 +53,9 @@ ABILITIES = frozenset(
         Capability.CUT_SPLITS,
         Capability.SKIPPED_SPLITS,
         Capability.REPLACED_SPLITS,
+        Capability.ACKNOWLEDGED_READS,
+        Capability.LATE_COMMITS,
+        Capability.REFUSALS,
         Capability.INPUT_VERSION,
         Capability.POISON_READS,
         Capability.SECRETS,
@@ -79,7 +88,20 @@ class EndAt(SourceEvent):
     ends: dict[str, int]
 
 
-class LogEnumerator(SplitEnumerator, SupportsAvailableNow, SupportsBatchSnapshot):
+def acknowledged(folder):
+    """Return the acknowledged position of each file."""
+    path = Path(folder) / "acknowledged"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def check_allowed(folder):
+    if (Path(folder) / "refused").exists():
+        raise ConfigurationError("the folder refuses the token", option="token")
+
+
+class LogEnumerator(
+    SplitEnumerator, SupportsAvailableNow, SupportsBatchSnapshot, SupportsCommittedPositions
+):
     def __init__(self, context, source, state):
         self.context, self.source = context, source
         self.waiting, self.known = list(state.waiting), set(state.known)
@@ -101,6 +123,7 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow, SupportsBatchSnapshot
 
     def discover(self):
         self.available()
+        check_allowed(self.source.folder)
         return sorted(path.name for path in Path(self.source.folder).glob("[!.]*.log"))
 
     def found(self, names, error):
@@ -145,6 +168,14 @@ class LogEnumerator(SplitEnumerator, SupportsAvailableNow, SupportsBatchSnapshot
 
     def snapshot_state(self, checkpoint_id):
         return LogState(tuple(self.waiting), tuple(sorted(self.known)))
+
+    def positions_committed(self, checkpoint_id, splits, finished):
+        ends = {split.split_id: split.end for split in finished}
+        self.acknowledge(ends | {split.split_id: split.position for split in splits})
+
+    def acknowledge(self, positions):
+        found = acknowledged(self.source.folder) | positions
+        (Path(self.source.folder) / "acknowledged").write_text(json.dumps(found))
 
     def freeze_end(self):
         self.found(self.discover(), None)
@@ -227,13 +258,14 @@ class LogReader(SourceReader):
 
     def read(self, split):
         self.available()
+        check_allowed(self.source.folder)
         end = float("inf") if split.end == LIVE else split.end
         lines, position = [], split.position
         with (Path(self.source.folder) / split.split_id).open("rb") as file:
             file.seek(position)
             while len(lines) < self.batch_lines and position < end:
                 line = file.readline()
-                if not line.endswith(b"\n"):
+                if not line.endswith(b"\n") or line.startswith(NOT_COMMITTED):
                     break
                 position += len(line)
                 lines.append(line)
@@ -306,6 +338,9 @@ class LogSource(Source, SupportsProjectionPushDown, LineageVertexProvider):
     def lineage_datasets(self):
         return (file_dataset(str(self.folder)),)
 
+    def path_of(self, split):
+        return Path(self.folder) / split.split_id
+
     def boundedness(self):
         return self._boundedness
 
@@ -348,7 +383,20 @@ class LogWriter(SplitDataWriter):
         path.touch()
 
     def write(self, rows):
-        self.put("".join(json.dumps(row, default=str) + "\n" for row in rows.to_pylist()))
+        self.put(self.lines(rows))
+
+    @staticmethod
+    def lines(rows):
+        return "".join(json.dumps(row, default=str) + "\n" for row in rows.to_pylist())
+
+    @contextlib.contextmanager
+    def late(self, rows):
+        lines, position = self.lines(rows), self.path.stat().st_size
+        self.put("".join(" " * (len(line) - 1) + "\n" for line in lines.splitlines(keepends=True)))
+        yield
+        with self.path.open("r+b") as file:
+            file.seek(position)
+            file.write(lines.encode())
 
     def cut(self, rows):
         lines = self.path.read_text().splitlines(keepends=True)
@@ -389,6 +437,18 @@ class LogFolder(SourceExternalContext):
 
     def changed_sources(self, boundedness):
         return {"interval": self.source(str(self.folder), boundedness, 2 * self.interval)}
+
+    def unacknowledged(self):
+        found = acknowledged(self.folder)
+        logs = ((path, found.get(path.name, 0)) for path in self.folder.glob("*.log"))
+        return sum(path.read_bytes()[position:].count(b"\n") for path, position in logs)
+
+    @contextlib.contextmanager
+    def refusal(self):
+        marker = self.folder / "refused"
+        marker.touch()
+        yield
+        marker.unlink()
 
     def create_typed_source(self, rows):
         return self.create_misfit_source(rows.schema, [rows])

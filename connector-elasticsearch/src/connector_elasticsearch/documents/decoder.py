@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,6 +36,7 @@ __all__ = ["Damaged", "DocumentDecoder", "DocumentMetadata", "moments_of"]
 
 # Timestamps that Arrow's parser reads identically, to the last digit that a column has.
 _FORMAT: Final = "uuuu-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+_NOT_IN_A_PATTERN: Final = re.compile(r"^\s+|[,\\]|\s+$")
 
 
 class DocumentMetadata(StrEnum):
@@ -115,14 +117,17 @@ class DocumentDecoder:
 
     @property
     def paths(self) -> list[str]:
-        """Fields to request from the source of each document, or an empty sequence for all.
+        """Patterns of the fields to request from the source of each document.
+
+        A request separates fields by commas, and the server removes white space around each.
 
         These are whole columns. If the request named the fields in an object, the server would
         omit a value that is not an object, and the column would be null. Vectors are also named,
         because the server can omit those that no request names.
         """
         vectors = (path for path, kind in _leaves(self._source) if pa.types.is_floating(kind))
-        return list(dict.fromkeys([*self._source.names, *vectors]))
+        names = dict.fromkeys([*self._source.names, *vectors])
+        return [_NOT_IN_A_PATTERN.sub("*", name) for name in names]
 
     @cached_property
     def filters(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, is_of_system
-from connector_filesystem.source.parquet import OtherFilesError
+from connector_filesystem.source.parquet import UnsupportedFileError
 from connector_filesystem.source.split import FileSplit
 from connectors_core.errors import DataLossError, FatalError, RetryableError, SplitChangedError
 
@@ -120,7 +120,7 @@ def file_error(
         error = FatalError(
             f"the file {url} contains a type or an encoding that cannot be read",
             expected="types and encodings that Arrow reads",
-            found=str(cause) if isinstance(cause, OtherFilesError) else None,
+            found=str(cause) if isinstance(cause, UnsupportedFileError) else None,
             hint="set source.on-unreadable to skip, and write the file under another name with "
             "other types",
             code="FILE_UNSUPPORTED",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from connector_filesystem.filesystem import FileLocation, FileStatus, is_of_system, mapped_errors
 from connector_filesystem.formats import Compression, CsvOptions, FileFormat
-from connector_filesystem.source.parquet import OtherFilesError, parquet_schema
+from connector_filesystem.source.parquet import UnsupportedFileError, parquet_schema
 from connector_filesystem.source.reader import layout_of
 from connector_filesystem.source.text import BOM, ByteStream, csv_header, distinct_names
 from connectors_core.errors import ConfigurationError
@@ -69,7 +69,7 @@ def found_schema(
             raise ConfigurationError(
                 f"{url} contains a type or an encoding that cannot be read",
                 expected="types and encodings that Arrow reads",
-                found=str(exc) if isinstance(exc, OtherFilesError) else None,
+                found=str(exc) if isinstance(exc, UnsupportedFileError) else None,
                 option="path",
                 hint="declare the other columns with schema, and set on-schema-change to "
                 "ignore-new; or write the file with other types, or exclude it with path-regex",

@@ -23,8 +23,8 @@ from connectors_core.schema import cast_column, nullable_type
 from connectors_core.source import Predicate
 
 __all__ = [
-    "OtherFilesError",
     "ParquetSplitFile",
+    "UnsupportedFileError",
     "changed_types",
     "isolating_rows",
     "parquet_schema",
@@ -50,8 +50,8 @@ class _RowGroup:
     size: int
 
 
-class OtherFilesError(pa.ArrowNotImplementedError):  # type: ignore[misc]
-    """A file describes the rows of other files."""
+class UnsupportedFileError(pa.ArrowNotImplementedError):  # type: ignore[misc]
+    """A file cannot be read, for a reason that contains no values."""
 
 
 class ParquetSplitFile:
@@ -95,7 +95,7 @@ class ParquetSplitFile:
         for group in groups:
             if not signed and group.num_columns and (elsewhere := group.column(0).file_path):
                 self.close()
-                raise OtherFilesError(f"its rows are in other files: {elsewhere}")
+                raise UnsupportedFileError(f"its rows are in other files: {elsewhere}")
         self._groups = [
             _RowGroup(number, group.num_rows, group.total_byte_size)
             for number, group in enumerate(groups)
@@ -111,7 +111,7 @@ class ParquetSplitFile:
         found = [each for each in self.schema if each.name in names and _may_be_variant(each.type)]
         by_spark = (self._file.metadata.metadata or {}).get(_SPARK_SCHEMA, b"")
         if found and ("(Variant(" in str(self._file.schema) or b'"variant"' in by_spark):
-            raise pa.ArrowNotImplementedError(f"the column {found[0].name!r} has VARIANT values")
+            raise UnsupportedFileError(f"the column {found[0].name!r} has VARIANT values")
 
     @property
     def is_empty(self) -> bool:

@@ -119,6 +119,10 @@ class Topic:
         """Make a partition lose all but its first rows."""
         self._call("cut", partition=partition, rows=rows)
 
+    def deny(self, denied: bool) -> None:
+        """Refuse all reads from now on, or allow them again."""
+        self._call("deny", json.dumps(denied).encode())
+
 {% endif %}
     def rows(self, schema: pa.Schema) -> pa.Table:
         """Return all visible rows, partition by partition.
@@ -207,6 +211,9 @@ class _Partition:
 class _Topic:
     schema: pa.Schema
     partitions: dict[int, _Partition] = field(default_factory=dict)
+{% if cookiecutter.source %}
+    denied: bool = False
+{% endif %}
 {% if cookiecutter.__requests %}
     fault: RequestFault | None = None
     faults_left: int | None = None
@@ -227,6 +234,10 @@ class _Topic:
 {% if cookiecutter.source %}
     def cut(self, body: bytes, partition: str, rows: str) -> bytes:
         self.partitions[int(partition)].cut(int(rows))
+        return b""
+
+    def deny(self, body: bytes) -> bytes:
+        self.denied = json.loads(body)
         return b""
 
 {% endif %}
@@ -343,6 +354,7 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "append": _Topic.append,
 {% if cookiecutter.source %}
     "cut": _Topic.cut,
+    "deny": _Topic.deny,
 {% endif %}
     "ends": _Topic.ends,
 {% if cookiecutter.lookup %}
@@ -362,6 +374,7 @@ _CALLS: Final[dict[str, Callable[..., bytes]]] = {
     "commit": _Topic.commit,
 {% if cookiecutter.source %}
     "cut": _Topic.cut,
+    "deny": _Topic.deny,
 {% endif %}
     "ends": _Topic.ends,
 {% if cookiecutter.lookup %}
@@ -418,6 +431,10 @@ class _Server(ThreadingHTTPServer):
             if name == "drop":
                 del self._topics[topic]
                 return 200, b""
+{% endif %}
+{% if cookiecutter.source %}
+            if self._topics[topic].denied and name == "read":
+                return 403, b""
 {% endif %}
             return 200, _CALLS[name](self._topics[topic], body, **arguments)
 {% if cookiecutter.__requests %}

@@ -29,6 +29,18 @@ class Capability(StrEnum):
     """An option of the source skips splits that it cannot read, and the tests can spoil a split."""
     REPLACED_SPLITS = "replaced splits"
     """The tests can replace the rows of a split, as a job does that writes a file each day."""
+    LATE_COMMITS = "late commits"
+    """Rows can become visible after rows that come later in the split's own order.
+
+    The rows of a transaction do that if it takes its keys early and commits late.
+    """
+    ACKNOWLEDGED_READS = "acknowledged reads"
+    """The system keeps rows until the source acknowledges them, as a replication slot does.
+
+    The tests can count these rows.
+    """
+    REFUSALS = "refusals"
+    """The tests can make the system refuse all reads permanently, as after a revoked right."""
     INPUT_VERSION = "input version"
     """`Source.input_version` tells whether the input of a batch run is new."""
     POISON_READS = "poison reads"
@@ -142,7 +154,8 @@ class Capabilities:
             connector does not support, each with the reason. A type and a name of
             :data:`~connectors_core.testing.data_types.HARD_VALUES` or
             :data:`~connectors_core.testing.data_types.MISFITS`, as in ``"double: NaN"``,
-            excludes only these values.
+            excludes only these values. ``"column name: spaces"`` excludes this kind of
+            :data:`~connectors_core.testing.data_types.COLUMN_NAMES`.
     """
 
     can: frozenset[Capability] = frozenset()

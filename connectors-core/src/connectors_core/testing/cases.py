@@ -155,8 +155,10 @@ class ConnectorSuite:
 
 
 def _carried(parameters: Mapping[str, object]) -> Iterator[str]:
-    """Return what a case with these parameters carries: a type, or some of its values."""
+    """Return what a case with these parameters carries: a type, some of its values, or a name."""
     data_type, values = parameters.get("data_type"), parameters.get("values")
+    if isinstance(column_name := parameters.get("column_name"), str):
+        yield f"column name: {column_name}"
     if isinstance(data_type, str):
         yield data_type
         if isinstance(values, str):

@@ -29,6 +29,8 @@ from connectors_core.table import CatalogTable, CatalogView, DynamicTableContext
 from connectors_core.table.factory import factory_named
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
+from connectors_core.testing.data_types import column_names
+from connectors_core.testing.table_suite import schema_of_names
 from connectors_core.testing.traces import assert_unseen, error_texts
 from connectors_core.testing.trial import SystemSuite, open_contexts
 
@@ -318,6 +320,19 @@ class CatalogTestSuite(SystemSuite):
         _refused(TableAlreadyExistError, lambda: catalog.create_table(path, given), name="made")
         elsewhere = ObjectPath(_ABSENT, "made")
         _refused(DatabaseNotExistError, lambda: catalog.create_table(elsewhere, given))
+
+    @case(Capability.CREATE_TABLES, since="1.5", after="test_tables_are_created")
+    def test_columns_keep_strange_names(self, trial: CatalogTrial) -> None:
+        """A name is data: it is neither part of a statement nor changed."""
+        catalog, path = trial.catalog, trial.path("made")
+        names = column_names(self.capabilities.cannot_carry)
+        given = replace(trial.context.definition(), schema=schema_of_names(names))
+        catalog.create_table(path, given)
+        table = catalog_table(catalog, path)
+        found = [each.name for each in table.schema.columns]
+        assert found == ["id", *names], f"the columns became {found}"
+        context = DynamicTableContext.of(str(path), table)
+        factory_named(table, str(path)).validate(context)
 
     @case(
         Capability.CREATE_TABLES,

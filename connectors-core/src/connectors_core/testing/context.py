@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Final
 
@@ -67,6 +68,17 @@ class SplitDataWriter(ABC):
 
         Raises:
             NotImplementedError: The connector lacks the capability `REPLACED_SPLITS`.
+        """
+        raise NotImplementedError
+
+    def late(self, rows: pa.Table) -> AbstractContextManager[None]:
+        """Begin a transaction that adds rows to the split, and commit it at the end of the context.
+
+        Rows that `write` adds meanwhile come after them in the split's own order, for example of
+        its keys.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `LATE_COMMITS`.
         """
         raise NotImplementedError
 
@@ -135,8 +147,8 @@ class SourceExternalContext(ABC):
         """Write rows of any types into one split, and return a bounded source of them.
 
         Args:
-            rows: Rows with two columns, ``id`` and ``value``. The source returns both with these
-                types.
+            rows: Rows with two columns, ``id`` and one that often is called ``value``. The source
+                returns both with these names and types.
 
         Raises:
             NotImplementedError: The connector lacks the capability `DATA_TYPES`.
@@ -155,6 +167,24 @@ class SourceExternalContext(ABC):
 
         Raises:
             NotImplementedError: The connector lacks the capability `MISFITS`.
+        """
+        raise NotImplementedError
+
+    def unacknowledged(self) -> int:
+        """Return how many of the written rows the system keeps until they are acknowledged.
+
+        It asks the system, not the connector. The lag of a consumer group is an example.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `ACKNOWLEDGED_READS`.
+        """
+        raise NotImplementedError
+
+    def refusal(self) -> AbstractContextManager[None]:
+        """Make the system refuse all reads of the source permanently, until the context ends.
+
+        Raises:
+            NotImplementedError: The connector lacks the capability `REFUSALS`.
         """
         raise NotImplementedError
 
@@ -185,14 +215,26 @@ class SinkExternalContext(ABC):
     def create_sink(self) -> Sink:
         """Return a sink for rows of :data:`ROWS`. Some capabilities need other schemas."""
 
+    def create_typed_sink(self, schema: pa.Schema) -> Sink:
+        """Return a sink for rows of any types (`DATA_TYPES`), by default that of `create_sink`.
+
+        A system that cannot learn the columns from the rows gets a table with these columns here,
+        for example by a ``CREATE TABLE``.
+
+        Args:
+            schema: Two columns, ``id`` and one that often is called ``value``. `read_back` gets the
+                same schema.
+        """
+        return self.create_sink()
+
     @abstractmethod
     def read_back(self, schema: pa.Schema = ROWS) -> pa.Table:
         """Return all rows that a reader of the external system currently sees.
 
         Args:
             schema: The schema of the returned rows. It is :data:`ROWS`, or :data:`ROWS` with the
-                column ``extra``, which is null in rows without it (`SCHEMA_CHANGE`), or the two
-                columns ``id`` and ``value`` (`DATA_TYPES`).
+                column ``extra``, which is null in rows without it (`SCHEMA_CHANGE`), or that of
+                `create_typed_sink` (`DATA_TYPES`).
         """
 
     def format_options(self) -> Mapping[str, str]:

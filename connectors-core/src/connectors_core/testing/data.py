@@ -82,7 +82,8 @@ def assert_same_values(found: pa.Table, expected: pa.Table) -> None:
     """
     assert found.num_columns, "no row arrived"
     found = found.select(expected.column_names)
-    types = [str(table.schema.field(1).type) for table in (found, expected)]
+    # The name of the values in a list has no meaning: Arrow calls them "item", Spark "element".
+    types = [table.schema.field(1).type for table in (found, expected)]
     assert types[0] == types[1], f"the type is {types[0]}, but was {types[1]}"
     pairs = zip(found.sort_by("id").to_pylist(), expected.to_pylist(), strict=False)
     # Compare text, because NaN is not equal to itself, and -0.0 is equal to 0.0.

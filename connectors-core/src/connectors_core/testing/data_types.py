@@ -184,6 +184,32 @@ MISFIT_COLUMN: Final = "measured"
 """The column of the values of :data:`MISFITS`, which an error must name."""
 
 
+_COLUMN_NAMES: Mapping[str, str] = {
+    "reserved word": "select",
+    "mixed case": "mixedCase",
+    "spaces": " two  spaces ",
+    "quotes": """it's "a" `b` [c]""",
+    "a statement": "x'); DROP TABLE things; --",
+    "other signs": "a%s,{b}$c?é",
+    "a dot": "a.b",
+}
+
+COLUMN_NAMES: Final = tuple(_COLUMN_NAMES)
+"""Kinds of names of columns that a statement, a path, or a pattern must quote."""
+
+
+def named_column(column_name: str) -> pa.Table:
+    """Return rows with the column ``id``, and a column of texts with a name of this kind."""
+    return example_of("string").rename_columns(["id", _COLUMN_NAMES[column_name]])
+
+
+def column_names(cannot_carry: Mapping[str, str]) -> list[str]:
+    """Return a name of each kind of :data:`COLUMN_NAMES` that a connector does not exclude."""
+    return [
+        name for kind, name in _COLUMN_NAMES.items() if f"column name: {kind}" not in cannot_carry
+    ]
+
+
 def misfit_of(data_type: str, values: str) -> tuple[pa.Schema, list[pa.Table]]:
     """Return a schema, and parts of its rows, of which only the second one does not fit."""
     kind, value, other, misfit = _MISFITS[data_type, values]

@@ -26,11 +26,13 @@ from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
 from connectors_core.testing.data import assert_same_values
 from connectors_core.testing.data_types import (
+    COLUMN_NAMES,
     DATA_TYPES,
     MISFIT_COLUMN,
     MISFITS,
     example_of,
     misfit_of,
+    named_column,
 )
 from connectors_core.testing.join_suite import JoinTestSuite, Ways
 from connectors_core.testing.lookup_trial import (
@@ -206,11 +208,25 @@ class LookupTestSuite(JoinTestSuite):
     def test_values_of_every_type_are_given_as_they_are(
         self, trial: LookupTrial, data_type: str
     ) -> None:
-        rows = example_of(data_type)
+        self._assert_found(trial, example_of(data_type))
+
+    @case(
+        Capability.DATA_TYPES,
+        since="1.5",
+        after="test_values_of_every_type_are_given_as_they_are",
+    )
+    @slow_on_spark
+    @pytest.mark.parametrize("column_name", COLUMN_NAMES)
+    def test_a_column_of_any_name_is_given(self, trial: LookupTrial, column_name: str) -> None:
+        """A name is data: it is neither part of a statement nor changed."""
+        self._assert_found(trial, named_column(column_name))
+
+    def _assert_found(self, trial: LookupTrial, rows: pa.Table) -> None:
+        key, value = rows.column_names
         for options, capability in WAYS.values():
             if capability in self.possible().can:
                 table = trial.context.create_typed_table(rows, options)
-                found = trial.join(rows.select(["id"]), ["id"], columns=["value"], table=table)
+                found = trial.join(rows.select([key]), [key], columns=[value], table=table)
                 assert_same_values(found, rows)
 
     @case(

@@ -53,8 +53,8 @@ class LookupExternalContext(JoinExternalContext[LookupTableSource]):
         """Return a table with columns of other types.
 
         Args:
-            rows: Rows with two columns, the key ``id`` and ``value``. The table returns both
-                unchanged.
+            rows: Rows with two columns, the key ``id`` and one that often is called ``value``. The
+                table returns both unchanged.
             options: The options, as in `create_table`.
 
         Raises:

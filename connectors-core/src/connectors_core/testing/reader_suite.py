@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
+from connectors_core.errors import ConnectorError, RetryableError
 from connectors_core.source import Boundedness, InputStatus
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
+from connectors_core.testing.held_memory import held_memory, most_held
 from connectors_core.testing.outages import FAILING, LEAVING, Outage, assert_worth_another_attempt
 from connectors_core.testing.pace import Deadline, stretched
 from connectors_core.testing.reader_reading_cases import ReaderReadingCases, reading_of
@@ -94,6 +96,33 @@ class SourceReaderTestSuite(ReaderReadingCases):
             reading.reader.pause_or_resume_splits([], [paused])
             reading.read(trial.rows_written)
             trial.assert_complete(source, reading.batches)
+
+    @case(since="1.5", after="test_a_paused_split_gives_nothing_until_it_is_resumed")
+    @pytest.mark.slow
+    def test_rows_that_no_one_takes_do_not_fill_the_memory(self, trial: SourceUnitTrial) -> None:
+        """A paused split, or one that waits for a slow sink, is fetched up to a limit."""
+        size = trial.write_large_split()
+        source = trial.source()
+        splits = splits_of(source)
+        for is_paused in (False, True):
+            with held_memory() as held, reading_of(trial, source, splits) as reading:
+                for _ in reading.steps():
+                    if reading.batches:
+                        break
+                if reading.count == trial.rows_written:
+                    pytest.skip("a split is one batch")
+                if is_paused:
+                    try:
+                        reading.reader.pause_or_resume_splits(
+                            [each.split_id for each in splits], []
+                        )
+                    except NotImplementedError:
+                        pytest.skip("its reader cannot pause a single split")
+                most = most_held(held, reading.poll if is_paused else None, enough=size // 2)
+            assert most <= size // 2, (
+                f"the reader holds {most >> 20} of {size >> 20} MiB, while"
+                f" {'the split is paused' if is_paused else 'no task polls'}"
+            )
 
     # --- Availability -----------------------------------------------------------------------------
 
@@ -202,6 +231,22 @@ class SourceReaderTestSuite(ReaderReadingCases):
                     reading.read_through(
                         self.outage(outage), splits, behind=behind, rows=trial.rows_written
                     )
+
+    @case(Capability.REFUSALS, since="1.5", after="test_splits_given_at_once_are_all_read")
+    def test_a_permanent_refusal_is_an_error_and_no_end(self, trial: SourceUnitTrial) -> None:
+        """A reader that swallows it would have no rows for ever."""
+        trial.write_splits(3)
+        source = trial.source()
+        first, *others = splits_of(source)
+        with reading_of(trial, source, [first]) as reading:
+            for _ in reading.steps():
+                if reading.batches:
+                    break
+            with trial.context.refusal(), pytest.raises(ConnectorError) as refused:
+                reading.read_to_end(others)
+        assert not isinstance(refused.value, RetryableError), (
+            f"a retry cannot help: {refused.value}"
+        )
 
     # --- The source as a factory ------------------------------------------------------------------
 

@@ -202,7 +202,8 @@ class SinkTrial(Trial):
         source = DataGeneratorSource(
             functools.partial(_take, rows), rows.num_rows, rows.schema, batch_rows=2
         )
-        return self._job(source, {"out": self.context.create_sink()}, parallelism=1, plans=1)
+        sink = self.context.create_typed_sink(rows.schema)
+        return self._job(source, {"out": sink}, parallelism=1, plans=1)
 
     def _job(
         self, source: AnySource, sinks: Mapping[str, Sink], parallelism: int, plans: int

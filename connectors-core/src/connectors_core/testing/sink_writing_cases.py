@@ -17,10 +17,12 @@ from connectors_core.testing.data import (
     assert_same_values,
 )
 from connectors_core.testing.data_types import (
+    COLUMN_NAMES,
     DATA_TYPES,
     HARD_VALUES,
     example_of,
     hard_values_of,
+    named_column,
 )
 from connectors_core.testing.faults import (
     Fault,
@@ -106,6 +108,17 @@ class SinkWritingCases(PipelineSuite, part=True):
         self, trial: SinkTrial, data_type: str, values: str
     ) -> None:
         self._assert_written_as_it_was(trial, hard_values_of(data_type, values))
+
+    @case(
+        Capability.DATA_TYPES,
+        since="1.5",
+        after="test_values_of_every_type_arrive_as_they_were",
+    )
+    @pytest.mark.parametrize("column_name", COLUMN_NAMES)
+    @pytest.mark.slow_on_spark
+    def test_a_column_of_any_name_arrives(self, trial: SinkTrial, column_name: str) -> None:
+        """A name is data: it is neither part of a statement nor changed."""
+        self._assert_written_as_it_was(trial, named_column(column_name))
 
     def _assert_written_as_it_was(self, trial: SinkTrial, rows: pa.Table) -> None:
         with trial.job_of(rows).build(trial.environment) as pipeline:

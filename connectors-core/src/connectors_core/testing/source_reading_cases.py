@@ -21,10 +21,12 @@ from connectors_core.testing.data import (
     assert_same_values,
 )
 from connectors_core.testing.data_types import (
+    COLUMN_NAMES,
     DATA_TYPES,
     HARD_VALUES,
     example_of,
     hard_values_of,
+    named_column,
 )
 from connectors_core.testing.source_trial import (
     LARGE_TEXT,
@@ -118,6 +120,17 @@ class SourceReadingCases(PipelineSuite, part=True):
         self, trial: SourceTrial, data_type: str, values: str
     ) -> None:
         self._assert_read_as_it_is(trial, hard_values_of(data_type, values))
+
+    @case(
+        Capability.DATA_TYPES,
+        since="1.5",
+        after="test_values_of_every_type_are_read_as_they_are",
+    )
+    @pytest.mark.parametrize("column_name", COLUMN_NAMES)
+    @pytest.mark.slow_on_spark
+    def test_a_column_of_any_name_is_read(self, trial: SourceTrial, column_name: str) -> None:
+        """A name is data: it is neither part of a statement nor changed."""
+        self._assert_read_as_it_is(trial, named_column(column_name))
 
     def _assert_read_as_it_is(self, trial: SourceTrial, rows: pa.Table) -> None:
         source = trial.context.create_typed_source(rows)

@@ -27,6 +27,7 @@ from connectors_core.testing.lineage_names import assert_named_for_lineage
 from connectors_core.testing.source_batch_cases import SourceBatchCases
 from connectors_core.testing.source_failure_cases import SourceFailureCases
 from connectors_core.testing.source_reading_cases import SourceReadingCases
+from connectors_core.testing.source_system_cases import SourceSystemCases
 from connectors_core.testing.source_trial import ROWS_PER_SPLIT, SourceTrial
 from connectors_core.testing.traces import nothing_left
 from connectors_core.testing.trial import open_contexts
@@ -38,7 +39,7 @@ _BOUNDEDNESS: Final = {
 }
 
 
-class SourceTestSuite(SourceBatchCases, SourceFailureCases, SourceReadingCases):
+class SourceTestSuite(SourceBatchCases, SourceFailureCases, SourceReadingCases, SourceSystemCases):
     """Cases for a source.
 
     Derive from this class, declare the capabilities, and supply a context.

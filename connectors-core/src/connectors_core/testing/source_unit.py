@@ -20,7 +20,7 @@ from connectors_core.records import BadRecord, RecordErrorHandler, RecordPolicy
 from connectors_core.source import Boundedness, InputStatus, SourceEvent, SourceReader
 from connectors_core.source.source import AnySource
 from connectors_core.testing.capabilities import Capabilities, Capability
-from connectors_core.testing.context import SourceExternalContext
+from connectors_core.testing.context import ROWS, SourceExternalContext
 from connectors_core.testing.data import assert_exactly, assert_in_order, make_rows
 from connectors_core.testing.enumeration import all_splits
 from connectors_core.testing.pace import Deadline
@@ -30,6 +30,8 @@ Batches = list[tuple[str, pa.RecordBatch]]
 """Batches with the ids of their splits."""
 
 ROWS_PER_SPLIT: Final = 40
+_LARGE_ROWS: Final = 6_000
+_LARGE_TEXT: Final = 8_000
 _PATIENCE: Final = 0.02
 
 
@@ -96,6 +98,18 @@ class SourceUnitTrial:
                     writer.write_poison()
             self.written.append(rows)
             self._splits += 1
+
+    def write_large_split(self) -> int:
+        """Write a new split with long texts, and return the bytes of these."""
+        same = pa.repeat(pa.scalar(0), _LARGE_ROWS)
+        texts = pa.repeat(pa.scalar("x" * _LARGE_TEXT), _LARGE_ROWS)
+        rows = make_rows(self._splits, 0, 1, self.seed).take(same)
+        rows = rows.set_column(3, ROWS.field("text"), texts)
+        with contextlib.closing(self.context.create_split()) as writer:
+            writer.write(rows)
+        self.written.append(rows)
+        self._splits += 1
+        return _LARGE_ROWS * _LARGE_TEXT
 
     def write_split_with_poison(self, *counts: int) -> None:
         """Write a new split: groups of rows of these sizes, separated by bad records."""
@@ -312,6 +326,13 @@ class Reading:
         for status in self.steps():
             if self.count >= rows and status is not InputStatus.MORE_AVAILABLE:
                 return
+
+    def read_to_end(self, splits: Sequence[Any]) -> None:
+        """Add the last splits, and poll until the end of the input."""
+        self.add(splits)
+        self.reader.notify_no_more_splits()
+        for _ in self.steps():
+            pass
 
     @property
     def bad_places(self) -> list[tuple[str | None, str | None]]:

@@ -35,6 +35,7 @@ from connectors_core.table import (
 from connectors_core.table.factory import factory_named
 from connectors_core.testing.capabilities import Capability
 from connectors_core.testing.cases import case
+from connectors_core.testing.data_types import column_names
 from connectors_core.testing.environment import TestEnvironment
 from connectors_core.testing.traces import assert_unseen, error_texts
 from connectors_core.testing.trial import PipelineSuite, open_contexts
@@ -75,6 +76,12 @@ def table_schema(*, key: bool = False) -> TableSchema:
     return TableSchema(columns, primary_key=("id",) if key else ())
 
 
+def schema_of_names(names: Sequence[str], *, key: Sequence[str] = ()) -> TableSchema:
+    """Return the column ``id``, and columns of texts with these names."""
+    texts = (PhysicalColumn(name, pa.string()) for name in names)
+    return TableSchema((PhysicalColumn("id", pa.int64()), *texts), primary_key=tuple(key))
+
+
 class TableExternalContext(ABC):
     """The external system of a table in one case, initially empty and not shared."""
 
@@ -85,6 +92,13 @@ class TableExternalContext(ABC):
         Its system exists when the method returns, such as a topic. The same definition is read,
         written, and looked up, as far as the connector can. Reads have an end.
         """
+
+    def definition_of(self, schema: TableSchema) -> CatalogTable:
+        """Return the definition of a table with other columns than those of `table_schema`.
+
+        A system that does not learn the columns from the rows gets a table with these columns.
+        """
+        return replace(self.definition(), schema=schema)
 
     def metadata(self) -> Sequence[MetadataColumn]:
         """Return columns with metadata that the connector reads.
@@ -315,6 +329,31 @@ class TableTestSuite(PipelineSuite):
             (each.name, each.type) for each in TABLE_ROWS
         ]
 
+    @case(
+        since="1.5",
+        after=(
+            "test_the_source_has_the_declared_columns",
+            "test_the_sink_accepts_the_declared_columns",
+            "test_a_lookup_finds_the_declared_columns",
+        ),
+    )
+    def test_columns_have_any_name(self, trial: TableTrial) -> None:
+        """Source, sink, and lookup use each name as it is declared."""
+        context = DynamicTableContext.of(_NAME, self._with_any_names(trial))
+        rows = context.table.schema.physical
+        trial.factory.validate(context)
+        able, factory = self.capabilities.can, trial.factory
+        found = {}
+        if Capability.SCAN in able:
+            found["source"] = factory.create_scan_source(context).source.schema().names
+        if Capability.INSERT in able:
+            factory.create_sink(context).sink.validate(rows)
+        if Capability.LOOKUP in able:
+            found["lookup"] = factory.create_lookup_source(context).schema().names
+        for part, given in found.items():
+            lost = [name for name in rows.names if name not in given]
+            assert not lost, f"the {part} lacks the columns {lost}"
+
     @case(since=_SINCE, after="test_a_definition_is_accepted")
     def test_what_a_factory_makes_survives_pickling(self, trial: TableTrial) -> None:
         """Spark ships it to executors."""
@@ -324,6 +363,12 @@ class TableTestSuite(PipelineSuite):
         for make in self._parts(trial).values():
             made = make(trial.declared)
             assert type(pickle.loads(pickling.dumps(made))) is type(made)
+
+    def _with_any_names(self, trial: TableTrial) -> CatalogTable:
+        """Return a table with the column ``id``, and one for each kind of name."""
+        names = column_names(self.capabilities.cannot_carry)
+        schema = schema_of_names(names, key=trial.table.schema.primary_key)
+        return trial.context.definition_of(schema)
 
     def _all_parts(
         self, trial: TableTrial
@@ -376,6 +421,28 @@ class TableTestSuite(PipelineSuite):
         with closing(trial.statements()) as tables:
             tables.execute_sql("INSERT INTO things (text, id) SELECT 'seven', 7L")
             assert _read(tables, "id, text, amount, at") == [(7, "seven", None, None)]
+
+    @case(
+        Capability.STATEMENTS,
+        Capability.SCAN,
+        Capability.INSERT,
+        since="1.5",
+        after=("test_a_query_reads_what_an_insert_wrote", "test_columns_have_any_name"),
+    )
+    def test_statements_use_columns_of_any_name(self, trial: TableTrial) -> None:
+        """A name is data: it is neither part of a statement nor changed."""
+        table = self._with_any_names(trial)
+        names = table.schema.physical.names[1:]
+        quoted = ["`" + name.replace("`", "``") + "`" for name in names]
+        row = tuple(f"text {number}" for number in range(len(names)))
+        fits = [f"{name} = '{text}'" for name, text in zip(quoted, row, strict=True)]
+        columns = ", ".join(quoted)
+        with closing(trial.statements()) as tables:
+            tables.create_table("named", table)
+            values = f"SELECT 1L, {str(row)[1:-1]}"
+            tables.execute_sql(f"INSERT INTO named (id, {columns}) {values}")
+            assert _read(tables, f"{columns} FROM named") == [row]
+            assert _read(tables, f"id FROM named WHERE {' AND '.join(fits)}") == [(1,)]
 
     @case(
         Capability.STATEMENTS,

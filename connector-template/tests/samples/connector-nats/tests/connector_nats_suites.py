@@ -51,6 +51,7 @@ SOURCE = Capabilities(
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
             Capability.INPUT_VERSION,
+            Capability.ACKNOWLEDGED_READS,
             Capability.POISON_READS,
             Capability.MISFITS,
             Capability.REPLAYABLE,
@@ -64,6 +65,8 @@ SOURCE = Capabilities(
         Capability.DISCOVERY: "the source reads the streams that it is given",
         Capability.REPLACED_SPLITS: "a stream keeps its messages",
         Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
+        Capability.LATE_COMMITS: "a message has its sequence when it is visible",
+        Capability.REFUSALS: "the server checks the token of a connection only at its start",
     },
     cannot_carry=IN_JSON,
 )
@@ -160,9 +163,8 @@ class SourceStreams(SourceExternalContext):
             stream.publish(encoded(part))
         return NatsSource(self._address, streams=stream.name, format="json", schema=schema)
 
-    def unacknowledged(self) -> list[int]:
-        """Return the number of messages of each stream that are not acknowledged."""
-        return [each.state().next - 1 - each.acknowledged(DURABLE) for each in self._streams]
+    def unacknowledged(self) -> int:
+        return sum(each.state().next - 1 - each.acknowledged(DURABLE) for each in self._streams)
 
     def secrets(self) -> Sequence[str]:
         return [self._token]

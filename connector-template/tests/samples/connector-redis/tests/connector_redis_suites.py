@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -41,6 +42,7 @@ SOURCE = Capabilities(
             Capability.DISCOVERY,
             Capability.GROWING_SPLITS,
             Capability.CUT_SPLITS,
+            Capability.REFUSALS,
             Capability.INPUT_VERSION,
             Capability.POISON_READS,
             Capability.MISFITS,
@@ -54,6 +56,8 @@ SOURCE = Capabilities(
     cannot={
         Capability.REPLACED_SPLITS: "another entry has another ID",
         Capability.SKIPPED_SPLITS: "no option skips what cannot be read",
+        Capability.LATE_COMMITS: "an entry has its ID when it is visible",
+        Capability.ACKNOWLEDGED_READS: "a stream keeps its entries",
     },
     cannot_carry={"day-time interval": JSON},
 )
@@ -152,6 +156,12 @@ class SourceStreams(OnStreams, SourceExternalContext):
         columns = "split BIGINT, seq BIGINT, at TIMESTAMP, text STRING"
         options = self.settings(f"{self._name}:*") | {"columns": columns}
         return options | ({"source.discovery-interval": "50 ms"} if endless else {})
+
+    @contextmanager
+    def refusal(self) -> Iterator[None]:
+        add_user(self._server, self._name, self._password, "-@all")
+        yield
+        add_user(self._server, self._name, self._password)
 
     def create_typed_source(self, rows: pa.Table) -> RedisSource:
         return self.create_misfit_source(rows.schema, [rows])

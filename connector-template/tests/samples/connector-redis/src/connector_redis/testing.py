@@ -59,9 +59,9 @@ class RedisSystem(TcpTestSystem):
             yield server.address
 
 
-def add_user(address: str, name: str, password: str) -> None:
-    """Add a user who may do everything."""
-    _client(address).execute_command("ACL", "SETUSER", name, "on", f">{password}", "~*", "+@all")
+def add_user(address: str, name: str, password: str, rights: str = "+@all") -> None:
+    """Add or change a user, who may do everything by default."""
+    _client(address).execute_command("ACL", "SETUSER", name, "on", f">{password}", "~*", rights)
 
 
 class Stream:
