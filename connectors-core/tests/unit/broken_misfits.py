@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from toy_connector import LogReader
 
+from connectors_core.errors import FatalError
+from connectors_core.records import BadRecord
+from connectors_core.testing.data_types import MISFIT_TEXT
+
 
 class ReadsMisfitsAsNull(LogReader):
     def misfit(self, row, field):
@@ -24,9 +28,9 @@ class ReadsMisfitsInStructsAsNull(LogReader):
 class DropsMisfitsInLists(LogReader):
     def misfit(self, row, field):
         found = row[field.name]
-        if not isinstance(found, list) or "no" not in found:
+        if not isinstance(found, list) or MISFIT_TEXT not in found:
             return super().misfit(row, field)
-        return row | {field.name: [each for each in found if each != "no"]}
+        return row | {field.name: [each for each in found if each != MISFIT_TEXT]}
 
 
 class CutsFractions(LogReader):
@@ -47,3 +51,31 @@ class SkipsMisfits(LogReader):
 class TellsNoColumnOfAMisfit(LogReader):
     def misfit(self, row, field):
         raise ValueError("a value does not fit its column")
+
+
+class NamesTheValueOfAMisfit(LogReader):
+    def misfit(self, row, field):
+        raise ValueError(f"the value {row[field.name]!r} of {field.name} is no {field.type}")
+
+
+class NamesTheRecordOfAMisfit(LogReader):
+    def bad(self, split, position, line, error):
+        super().bad(split, position, line, ValueError(f"{error}: {line.decode()}"))
+
+
+class ShowsTheMisfitInTheCause(LogReader):
+    """Passes on an error of its client, which quotes the value."""
+
+    def bad(self, split, position, line, error):
+        cause = FatalError(f"the client cannot read {line.decode()}")
+        cause.__cause__ = error
+        self.context.record_errors.handle(
+            BadRecord(
+                reason=str(error),
+                source_uid="",
+                split_id=split.split_id,
+                position=f"byte {position}",
+                raw=line,
+            ),
+            cause=cause,
+        )

@@ -83,6 +83,16 @@ BY_KIND = {
         broken_misfits.SkipsMisfits,
         broken_misfits.TellsNoColumnOfAMisfit,
     },
+    "a value that does not fit its type, in an error of a lookup": {
+        broken_tables.NamesTheValueOfAMisfit,
+        broken_tables.PassesOnTheErrorOfItsLibrary,
+        broken_tables.ShowsTheErrorOfItsLibrary,
+    },
+    "a value that does not fit its type, in an error": {
+        broken_misfits.NamesTheRecordOfAMisfit,
+        broken_misfits.NamesTheValueOfAMisfit,
+        broken_misfits.ShowsTheMisfitInTheCause,
+    },
     "a bad record that is not the last of its split": {
         broken_readers.SkipsTheLineBehindABadOne,
         broken_readers.ForgetsTheSizeOfABadLine,

@@ -28,8 +28,11 @@ from broken_cuts import (
 from broken_misfits import (
     CutsFractions,
     DropsMisfitsInLists,
+    NamesTheRecordOfAMisfit,
+    NamesTheValueOfAMisfit,
     ReadsMisfitsAsNull,
     ReadsMisfitsInStructsAsNull,
+    ShowsTheMisfitInTheCause,
     SkipsMisfits,
     TellsNoColumnOfAMisfit,
 )
@@ -529,6 +532,9 @@ BROKEN = {
     CutsFractions: MISFIT,
     SkipsMisfits: MISFIT,
     TellsNoColumnOfAMisfit: MISFIT,
+    NamesTheValueOfAMisfit: MISFIT,
+    NamesTheRecordOfAMisfit: MISFIT,
+    ShowsTheMisfitInTheCause: MISFIT,
     NamesNewVersions: RETRIED,
     ReadsItsFirstInputAgain: NEXT,
     RefusesNewInput: NEXT,

@@ -187,6 +187,29 @@ class RetriesMisfits(ToyFunction):
         raise RetryableError(f"the value of {declared.name} is no {declared.type}")
 
 
+class NamesTheValueOfAMisfit(ToyFunction):
+    def misfit(self, values, declared):
+        raise BadRecordError(f"{values[0]} of {declared.name} is no {declared.type}")
+
+
+class PassesOnTheErrorOfItsLibrary(ToyFunction):
+    def misfit(self, values, declared):
+        try:
+            return values.cast(declared.type)
+        except pa.ArrowException as error:
+            raise BadRecordError(f"{declared.name} is no {declared.type}: {error}") from None
+
+
+class ShowsTheErrorOfItsLibrary(ToyFunction):
+    """The context of an error is a part of its traceback."""
+
+    def misfit(self, values, declared):
+        try:
+            return values.cast(declared.type)
+        except pa.ArrowException:
+            super().misfit(values, declared)
+
+
 class LeavesAThread(ToyFunction):
     def open(self, context):
         threading.Thread(target=threading.Event().wait, args=(30,), daemon=True).start()
@@ -317,6 +340,9 @@ BROKEN = {
     CutsFractions: MISFIT,
     TakesMisfitsForMisses: MISFIT,
     RetriesMisfits: MISFIT,
+    NamesTheValueOfAMisfit: MISFIT,
+    PassesOnTheErrorOfItsLibrary: MISFIT,
+    ShowsTheErrorOfItsLibrary: MISFIT,
     LeavesAThread: "test_no_thread_handle_or_temporary_file_is_left",
     CannotTravel: "test_what_executors_are_given_survives_pickling",
     LogsItsPassword: "test_a_secret_is_seen_nowhere",  # pragma: allowlist secret

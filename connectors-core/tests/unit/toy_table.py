@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -69,10 +70,10 @@ class ToyFunction(FileReader, LookupFunction):
         columns = []
         for each in self.wanted:
             values = rows.column(each.name)
-            try:
+            with contextlib.suppress(pa.ArrowException):
                 columns.append(values.cast(each.type))
-            except pa.ArrowException:
-                columns.append(self.misfit(values, each))
+                continue
+            columns.append(self.misfit(values, each))
         return pa.table(columns, schema=self.wanted)
 
     def misfit(self, values, declared):

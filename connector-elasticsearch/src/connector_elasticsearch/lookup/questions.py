@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -143,9 +144,10 @@ class Questions:
         """
         if not self.gets:
             check_whole(answer, self.doing)
-        try:
+        batch = None
+        with suppress(pa.ArrowInvalid):
             batch = self._all_at_once(answer, question.keys.num_rows)
-        except pa.ArrowInvalid:
+        if batch is None:  # Arrow's error, which contains values, is no context of the next one
             batch = self._one_by_one(loaded(answer), question.keys.num_rows)
         if not self.gets and batch.num_rows >= MOST_IN_ANSWER:
             raise TooManyError

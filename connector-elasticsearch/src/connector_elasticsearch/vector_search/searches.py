@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -99,10 +100,12 @@ class VectorSearches:
             BadRecordError: A document cannot be decoded.
             ConnectorError: The server could not search for all vectors.
         """
-        try:
-            counts, rows, scores = self._all_at_once(searches, answer)
-        except pa.ArrowInvalid:
-            counts, rows, scores = self._one_by_one(searches, answer)
+        found = None
+        with suppress(pa.ArrowInvalid):
+            found = self._all_at_once(searches, answer)
+        if found is None:  # Arrow's error, which contains values, is no context of the next one
+            found = self._one_by_one(searches, answer)
+        counts, rows, scores = found
         return VectorMatches(counts, self.rows.finished(pa.Table.from_batches([rows])), scores)
 
     def joined(self, found: list[VectorMatches]) -> VectorMatches:

@@ -144,35 +144,43 @@ def _map_of(kind: pa.DataType) -> pa.DataType:
 
 _NUMBERS, _TEXTS = _list_of(_LONG), _list_of(_TEXT)
 # For each type: the type, a value of it, another type, and a value of that which does not fit.
+MISFIT_TEXT: Final = "misfit-5d2e"
+"""The texts of :data:`MISFITS`, which an error must not show."""
+
 _MISFITS: Mapping[tuple[str, str], tuple[pa.DataType, Any, pa.DataType, Any]] = {
-    ("boolean", "a text"): (pa.bool_(), True, _TEXT, "no"),
+    ("boolean", "a text"): (pa.bool_(), True, _TEXT, MISFIT_TEXT),
     ("integer", "too large"): (pa.int32(), 1, _LONG, 2**31),
     ("long", "a fraction"): (_LONG, 1, pa.float64(), 1.5),
-    ("long", "a text"): (_LONG, 1, _TEXT, "no"),
-    ("date", "a text"): (pa.date32(), date(2024, 2, 29), _TEXT, "no"),
+    ("long", "a text"): (_LONG, 1, _TEXT, MISFIT_TEXT),
+    ("date", "a text"): (pa.date32(), date(2024, 2, 29), _TEXT, MISFIT_TEXT),
     ("timestamp", "a text"): (
         pa.timestamp("us", tz="UTC"),
         datetime(2024, 2, 29, tzinfo=UTC),
         _TEXT,
-        "no",
+        MISFIT_TEXT,
     ),
-    ("array", "a text"): (_NUMBERS, [1], _TEXT, "no"),
-    ("array", "a text in it"): (_NUMBERS, [1], _TEXTS, [None, "no"]),
+    ("array", "a text"): (_NUMBERS, [1], _TEXT, MISFIT_TEXT),
+    ("array", "a text in it"): (_NUMBERS, [1], _TEXTS, [None, MISFIT_TEXT]),
     ("array", "a text in a struct in it"): (
         *(_list_of(_struct_of(_LONG)), [{"x": 1}]),
-        *(_list_of(_struct_of(_TEXT)), [{"x": None}, {"x": "no"}]),
+        *(_list_of(_struct_of(_TEXT)), [{"x": None}, {"x": MISFIT_TEXT}]),
     ),
-    ("map", "a text"): (_map_of(_LONG), [("a", 1)], _TEXT, "no"),
-    ("map", "a text in it"): (_map_of(_LONG), [("a", 1)], _map_of(_TEXT), [("a", "no")]),
-    ("struct", "a text"): (_struct_of(_LONG), {"x": 1}, _TEXT, "no"),
-    ("struct", "a text in it"): (_struct_of(_LONG), {"x": 1}, _struct_of(_TEXT), {"x": "no"}),
+    ("map", "a text"): (_map_of(_LONG), [("a", 1)], _TEXT, MISFIT_TEXT),
+    ("map", "a text in it"): (_map_of(_LONG), [("a", 1)], _map_of(_TEXT), [("a", MISFIT_TEXT)]),
+    ("struct", "a text"): (_struct_of(_LONG), {"x": 1}, _TEXT, MISFIT_TEXT),
+    ("struct", "a text in it"): (
+        _struct_of(_LONG),
+        {"x": 1},
+        _struct_of(_TEXT),
+        {"x": MISFIT_TEXT},
+    ),
     ("struct", "a text in place of a struct in it"): (
         *(_struct_of(_struct_of(_LONG)), {"x": {"x": 1}}),
-        *(_struct_of(_TEXT), {"x": "no"}),
+        *(_struct_of(_TEXT), {"x": MISFIT_TEXT}),
     ),
     ("struct", "a text in an array in it"): (
         *(_struct_of(_NUMBERS), {"x": [1]}),
-        *(_struct_of(_TEXTS), {"x": ["no"]}),
+        *(_struct_of(_TEXTS), {"x": [MISFIT_TEXT]}),
     ),
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from connectors_core.testing.data_types import (
     COLUMN_NAMES,
     DATA_TYPES,
     MISFIT_COLUMN,
+    MISFIT_TEXT,
     MISFITS,
     example_of,
     misfit_of,
@@ -247,6 +249,8 @@ class LookupTestSuite(JoinTestSuite):
                 with pytest.raises(ConnectorError, match=MISFIT_COLUMN) as failure:
                     trial.join(rows.select(["id"]), ["id"], columns=[MISFIT_COLUMN], table=table)
                 assert not isinstance(failure.value, RetryableError), "a retry cannot help"
+                shown = "".join(traceback.format_exception(failure.value))
+                assert MISFIT_TEXT not in shown, f"the error shows the value: {shown}"
 
     # --- Caches ---------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -36,7 +37,7 @@ from connectors_core.testing.data import (
     assert_same_values,
     make_rows,
 )
-from connectors_core.testing.data_types import MISFIT_COLUMN
+from connectors_core.testing.data_types import MISFIT_COLUMN, MISFIT_TEXT
 from connectors_core.testing.directory_sink import DirectorySink
 from connectors_core.testing.driver import DriverJob
 from connectors_core.testing.environment import TestEnvironment
@@ -215,9 +216,11 @@ class SourceTrial(Trial):
     def assert_second_is_bad(self, source: AnySource, parts: Sequence[pa.Table]) -> None:
         """Read a source with each record policy. Of its parts, only the second one does not fit."""
         with self.job_of(source).build(self.environment) as pipeline:
-            failure = str(self.run_to_failure(pipeline))
+            failure = self.run_to_failure(pipeline)
         for named in (BadRecordError.code, MISFIT_COLUMN):
-            assert named in failure, f"the error does not name {named}: {failure}"
+            assert named in str(failure), f"the error does not name {named}: {failure}"
+        shown = "".join(traceback.format_exception(failure))
+        assert MISFIT_TEXT not in shown, f"the error shows the value: {shown}"
         letters = DirectorySink(self.root / "letters")
         for policy in (RecordPolicy.skip(), RecordPolicy.dead_letter(letters)):
             sink = DirectorySink(self.root / f"out-{policy.mode}")
@@ -231,7 +234,9 @@ class SourceTrial(Trial):
                 (status,) = pipeline.status().sources
             assert_same_values(sink.read(), pa.concat_tables([parts[0], *parts[2:]]))
             assert status.skipped + status.dead_letters == 1, "the bad record is not counted"
-        assert letters.read().num_rows == 1, "the bad record is no dead letter"
+        reasons = letters.read()["reason"].to_pylist()
+        assert len(reasons) == 1, "the bad record is no dead letter"
+        assert MISFIT_TEXT not in reasons[0], f"the dead letter shows the value: {reasons[0]}"
 
     def restart_with(self, name: str, source: AnySource, first: Boundedness) -> None:
         """Read all rows, write more, and restart with another source on the stored state.
