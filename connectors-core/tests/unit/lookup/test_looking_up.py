@@ -26,7 +26,7 @@ from lookup_tables import (
 )
 
 from connectors_core.engine.execution.lookup_task import close_lookups
-from connectors_core.errors import ConfigurationError, FatalError, RetryableError
+from connectors_core.errors import BadRecordError, ConfigurationError, FatalError, RetryableError
 from connectors_core.lookup import (
     AsyncLookupFunctionProvider,
     DefaultLookupCache,
@@ -141,6 +141,15 @@ def test_a_request_that_fails_permanently_is_not_retried(is_async):
     with pytest.raises(ConfigurationError, match="no such index"):
         run(task_of(function), rows_of([1]))
     assert len(function.asked) == 1
+
+
+def test_the_hint_about_a_bad_record_leads_to_rows_without_its_key():
+    function = Asked()
+    function.failures.append(BadRecordError("the field 'value': it is not a number"))
+    with pytest.raises(BadRecordError) as failed:
+        run(task_of(function), rows_of([1, 2]))
+    assert "remove the rows with its key" in failed.value.hint
+    assert run(task_of(function), rows_of([2]))[0] == expected([rows_of([2])])
 
 
 @pytest.mark.parametrize("is_async", [False, True])

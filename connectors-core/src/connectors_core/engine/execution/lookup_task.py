@@ -25,7 +25,13 @@ from connectors_core.clients.event_loop import submit
 from connectors_core.clients.retries import RetryLog, RetryPolicy
 from connectors_core.engine.execution.closing import close_after_error
 from connectors_core.engine.execution.writer_task import conform
-from connectors_core.errors import ConnectorError, FatalError, RetryableError, UnexpectedError
+from connectors_core.errors import (
+    BadRecordError,
+    ConnectorError,
+    FatalError,
+    RetryableError,
+    UnexpectedError,
+)
 from connectors_core.lookup.cache import LookupCache
 from connectors_core.lookup.function import AsyncLookupFunction, FunctionContext, LookupFunction
 from connectors_core.lookup.join import LookupJoin
@@ -42,6 +48,10 @@ ByKey = LookupFunctionProvider | AsyncLookupFunctionProvider | PartialCachingLoo
 
 _KEPT_OPEN: Final = 8
 _CLOSE_SECONDS: Final = 10.0
+_HINT: Final = (
+    "correct the record in the table, or remove the rows with its key before the lookup: "
+    "df.where(...)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +89,18 @@ class LookupTask:
             Rows of ``join.schema``.
 
         Raises:
+            BadRecordError: A key cannot be looked up, or a row of the table cannot be read.
             ConnectorError: A request failed permanently.
         """
+        try:
+            yield from self._run(batches, observe)
+        except BadRecordError as error:
+            error.hint = _HINT  # a lookup has no record policy
+            raise
+
+    def _run(
+        self, batches: Iterable[pa.RecordBatch], observe: Callable[[MetricGroup], None]
+    ) -> Iterator[pa.RecordBatch]:
         conformed = (conform(batch, self.join.rows) for batch in batches if batch.num_rows)
         rows = itertools.chain.from_iterable(map(self.join.pieces, conformed))
         first = next(rows, None)
