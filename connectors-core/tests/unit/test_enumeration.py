@@ -137,7 +137,7 @@ def test_a_source_infers_the_number_of_tasks_from_what_the_enumerator_found(volu
 def test_a_source_without_inference_has_a_task_for_each_split_up_to_a_limit(limit, tasks):
     settings, enumeration = enumeration_of(source_of(*"abcde"), parallelism=1)
     settings = replace(settings, batch_tasks=BatchTasks(max_tasks=limit))
-    assert number_of_tasks(settings, enumeration.splits) == tasks
+    assert number_of_tasks(settings, enumeration.source_splits) == tasks
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_volume_of_a_task_and_the_number_of_tasks_are_bounded(limits, tasks)
     source.volume = 8 << 20
     settings, enumeration = enumeration_of(source, parallelism=2)
     settings = replace(settings, batch_tasks=BatchTasks(**limits))
-    assert number_of_tasks(settings, enumeration.splits) == tasks
+    assert number_of_tasks(settings, enumeration.source_splits) == tasks
     assert source.context.upper_bound == limits.get("max_tasks", 8)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from toy_source import (
 )
 
 from connectors_core.engine.coordinator.enumeration import (
+    Enumeration,
     batch_entries,
     digest_of,
     enumerate_splits,
@@ -180,7 +182,8 @@ def test_a_batch_reads_all_members():
 def test_the_version_of_the_input_is_that_of_all_members():
     def version(*members):
         settings_ = SourceSettings(uid="s", source=chain(*members), parallelism=2)
-        return digest_of(settings_, enumerate_splits(settings_))
+        with closing(Enumeration(settings_)) as enumeration:
+            return digest_of(settings_, enumeration.source_splits)
 
     ten, few, more = (NumberSequenceSource(0, 9, split_rows=rows) for rows in (10, 3, 4))
     eleven = NumberSequenceSource(0, 10)

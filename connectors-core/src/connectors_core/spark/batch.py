@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors_core.engine.coordinator.source_settings import SourceSettings
 from connectors_core.engine.execution.reader_task import ReaderTask
-from connectors_core.engine.protocol import Entry, RunRecord, encode_entry
+from connectors_core.engine.protocol import RunRecord, encode_entry
 from connectors_core.engine.query.batch_run import SPARK, BatchInput, BatchRun, planned_input
 from connectors_core.engine.query.wiring import Query
 from connectors_core.source import SupportsStatisticReport
@@ -72,16 +72,15 @@ def batch_source(
 ) -> BatchSource:
     """Plan the splits of a source; see `planned_input`."""
     planned = planned_input(settings, reader, pipeline_id, run_id, resumed)
-    return BatchSource(spark=spark, size=_size_of(settings, planned.entries), **vars(planned))
+    return BatchSource(spark=spark, size=_size_of(planned), **vars(planned))
 
 
-def _size_of(settings: SourceSettings, entries: Sequence[Entry]) -> int | None:
-    source = settings.source
+def _size_of(planned: BatchInput) -> int | None:
+    source = planned.settings.source
     if not isinstance(source, SupportsStatisticReport):
         return None
-    serializer = source.split_serializer()
-    states = [split.state for entry in entries for split in entry.splits]
-    return source.report_size([serializer.deserialize(s.version, s.data) for s in states])
+    assert planned.enumeration is not None
+    return source.report_size(planned.enumeration.source_splits)
 
 
 def batch_sources_of(df: DataFrame, *, subqueries: bool = True) -> set[str]:

@@ -41,6 +41,7 @@ class Enumeration:
 
     Attributes:
         splits: All splits, in the order of assignment.
+        source_splits: The same splits as the source knows them.
         events: The events that the enumerator has sent to its readers, by reader.
         metrics: The metrics of the enumerator.
 
@@ -58,6 +59,7 @@ class Enumeration:
         self._readers = settings.parallelism
         self._coordinator = coordinator = _run_to_its_end(settings, resumed)
         self.splits = coordinator.positions()
+        self.source_splits = coordinator.splits()
         self.events = dict(coordinator.events)
         self.metrics = coordinator.metrics
         self._close = weakref.finalize(self, coordinator.close)
@@ -163,13 +165,13 @@ def resumed_splits(
     )
 
 
-def digest_of(settings: SourceSettings, splits: Sequence[SplitRecord]) -> str | None:
+def digest_of(settings: SourceSettings, splits: Sequence[SourceSplit]) -> str | None:
     """Return a digest of the input of a batch run; None if the source has no version of it."""
-    version = settings.source.input_version(_splits_of(settings, splits))
+    version = settings.source.input_version(splits)
     return None if version is None else hashlib.sha256(version.encode()).hexdigest()
 
 
-def number_of_tasks(settings: SourceSettings, splits: Sequence[SplitRecord]) -> int:
+def number_of_tasks(settings: SourceSettings, splits: Sequence[SourceSplit]) -> int:
     """Return the number of tasks of a batch run.
 
     The source infers it (`DynamicParallelismInference`), or there is one for each split. It stays
@@ -183,7 +185,7 @@ def number_of_tasks(settings: SourceSettings, splits: Sequence[SplitRecord]) -> 
     source = settings.source
     if isinstance(source, DynamicParallelismInference):
         context = ParallelismInferenceContext(
-            splits=_splits_of(settings, splits),
+            splits=splits,
             parallelism=settings.parallelism,
             upper_bound=tasks,
             bytes_per_task=settings.batch_tasks.bytes_per_task,
@@ -199,6 +201,7 @@ def batch_entries(
     *,
     pipeline_id: str,
     run_id: str,
+    source_splits: Sequence[SourceSplit] | None = None,
     events: Mapping[int, Sequence[EventDocument]] = MappingProxyType({}),
 ) -> list[Entry]:
     """Distribute splits to entries: large splits alone, small ones together.
@@ -210,12 +213,14 @@ def batch_entries(
         settings: The source.
         splits: Its splits.
         number: The number of entries; None for one for each task.
-        events: Events for readers, by reader.
         pipeline_id: The pipeline.
         run_id: The run, whose folder holds its reports.
+        source_splits: The same splits as the source knows them, if they are at hand.
+        events: Events for readers, by reader.
     """
-    weights = [max(1, split.weight()) for split in _splits_of(settings, splits)]
-    number = number or number_of_tasks(settings, splits)
+    found = _splits_of(settings, splits) if source_splits is None else source_splits
+    weights = [max(1, split.weight()) for split in found]
+    number = number or number_of_tasks(settings, found)
     bins: list[tuple[int, int]] = [(0, entry) for entry in range(number)]
     queues: list[list[PlannedSplit]] = [[] for _ in range(number)]
     for index in sorted(range(len(splits)), key=lambda i: -weights[i]):

@@ -36,6 +36,7 @@ from connectors_core.source.event_codec import decode_event
 from connectors_core.source.events import EventDocument
 from connectors_core.source.hybrid.switches import SwitchesSources
 from connectors_core.source.source import Boundedness
+from connectors_core.source.split import SourceSplit
 from connectors_core.source.watermarks import END_OF_TIME
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -284,6 +285,10 @@ class SourceCoordinator:
     def positions(self) -> list[SplitRecord]:
         """Return the unfinished splits in the form of a snapshot."""
         return self._ledger.positions()
+
+    def splits(self) -> list[SourceSplit]:
+        """Return the unfinished splits as the source knows them, in the same order."""
+        return self._ledger.source_splits()
 
     def observe(self) -> SourceObservation:
         """Return the current state of the source, for status and metrics."""

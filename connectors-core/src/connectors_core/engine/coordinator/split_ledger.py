@@ -226,6 +226,10 @@ class SplitLedger:
             for split in sorted(self.splits.values(), key=lambda split: split.order)
         ]
 
+    def source_splits(self) -> list[SourceSplit]:
+        """Return the unfinished splits as the source knows them, in the same order."""
+        return [split.split for split in sorted(self.splits.values(), key=lambda each: each.order)]
+
     def snapshot(self, enumerator: Versioned) -> SourceSnapshot:
         """Return everything that :meth:`restore` needs besides the later plans.
 

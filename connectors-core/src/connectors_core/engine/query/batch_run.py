@@ -129,7 +129,7 @@ def planned_input(
     enumeration = None if entries and not is_compared else Enumeration(settings)
     digest = None
     if enumeration is not None:
-        digest = digest_of(settings, enumeration.splits)
+        digest = digest_of(settings, enumeration.source_splits)
     if resumed is not None and entries and digest == resumed.inputs.get(settings.uid, digest):
         if enumeration is not None:
             enumeration.close()
@@ -147,13 +147,14 @@ def planned_input(
             )
             run_id = new_run_id()  # so that nothing is mistaken for the rows of that run
         splits = enumeration.splits
-        tasks = number_of_tasks(settings, splits)
+        tasks = number_of_tasks(settings, enumeration.source_splits)
         entries = batch_entries(
             settings,
             splits,
             max(len(splits), 1) if reader.keeps else tasks,
             pipeline_id=pipeline_id,
             run_id=run_id,
+            source_splits=enumeration.source_splits,
             events=enumeration.events,
         )
     return BatchInput(
