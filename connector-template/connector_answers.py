@@ -55,4 +55,8 @@ def problem(answers: Mapping[str, Any]) -> str | None:
         return "catalog: the tables of a catalog need the answers table and source."
     if answers["compaction"] and not two_phase:
         return "compaction: only a sink of the kind two-phase can merge its outputs."
+    if answers["changes"] and not two_phase:
+        return "changes: the template has such a sink of the kind two-phase only."
+    if answers["changes"] and answers["compaction"]:
+        return "changes, compaction: changes of several epochs are not merged, to keep their order."
     return None

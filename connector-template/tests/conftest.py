@@ -36,6 +36,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
         catalog: bool = False,
         compaction: bool = False,
         topologies: bool = False,
+        changes: bool = False,
     ) -> Path:
         answers = {
             "name": name,
@@ -47,6 +48,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
             "catalog": catalog,
             "compaction": compaction,
             "topologies": topologies,
+            "changes": changes,
         }
         return generated(answers, tmp_path_factory.mktemp("connectors"))
 

@@ -137,6 +137,7 @@ class TestTicketReader(SourceReaderTestSuite):
         cannot={
             Capability.DATA_TYPES: "a ticket has four columns",
             Capability.OUTAGES: "no network stands before its server",
+            Capability.REFUSALS: "the API of the page has no rights",
         },
     )
 

@@ -47,6 +47,8 @@ from {{ cookiecutter.__package }}.table_factory import {{ cookiecutter.__class }
 from {{ cookiecutter.__package }}.testing import LogSystem, Topic
 {% if cookiecutter.__requests %}
 from connectors_core.sink import AsyncSink, AsyncSinkWriterConfiguration
+{% elif cookiecutter.__applies %}
+from connectors_core.sink import ROW_KIND_COLUMN
 {% endif %}
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness
@@ -59,6 +61,9 @@ from connectors_core.table import LookupTableSource
 from connectors_core.table import CatalogTable, TableSchema
 {% endif %}
 from connectors_core.testing import (
+{% if cookiecutter.__applies %}
+    CHANGES,
+{% endif %}
 {% if cookiecutter.lookup %}
     LOOKUP_ROWS,
 {% endif %}
@@ -76,6 +81,10 @@ from connectors_core.testing import (
 {% if cookiecutter.catalog %}
     CatalogExternalContext,
     CatalogTestSuite,
+{% endif %}
+{% if cookiecutter.__applies %}
+    ChangelogExternalContext,
+    ChangelogTestSuite,
 {% endif %}
 {% if cookiecutter.lookup %}
     LookupExternalContext,
@@ -360,6 +369,35 @@ class SinkTopic(OnTopic, SinkExternalContext):
 {% endif %}
 
 
+{% if cookiecutter.__applies %}
+class ChangedTopic(OnTopic, ChangelogExternalContext):
+    """A topic for one case of changes."""
+
+    key: Sequence[str] = ("id",)
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._columns = CHANGES.remove(CHANGES.get_field_index(ROW_KIND_COLUMN))
+        self._topic.create(self._columns)
+
+    def create_sink(self) -> {{ cookiecutter.__class }}Sink:
+        return {{ cookiecutter.__class }}Sink(self._address, self._name, token=self._token, key=self.key)
+
+    def read_back(self) -> pa.Table:
+        return self._topic.rows(self._columns)
+
+
+class ChangesSuite(OnLog, ChangelogTestSuite):
+    capabilities = Capabilities(
+        can=frozenset({Capability.CHANGELOG_SINK}),
+        cannot={Capability.CHANGELOG_SOURCE: "a topic has rows, not their changes"},
+    )
+
+    def external_context(self, folder: Path) -> ChangedTopic:
+        return ChangedTopic(self.address)
+
+
+{% endif %}
 class OfSink(OnLog):
     """What the suites of the sink and of its parts share."""
 

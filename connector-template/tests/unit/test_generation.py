@@ -29,7 +29,7 @@ def _with_sql(answers: tuple[object, ...], *, catalog: bool = False) -> tuple[ob
     return (*answers, *defaults[len(answers) :], True, catalog)
 
 
-# The answers: source, sink, kind of sink, lookup, table, catalog, compaction, and topologies.
+# The answers: source, sink, kind of sink, lookup, table, catalog, compaction, topologies, changes.
 BASIC = {
     "source": (True, False),
     "sink": (False, True),
@@ -54,12 +54,15 @@ COMBINATIONS = {
     },
     "merging": (True, True, "two-phase", False, False, False, True),
     "sink-topologies": (False, True, "two-phase", False, False, False, False, True),
+    "sink-changes": (False, True, "two-phase", False, False, False, False, False, True),
+    "all-changes": (True, True, "two-phase", True, True, True, False, True, True),
     "everything": (True, True, "two-phase", True, True, True, True, True),
 }
 ALWAYS = {
     *BASIC,
     "merging",
     "sink-topologies",
+    "sink-changes",
     "everything",
     "source-sql",
     "sink-sql",
@@ -141,10 +144,10 @@ def test_types(project: Path, types_cache: Path) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("everything", "async-sql"),
+        *("everything", "async-sql", "sink-changes"),
         *map(slow, ("source", "sink", "lookup", "both", "merging", "sink-topologies", "async")),
         *map(slow, ("source-lookup", "both-async", "all", "all-async", "lookup-sql")),
-        *map(slow, ("both-catalog",)),
+        *map(slow, ("both-catalog", "all-changes")),
     ],
 )
 def test_the_suites_pass(generate, kind: str) -> None:

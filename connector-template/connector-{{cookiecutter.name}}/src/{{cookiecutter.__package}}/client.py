@@ -14,7 +14,7 @@ from __future__ import annotations
 {% if cookiecutter.source or cookiecutter.__commits or cookiecutter.lookup or cookiecutter.catalog %}
 import json
 {% endif %}
-{% if cookiecutter.lookup or cookiecutter.__merges or cookiecutter.__topologies %}
+{% if cookiecutter.lookup or cookiecutter.__merges or cookiecutter.__topologies or cookiecutter.__applies %}
 from collections.abc import Sequence
 {% endif %}
 from contextlib import closing
@@ -114,6 +114,21 @@ class Client:
         """Add rows to a transaction. The first rows start it, and its commit makes them visible."""
         self.call("stage", encode_rows(rows), transaction=transaction, partition=partition)
 
+{% if cookiecutter.__applies %}
+    def commit(self, transaction: str, key: Sequence[str] = ()) -> bool | None:
+        """Make all rows of a transaction visible at once, or apply its changes.
+
+        Args:
+            transaction: The name of the transaction.
+            key: The columns that identify a row. Without any, all rows are added.
+
+        Returns:
+            True if this call committed it, False if an earlier call did, None if it is unknown.
+        """
+        body = json.dumps(key).encode()
+        answer: bool | None = json.loads(self.call("commit", body, transaction=transaction))
+        return answer
+{% else %}
     def commit(self, transaction: str) -> bool | None:
         """Make all rows of a transaction visible at once.
 
@@ -122,6 +137,7 @@ class Client:
         """
         answer: bool | None = json.loads(self.call("commit", transaction=transaction))
         return answer
+{% endif %}
 
     def abort(self, transaction: str) -> None:
         """Abort an open transaction, if it exists."""

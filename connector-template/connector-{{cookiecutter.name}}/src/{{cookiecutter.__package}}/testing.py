@@ -38,6 +38,9 @@ from {{ cookiecutter.__package }}.async_client import BUSY, REFUSED, TAKEN
 from {{ cookiecutter.__package }}.client import Client, decode_rows, encode_rows, fitted
 from {{ cookiecutter.__package }}.options import Connection
 from connectors_core.secrets import Secret
+{% if cookiecutter.__applies %}
+from connectors_core.sink import ROW_KIND_COLUMN, is_deletion
+{% endif %}
 {% if cookiecutter.__requests %}
 from connectors_core.testing import RequestFault
 {% endif %}
@@ -313,11 +316,40 @@ class _Topic:
         if transaction not in self.open:
             return _json(None)
         for partition, batch in self.open.pop(transaction):
+{% if cookiecutter.__applies %}
+            if key := json.loads(body):
+                self._apply(key, batch)
+                continue
+{% endif %}
             self.partitions.setdefault(partition, _Partition()).append(batch)
             self.schema = pa.unify_schemas([self.schema, batch.schema])
         self.committed.add(transaction)
         return _json(True)
 
+{% if cookiecutter.__applies %}
+    def _apply(self, key: list[str], changes: pa.RecordBatch) -> None:
+        """Replace or delete the row of each key, in the order of the changes."""
+        deletions = [False] * changes.num_rows
+        if ROW_KIND_COLUMN in changes.schema.names:
+            deletions = is_deletion(changes.column(ROW_KIND_COLUMN)).to_pylist()
+            changes = changes.drop_columns([ROW_KIND_COLUMN])
+        self.schema = pa.unify_schemas([self.schema, changes.schema])
+        rows = {
+            tuple(row[name] for name in key): row
+            for partition in self.partitions.values()
+            for _, batch in partition.batches
+            for row in batch.to_pylist()
+        }
+        for row, deleted in zip(changes.to_pylist(), deletions, strict=True):
+            identity = tuple(row[name] for name in key)
+            if deleted:
+                rows.pop(identity, None)
+            else:
+                rows[identity] = row
+        self.partitions = {0: _Partition()}
+        self.partitions[0].append(pa.RecordBatch.from_pylist(list(rows.values()), self.schema))
+
+{% endif %}
     def abort(self, body: bytes, transaction: str) -> bytes:
         self.open.pop(transaction, None)
         return b""

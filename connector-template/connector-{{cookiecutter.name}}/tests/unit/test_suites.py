@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
-{% if cookiecutter.source %}
+{% if cookiecutter.source or cookiecutter.__applies %}
 from typing import Any
 
+{% endif %}
+{% if cookiecutter.source %}
 import pytest
 
 {% endif %}
 import {{ cookiecutter.__package }}_suites as suites
 {% if cookiecutter.source %}
 from connectors_core.source import Boundedness, ReadLimits
+{% endif %}
+{% if cookiecutter.source or cookiecutter.__applies %}
 from connectors_core.testing import Capability, case
+{% endif %}
+{% if cookiecutter.source %}
 
 
 class Test{{ cookiecutter.__class }}Source(suites.SourceSuite):
@@ -49,6 +55,18 @@ class Test{{ cookiecutter.__class }}Source(suites.SourceSuite):
 
 class Test{{ cookiecutter.__class }}Sink(suites.SinkSuite):
     pass
+{% if cookiecutter.__applies %}
+
+
+class Test{{ cookiecutter.__class }}Changes(suites.ChangesSuite):
+    """The core's cases, and one more."""
+
+    @case(Capability.CHANGELOG_SINK)
+    def test_a_key_of_two_columns_is_compared_as_a_whole(self, trial: Any) -> None:
+        trial.context.key = ("id", "text")
+        trial.apply([("+I", 1, "a", 1), ("+I", 1, "b", 1), ("-D", 1, "a", 1)])
+        assert trial.context.read_back().to_pylist() == [{"id": 1, "text": "b", "version": 1}]
+{% endif %}
 {% endif %}
 {% if cookiecutter.lookup %}
 

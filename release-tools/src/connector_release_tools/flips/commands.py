@@ -18,7 +18,7 @@ from rich.table import Table
 
 from connector_release_tools import dates
 from connector_release_tools.errors import FlipError
-from connector_release_tools.flips import changes
+from connector_release_tools.flips import changes as lifecycle
 from connector_release_tools.flips.checks import check as hold
 from connector_release_tools.flips.document import Flip
 from connector_release_tools.flips.finding import Finding
@@ -83,6 +83,7 @@ def new(
     table: questions.Table = False,
     catalog: questions.Catalog = False,
     compaction: questions.Compaction = False,
+    changes: questions.Changes = False,
     supersedes: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="The accepted proposal that it replaces.")
     ] = None,
@@ -97,6 +98,7 @@ def new(
     answers: Answers = {
         "source": source, "sink": sink, "sink_kind": sink_kind.value, "topologies": topologies,
         "lookup": lookup, "table": table, "catalog": catalog, "compaction": compaction,
+        "changes": changes,
     }  # fmt: skip
     plan = None
     if connector is not None:
@@ -106,7 +108,7 @@ def new(
             renderer.render(TemplateState.at_head(repository).tree, plan.answers)
     elif needless := questions.as_options({**answers, "description": description}):
         raise typer.BadParameter(f"{needless[0]} needs --connector")
-    change = changes.propose(
+    change = lifecycle.propose(
         flips,
         judge,
         title=title,
@@ -224,7 +226,7 @@ def vote(
     repository, flips, judge = _open(root)
     said = {"voter": by, "vote": choice, "at": judge.now, "reason": reason}
     cast = validated(Vote, said, name="vote", error=FlipError)
-    _apply(repository, changes.cast(flips, judge, number, cast), dry_run=dry_run)
+    _apply(repository, lifecycle.cast(flips, judge, number, cast), dry_run=dry_run)
 
 
 @flip.command()
@@ -305,7 +307,7 @@ def supersede(
     """Mark an accepted proposal as superseded by another accepted proposal."""
     repository, flips, judge = _open(root)
     event = _event(Status.SUPERSEDED, at=judge.now, by=by)
-    _apply(repository, changes.supersede(flips, judge, old, new, event), dry_run=dry_run)
+    _apply(repository, lifecycle.supersede(flips, judge, old, new, event), dry_run=dry_run)
 
 
 @flip.command()
@@ -375,7 +377,7 @@ def _move(
 ) -> None:
     repository, flips, judge = _open(root)
     event = _event(status, at=judge.now, by=by, reason=reason)
-    _apply(repository, changes.move(flips, judge, number, event), dry_run=dry_run)
+    _apply(repository, lifecycle.move(flips, judge, number, event), dry_run=dry_run)
 
 
 def _apply(repository: Repository, change: Change, *, dry_run: bool) -> None:

@@ -111,6 +111,7 @@ class ConnectorPlan(_Entry):
         table: Whether it serves tables in SQL.
         catalog: Whether it has a catalog of the system's tables.
         compaction: Whether its sink merges small outputs before their commit.
+        changes: Whether its sink applies changes by key.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=20)]
@@ -123,6 +124,7 @@ class ConnectorPlan(_Entry):
     table: bool | None = None
     catalog: bool | None = None
     compaction: bool | None = None
+    changes: bool | None = None
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:

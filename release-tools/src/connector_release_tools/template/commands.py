@@ -21,6 +21,7 @@ from connector_release_tools.template.link import Answers
 from connector_release_tools.template.proposal import how_to_register
 from connector_release_tools.template.questions import (
     Catalog,
+    Changes,
     Compaction,
     Kind,
     Lookup,
@@ -144,13 +145,14 @@ def create(
     table: Table = False,
     catalog: Catalog = False,
     compaction: Compaction = False,
+    changes: Changes = False,
     root: Root = Path(),
 ) -> None:
     """Create a connector from the template."""
     answers = _answers(
         name, description=description, owner=owner, source=source, sink=sink,
         sink_kind=sink_kind, topologies=topologies, lookup=lookup, table=table, catalog=catalog,
-        compaction=compaction,
+        compaction=compaction, changes=changes,
     )  # fmt: skip
     with _tree(root) as (repository, renderer):
         state = _committed(repository)
@@ -178,6 +180,7 @@ def link(
     table: Table = False,
     catalog: Catalog = False,
     compaction: Compaction = False,
+    changes: Changes = False,
     root: Root = Path(),
 ) -> None:
     """Link a connector that was created by hand to the template in HEAD.
@@ -190,7 +193,7 @@ def link(
         answers = _answers(
             found.name, description=description, owner=owner, source=source, sink=sink,
             sink_kind=sink_kind, topologies=topologies, lookup=lookup, table=table, catalog=catalog,
-            compaction=compaction,
+            compaction=compaction, changes=changes,
         )  # fmt: skip
         connectors_of_tree.link(found, renderer, state, answers)
     _console().print(

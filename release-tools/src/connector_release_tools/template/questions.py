@@ -13,6 +13,7 @@ from connector_release_tools.template.link import Answers
 
 __all__ = [
     "Catalog",
+    "Changes",
     "Compaction",
     "Kind",
     "Lookup",
@@ -47,6 +48,9 @@ Compaction = Annotated[
         "--compaction/--no-compaction", help="Merge what the sink staged before its commit."
     ),
 ]
+Changes = Annotated[
+    bool, typer.Option("--changes/--no-changes", help="A sink that applies changes by key.")
+]
 
 _DEFAULTS: Final[Mapping[str, str | bool]] = {
     "description": "",
@@ -58,6 +62,7 @@ _DEFAULTS: Final[Mapping[str, str | bool]] = {
     "table": False,
     "catalog": False,
     "compaction": False,
+    "changes": False,
 }
 
 
