@@ -40,6 +40,7 @@ class Part(StrEnum):
     LOOKUP = "lookup"
     WARM_WORKERS = "warm-workers"
     SQL = "sql"
+    GROWTH = "growth"
 
 
 def main(
@@ -85,6 +86,10 @@ def main(
         from benchmarks.elasticsearch import throttled
 
         report(Part.THROTTLING, throttled.measure(runs))
+    if Part.GROWTH in parts:
+        from benchmarks import growth
+
+        report(Part.GROWTH, growth.measure(OUTPUT / "growth"))
     if Part.LOOKUP in parts:
         from benchmarks import lookup
 
