@@ -58,6 +58,12 @@ def test_a_zone_that_does_not_exist_is_refused(tmp_path):
         FileSource(tmp_path, partition_time_zone="Mars/Base")
 
 
+def test_the_type_of_a_column_can_be_one_of_spark(tmp_path):
+    assert value_of(tmp_path, "2.5", "DECIMAL(3, 1)").type == pa.decimal128(3, 1)
+    with pytest.raises(InvalidOptionError, match="a Spark SQL type"):
+        FileSource(tmp_path, schema="id BIGINT", partition_columns={"at": "DECIMALS"})
+
+
 def test_a_column_without_a_zone_keeps_its_time(tmp_path):
     found = value_of(tmp_path, "2024-07-01 00%3A00%3A00", pa.timestamp("us"))
     assert found.as_py() == datetime(2024, 7, 1)

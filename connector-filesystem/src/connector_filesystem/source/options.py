@@ -56,10 +56,14 @@ def _paths(value: Any) -> tuple[str, ...]:
 
 def _partition_columns(value: Any) -> tuple[tuple[str, pa.DataType | None], ...]:
     if isinstance(value, Mapping):
-        return tuple(value.items())
+        return tuple((name, _type(kind)) for name, kind in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple((str(name), None) for name in value)
     return tuple((each.name, each.type) for each in SCHEMA.parse(value))
+
+
+def _type(kind: pa.DataType | str) -> pa.DataType:
+    return SCHEMA.parse(f"value {kind}").field(0).type if isinstance(kind, str) else kind
 
 
 def _metadata_columns(value: Any) -> tuple[tuple[FileMetadata, str], ...]:
@@ -264,7 +268,7 @@ class FileSourceOptions(
     )
     partition_columns: Setting[
         tuple[tuple[str, pa.DataType | None], ...],
-        Mapping[str, pa.DataType] | Sequence[str] | SchemaLike | None,
+        Mapping[str, pa.DataType | str] | Sequence[str] | SchemaLike | None,
     ] = option(
         "partition.columns",
         OptionType("schema", _partition_columns),
