@@ -349,7 +349,7 @@ def _has_fractions(kind: pa.DataType) -> bool:
 
 
 def _is_list_of_floats(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)
+    return pa.types.is_list(kind) and bool(pa.types.is_floating(kind.value_type))
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
