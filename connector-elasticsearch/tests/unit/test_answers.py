@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import timedelta
@@ -199,6 +200,23 @@ def test_keys_of_types_without_a_test_server_are_possible_within_their_range() -
     assert KeyField("d", frozenset({"date"})).values(far) == [10**15, None, None]
     days = pa.array([0, 2**31 - 1], pa.date32())
     assert KeyField("d", frozenset({"date"})).values(days)[1] == (2**31 - 1) * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "values"),
+    [
+        ("long", [math.nan, math.inf, 2.0], [None, None, 2.0]),
+        ("keyword", [math.nan, 2.0], [None, 2.0]),
+        ("long", ["\u0661", "1", " 1"], [None, "1", None]),
+        ("boolean", [0, 1], [None, None]),
+        ("boolean", [True, False], [True, False]),
+        ("ip", ["fe80::1%eth0", "fe80::1"], [None, "fe80::1"]),
+    ],
+)
+def test_a_key_that_the_server_refuses_is_not_asked_for(
+    kind: str, keys: list[object], values: list[object]
+) -> None:
+    assert KeyField("field", frozenset({kind})).values(pa.array(keys)) == values
 
 
 @pytest.mark.parametrize(

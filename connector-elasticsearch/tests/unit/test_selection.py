@@ -40,7 +40,8 @@ def test_unsupported_types_are_refused_unless_their_column_is_excluded(
     reader(HOST, "flights", schema=schema, fields=["n"])
 
 
-def test_the_mapping_is_requested_once_and_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
+def serve(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]) -> list[str]:
+    """Serve the mapping of an index with these fields; return the paths of the requests."""
     asked = []
 
     class Client:
@@ -49,12 +50,34 @@ def test_the_mapping_is_requested_once_and_pickled(monkeypatch: pytest.MonkeyPat
 
         def request(self, method: str, path: str, **arguments: object) -> object:
             asked.append(path)
-            return {"flights-2013": {"mappings": {"properties": {"n": {"type": "long"}}}}}
+            return {"flights-2013": {"mappings": {"properties": fields}}}
 
         def close(self) -> None:
             pass
 
     monkeypatch.setattr(selection, "ElasticsearchClient", Client)
+    return asked
+
+
+@pytest.mark.parametrize("values", ["TIMESTAMP", "STRUCT<day: DATE>"])
+def test_timestamps_of_a_map_that_only_the_server_can_parse_are_refused(
+    monkeypatch: pytest.MonkeyPatch, values: str
+) -> None:
+    at = {"type": "date", "format": "epoch_second"}
+    serve(monkeypatch, {"seen": {"properties": {"at": at}}, "other": at})
+
+    def selected(kind: str) -> Layout:
+        schema = f"seen MAP<STRING, {kind}>"
+        return ElasticsearchSource(HOST, "flights", schema=schema)._documents.layout
+
+    with pytest.raises(UnsupportedError, match="'seen'") as error:
+        selected(values)
+    assert error.value.found == "seen.at"
+    selected("STRING")
+
+
+def test_the_mapping_is_requested_once_and_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = serve(monkeypatch, {"n": {"type": "long"}})
     documents = DocumentOptions(HOST, ["flights-2013", "flights-2014"]).selection(
         timedelta(seconds=1)
     )

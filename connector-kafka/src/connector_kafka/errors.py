@@ -68,17 +68,26 @@ class CorruptRecordsError(FatalError):
         topic: The topic.
         partition: The partition.
         offset: The base offset of the batch, or the start of the read if no batch was found.
+        last_offset: The last offset of the batch, if it is known.
         is_too_large: Whether the batch can be valid, but expands beyond the limit.
     """
 
     code = "KAFKA_CORRUPT_RECORDS"
 
     def __init__(
-        self, reason: str, *, topic: str, partition: int, offset: int, is_too_large: bool = False
+        self,
+        reason: str,
+        *,
+        topic: str,
+        partition: int,
+        offset: int,
+        last_offset: int | None = None,
+        is_too_large: bool = False,
     ) -> None:
         self.topic: str = topic
         self.partition: int = partition
         self.offset: int = offset
+        following = (offset if last_offset is None else last_offset) + 1
         super().__init__(
             f"the record batch at offset {offset} of {topic}-{partition} cannot be read: {reason}",
             option="source.max-record-size" if is_too_large else None,
@@ -86,6 +95,6 @@ class CorruptRecordsError(FatalError):
             if is_too_large
             else "inspect it with kafka-dump-log.sh on the broker; if no replica has it intact, "
             "continue after its last offset: `connectors state rewind LOCATION --to-start --at "
-            f"'UID={topic}:{partition}={offset + 1}'`, where UID is the source, and ';' separates "
+            f"'UID={topic}:{partition}={following}'`, where UID is the source, and ';' separates "
             "the offsets of further partitions",
         )

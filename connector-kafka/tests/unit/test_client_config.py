@@ -97,6 +97,13 @@ def test_a_login_comes_from_properties_or_a_jaas_config_and_is_never_shown(login
     assert sent["sasl_plain_password"].reveal() == PASSWORD
 
 
+def test_a_password_that_cannot_be_read_is_an_error_before_the_client_connects():
+    absent = {"sasl.username": "alice", "sasl.password": "${env:NO_SUCH_VARIABLE}"}
+    config = ClientConfig.of({**LOGIN, **absent})
+    with pytest.raises(InvalidOptionError, match="NO_SUCH_VARIABLE"):
+        config.client_arguments()
+
+
 @pytest.mark.parametrize(
     "jaas",
     [

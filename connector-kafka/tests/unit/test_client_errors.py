@@ -17,7 +17,14 @@ from connector_kafka.errors import (
     KafkaRequestError,
     KafkaRetryableError,
 )
-from connectors_core.errors import ConfigurationError, ConnectorError, FatalError, RetryableError
+from connectors_core.errors import (
+    ConfigurationError,
+    ConnectorError,
+    FatalError,
+    InvalidOptionError,
+    RetryableError,
+)
+from connectors_core.secrets import Secret
 
 
 @pytest.mark.parametrize(
@@ -74,3 +81,9 @@ def test_an_untrusted_certificate_is_an_authentication_error():
     found = error_of_exception(error, "connecting")
     assert isinstance(found, KafkaAuthenticationError)
     assert "self-signed" in str(found)
+
+
+def test_a_password_that_a_login_cannot_read_keeps_its_error() -> None:
+    with pytest.raises(InvalidOptionError) as error:
+        Secret("${env:NO_SUCH_VARIABLE}").reveal()
+    assert error_of_exception(error.value, "connecting") is error.value

@@ -247,6 +247,7 @@ def test_records_before_a_damaged_batch_are_read():
     with pytest.raises(CorruptRecordsError, match=r"at offset 20 of t-3 .* checksum") as caught:
         next(parts)
     assert caught.value.offset == 20
+    assert "UID=t:3=30" in caught.value.hint, "the broker returns a batch for each of its offsets"
 
 
 def test_damage_with_a_valid_checksum_is_reported_with_its_batch():
@@ -254,8 +255,9 @@ def test_damage_with_a_valid_checksum_is_reported_with_its_batch():
     content = bytearray(second[HEADER.size :])
     content[0] += 2  # the length of the first record
     raw = first + sealed(HEADER.unpack_from(second), bytes(content))
-    with pytest.raises(CorruptRecordsError, match="at offset 10 of topic-0"):
+    with pytest.raises(CorruptRecordsError, match="at offset 10 of topic-0") as caught:
         rows_of(raw)
+    assert "UID=topic:0=20" in caught.value.hint
 
 
 @pytest.mark.parametrize("change", [-1, 1, 2**31 - 11, -11])

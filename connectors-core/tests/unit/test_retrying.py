@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import threading
+import time
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -187,6 +188,28 @@ def test_no_attempt_follows_if_the_wait_ends_early() -> None:
     with pytest.raises(RetryableError) as failure:
         policy.retrying(RetryLog("asking"), ended=Ended())(ask)
     assert attempts == [failure.value]
+
+
+def test_only_long_pauses_that_the_system_requests_are_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.now += seconds
+
+    def ask() -> None:
+        raise RetryableError("busy", retry_after=None if len(pauses) in (1, 2) else 3600.0)
+
+    policy = RetryPolicy(
+        initial_backoff=4.0, max_backoff=8.0, jitter=0.0, timeout=10.0, longest_request=3600.0
+    )
+    with pytest.raises(RetryableError):
+        policy.retrying(RetryLog("asking", clock=clock), sleep=sleep)(ask)
+    assert pauses == [3600.0, 8.0, 2.0], "the last request comes after the timeout"
 
 
 def test_the_log_masks_passwords(caplog: pytest.LogCaptureFixture) -> None:

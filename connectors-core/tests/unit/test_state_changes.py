@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from connectors_core.cli import app
 from connectors_core.engine.coordinator.plan_log import decisions_since
+from connectors_core.engine.recovery import abandonment
 from connectors_core.engine.state import Lease, StateStore
 from connectors_core.errors import (
     ConfigurationError,
@@ -430,6 +431,16 @@ def test_a_copy_of_the_state_keeps_the_splits_that_were_given_up(setup):
     assert result.exit_code == 0, result.output
     setup.run()
     assert setup.times_written() == Counter(range(ROWS)) - Counter(range(50, 80))
+
+
+def test_a_name_without_secrets_gives_up_no_split_if_several_have_it(setup, monkeypatch):
+    fails_in_a_split(setup)
+    before = setup.files()
+    monkeypatch.setattr(abandonment, "mask_text", lambda _: "masked")
+    result = command(setup, "give-up-split", "numbers", "masked", "--yes")
+    assert (result.exit_code, "unfinished splits of source" in result.output) == (2, True)
+    assert setup.files() == before
+    done(setup, "give-up-split", "numbers", 40, "--yes")
 
 
 def test_only_a_split_of_a_stopped_pipeline_can_be_given_up_and_only_after_a_confirmation(setup):

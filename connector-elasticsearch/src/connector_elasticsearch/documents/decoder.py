@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -106,8 +106,8 @@ class DocumentDecoder:
                 option="schema",
             )
         # Arrow's parser knows no maps, and no timestamps that depend on the document.
-        self._never_at_once = bool(several.intersection(formatted)) or any(
-            pa.types.is_map(each.type) for each in _all_fields(schema)
+        self._never_at_once = bool(several.intersection(formatted)) or _any_holds(
+            schema.types, pa.types.is_map
         )
         self._convert = [(field, converter_of(field, self._moments)) for field in schema]
         self._not_at_once = tuple(sorted(_names_to_look_for(schema)))
@@ -136,7 +136,7 @@ class DocumentDecoder:
         The server rewrites a filtered document, and then writes a number with a fraction as a
         double.
         """
-        return not any(map(_has_fractions, self._source.types))
+        return not _any_holds(self._source.types, _has_fractions)
 
     @property
     def needs_search(self) -> bool:
@@ -149,7 +149,7 @@ class DocumentDecoder:
 
         Since version 9.2, the server omits vectors unless a request selects them.
         """
-        return any(map(_has_lists_of_floats, self._source.types))
+        return _any_holds(self._source.types, _is_list_of_floats)
 
     def filter_path(self, *names: str) -> dict[str, str]:
         """The parameter that limits the response to the needed fields, if filtering is possible."""
@@ -332,21 +332,24 @@ def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
             yield from _all_fields(field.type.fields)
 
 
-def _has_fractions(kind: pa.DataType) -> bool:
-    """Whether a type contains a decimal with a fractional part."""
-    if pa.types.is_decimal(kind):
-        return bool(kind.scale > 0)
-    nested = pa.types.is_nested(kind)
-    return nested and any(_has_fractions(kind.field(at).type) for at in range(kind.num_fields))
-
-
-def _has_lists_of_floats(kind: pa.DataType) -> bool:
-    if pa.types.is_list(kind) and pa.types.is_floating(kind.value_type):
-        return True
-    nested = pa.types.is_nested(kind)
-    return nested and any(
-        _has_lists_of_floats(kind.field(at).type) for at in range(kind.num_fields)
+def _any_holds(kinds: Iterable[pa.DataType], test: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a type, or a type in it, passes a test."""
+    return any(
+        test(kind)
+        or (
+            pa.types.is_nested(kind)
+            and _any_holds((kind.field(at).type for at in range(kind.num_fields)), test)
+        )
+        for kind in kinds
     )
+
+
+def _has_fractions(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and bool(kind.scale > 0)
+
+
+def _is_list_of_floats(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) and bool(pa.types.is_floating(kind.value_type))
 
 
 def _child(struct: pa.StructArray, field: pa.Field) -> pa.Array:
@@ -447,6 +450,15 @@ def _told(value: Any) -> Any:
 def moments_of(fields: Sequence[pa.Field]) -> Iterator[str]:
     """Return the paths, with dots, of the fields whose columns hold timestamps or dates."""
     return (path for path, kind in _leaves(fields) if pa.types.is_temporal(kind))
+
+
+def maps_of_moments(fields: Sequence[pa.Field]) -> Iterator[str]:
+    """Return the paths, with dots, of the maps whose values hold timestamps or dates."""
+    return (
+        path
+        for path, kind in _leaves(fields)
+        if pa.types.is_map(kind) and _any_holds([kind], pa.types.is_temporal)
+    )
 
 
 def leaves(fields: Sequence[pa.Field]) -> Iterator[str]:

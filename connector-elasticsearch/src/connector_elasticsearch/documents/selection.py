@@ -19,10 +19,11 @@ from connector_elasticsearch.client import (
     told,
 )
 from connector_elasticsearch.client.retries import retrying
-from connector_elasticsearch.documents.decoder import moments_of
+from connector_elasticsearch.documents.decoder import maps_of_moments, moments_of
 from connector_elasticsearch.documents.layout import Layout
 from connector_elasticsearch.documents.mapping import fields_of, pruned, with_own_format
 from connector_elasticsearch.documents.source_filters import check_source
+from connectors_core.errors import UnsupportedError
 
 __all__ = ["DocumentSelection"]
 
@@ -67,7 +68,9 @@ class DocumentSelection:
         if self.fields:
             schema = pruned(schema, self.fields)
         check_source(schema, mappings)
-        formatted = with_own_format(mappings) & set(moments_of(list(schema)))
+        own = with_own_format(mappings)
+        _check_maps(schema, own)
+        formatted = own & set(moments_of(list(schema)))
         return Layout(schema, tuple(sorted(formatted)), mappings)
 
     def result_window(self) -> int:
@@ -99,3 +102,17 @@ class DocumentSelection:
                 }
 
             return retrying(self.retry_timeout)(asked)
+
+
+def _check_maps(schema: pa.Schema, formatted: frozenset[str]) -> None:
+    """Refuse timestamps in maps that only the server can parse: it writes fields, not maps."""
+    for above in maps_of_moments(list(schema)):
+        found = sorted(path for path in formatted if path.startswith(f"{above}."))
+        if found:
+            raise UnsupportedError(
+                f"the timestamps of the map {above!r} have a custom format",
+                expected="a date format of the mapping that the connector can parse",
+                found=", ".join(found),
+                option="schema",
+                hint="declare the values of the map as STRING, or a struct with these fields",
+            )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ __all__ = ["KeyField"]
 
 _MOST_BYTES_OF_ID: Final = 512
 _MOST_BYTES_OF_TERM: Final = 32_766
-_NUMBER: Final = re.compile(r"[+-]?\d{1,20}(\.0*)?")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}(\.0*)?")
 _MILLISECONDS: Final = "epoch_millis"
 _RANGES: Final[Mapping[str, range]] = {
     "byte": range(-(1 << 7), 1 << 7),
@@ -27,7 +28,6 @@ _RANGES: Final[Mapping[str, range]] = {
 }
 _NANOSECONDS: Final = range((1 << 63) // 1000)
 """The microseconds since 1970 that `date_nanos` can hold."""
-_DATES: Final = range(-1000 << 63, 1000 << 63)
 _PYTHON: Final = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
 
 
@@ -80,15 +80,17 @@ class KeyField:
     def _comparable(self, key: Any) -> Any:
         if isinstance(key, Decimal):
             key = int(key)
+        if isinstance(key, float) and not math.isfinite(key):
+            return None
         return key if any(_is_possible(key, kind) for kind in self.kinds) else None
 
     def _moments(self, column: pa.Array) -> list[Any]:
         moments = _microseconds(column)
         near = [at for at, moment in enumerate(moments) if moment in _PYTHON]
         values = dict(zip(near, column.take(pa.array(near, pa.int64())).to_pylist(), strict=True))
-        possible = _NANOSECONDS if self.kinds == {"date_nanos"} else _DATES
+        has_all = self.kinds != {"date_nanos"}
         return [
-            values.get(at, self._far(moment)) if moment in possible else None
+            values.get(at, self._far(moment)) if has_all or moment in _NANOSECONDS else None
             for at, moment in enumerate(moments)
         ]
 
@@ -100,7 +102,7 @@ class KeyField:
 
 def _microseconds(column: pa.Array) -> list[int]:
     if pa.types.is_date(column.type):
-        return [1000 * day for day in column.cast(pa.date64()).cast(pa.int64()).to_pylist()]
+        return [1000 * each for each in column.cast(pa.date64()).cast(pa.int64()).to_pylist()]
     moments = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     return list(moments.to_pylist())
 
@@ -108,7 +110,7 @@ def _microseconds(column: pa.Array) -> list[int]:
 def _is_possible(key: Any, kind: str) -> bool:
     """Return whether the server accepts a key for a type. Any document of the type can have it."""
     if kind == "boolean":
-        return key in (True, False, "true", "false")
+        return isinstance(key, bool) or key in ("true", "false")
     if kind in _RANGES:
         if isinstance(key, str) and not _NUMBER.fullmatch(key):
             return False
@@ -120,7 +122,7 @@ def _is_possible(key: Any, kind: str) -> bool:
 
 def _is_address(key: Any) -> bool:
     try:
-        ip_address(key)
+        address = ip_address(key)
     except ValueError:
         return False
-    return True
+    return getattr(address, "scope_id", None) is None

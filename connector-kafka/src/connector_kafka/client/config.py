@@ -458,6 +458,7 @@ class ClientConfig:
             user, password = self._login()
             arguments["sasl_mechanism"] = self[SASL_MECHANISM]
             arguments["sasl_plain_username"] = user
+            password.reveal()  # if that fails, the error says why; that of a login may not
             arguments["sasl_plain_password"] = password  # each login reveals it
         return arguments
 

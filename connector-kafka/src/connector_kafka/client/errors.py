@@ -109,18 +109,21 @@ def error_of_code(code: int, doing: str, *, said: str | None = None) -> KafkaErr
         doing: The operation, e.g. `reading the end offsets of flights-0`.
         said: The broker's message for the code.
     """
-    return error_of_exception(kafka_errors.for_code(code)(*((said,) if said else ())), doing)
+    return _converted(kafka_errors.for_code(code)(*((said,) if said else ())), doing)
 
 
-def error_of_exception(error: BaseException, doing: str) -> KafkaError:
+def error_of_exception(error: BaseException, doing: str) -> ConnectorError:
     """Convert an error of the client to a connector error, and keep it as the cause.
 
     Args:
-        error: The error that kafka-python raised or returned.
+        error: The error that kafka-python raised or returned. One of this package or of the core,
+            such as a password that a login cannot read, is returned as it is.
         doing: The operation.
     """
-    if isinstance(error, KafkaRequestError):
-        return error
+    return error if isinstance(error, ConnectorError) else _converted(error, doing)
+
+
+def _converted(error: BaseException, doing: str) -> KafkaError:
     code = getattr(error, "errno", None) if _is_answer(error) else None
     found = _shown(error)
     made: KafkaError

@@ -278,7 +278,7 @@ class _Fetch:
                 try:
                     yield from self._collect(header, converted, transactions, collector)
                 except MalformedError as error:
-                    raise self._corrupt(error, header.base_offset) from error
+                    raise self._corrupt(error, header.base_offset, header.last_offset) from error
                 if output.is_worth(collector.group):
                     yield from collector.flushed()
         except CorruptRecordsError:
@@ -313,7 +313,8 @@ class _Fetch:
             parts = output.build(group.buffer, records[first:last])
         except MalformedError as error:
             if len(sections) == 1:
-                raise self._corrupt(error, sections[0].header.base_offset) from error
+                header = sections[0].header
+                raise self._corrupt(error, header.base_offset, header.last_offset) from error
             for section in sections:
                 yield from self.build(_Group(group.buffer, [section]), output, reached)
             return
@@ -330,14 +331,14 @@ class _Fetch:
         """
         position = at = 0
         while position < self.stop:
-            offset = max(position, self.start)
+            offset = last = max(position, self.start)
             try:
                 header = batches.next_batch(self.data, at)
                 if header is None:
                     if not at and len(self.data):
                         raise MalformedError(f"there is no complete one in {len(self.data)} bytes")
                     return
-                offset, at = header.base_offset, header.end
+                offset, last, at = header.base_offset, header.last_offset, header.end
                 header, converted = self._checked(header)
                 if header.base_offset < position:
                     raise MalformedError(f"the batch before it ends at offset {position - 1}")
@@ -348,7 +349,7 @@ class _Fetch:
                         f"it ends at offset {position - 1}, and the next one starts at {follows}"
                     )
             except MalformedError as error:
-                raise self._corrupt(error, offset) from error
+                raise self._corrupt(error, offset, last) from error
             yield header, converted
 
     def _checked(self, header: BatchHeader) -> tuple[BatchHeader, Bytes | None]:
@@ -393,11 +394,12 @@ class _Fetch:
             batches.check_count(header, header.end - header.records)
             yield from collector.take_plain(header)
 
-    def _corrupt(self, error: MalformedError, offset: int) -> CorruptRecordsError:
+    def _corrupt(self, error: MalformedError, offset: int, last: int) -> CorruptRecordsError:
         return CorruptRecordsError(
             str(error),
             topic=self.topic,
             partition=self.partition,
             offset=offset,
+            last_offset=last,
             is_too_large=isinstance(error, TooLargeError),
         )

@@ -126,15 +126,17 @@ class RetryPolicy:
             return ended.is_set() or self.is_over(state.attempt_number, elapsed(state))
 
         def pause(state: tenacity.RetryCallState) -> float:
-            seconds = self.pause(state.attempt_number, _error(state), elapsed(state))
+            return self.pause(state.attempt_number, _error(state), elapsed(state))
+
+        def begin_pause(state: tenacity.RetryCallState) -> None:
             uncounted[state] = uncounted.get(state, 0.0) + self.uncounted(_error(state))
-            return seconds
+            before_sleep(state)
 
         return {
             "retry": tenacity.retry_if_exception_type(RetryableError),
             "stop": is_over,
             "wait": pause,
-            "before_sleep": before_sleep,
+            "before_sleep": begin_pause,
             "reraise": True,
         }
 

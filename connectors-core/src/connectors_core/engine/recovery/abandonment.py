@@ -338,14 +338,16 @@ def plan_giving_up_split(locations: Locations, source: str, split_id: str) -> Gi
             for report in filter(None, read_reports(store, plan)[source]):
                 rows.update({split.split_id: split.rows for split in report.splits})
     known = again | {name: record.split for name, record in records.items()}
-    chosen = [name for name in known if split_id in (name, mask_text(name))]
-    if not chosen:
+    chosen = [split_id] if split_id in known else [n for n in known if mask_text(n) == split_id]
+    if len(chosen) != 1:
         shown = [mask_text(name) for name in list(known)[:_SHOWN_SPLITS]]
         raise ConfigurationError(
-            f"no reader of source {source!r} has a split {split_id!r}",
+            f"{len(chosen) or 'no'} unfinished splits of source {source!r} are named {split_id!r}",
             expected=", ".join(map(repr, shown)) or "an unfinished split; there is none",
             option="split",
-            hint="run `connectors state show` to list the unfinished splits",
+            hint="write the name with its secrets, which are not shown"
+            if chosen
+            else "run `connectors state show` to list the unfinished splits",
         )
     (name,) = chosen
     return GivingUpSplit(query=query.folder, source=source, split=known[name], rows=rows[name])

@@ -13,17 +13,29 @@ from connectors_core.schema.nested_columns import CastValues, cast_column
 
 __all__ = ["converted", "explained", "one_batch", "zoned"]
 
-# What Arrow's errors mean. Their own texts contain values.
+# What Arrow's errors mean. Their own texts contain values, so each pattern fixes all words before
+# the part that it takes.
 _MEANINGS: Final = tuple(
     (re.compile(said), meaning)
     for said, meaning in (
-        (r"Expected (\d+) columns, got (\d+)", r"the record has \2 fields instead of \1"),
-        (r"UTF-?8", "a text is not UTF-8"),
+        (
+            r"^CSV parse error: .*?Expected (\d+) columns, got (\d+)",
+            r"the record has \2 fields instead of \1",
+        ),
+        (r"[Ii]nvalid UTF-?8", "a text is not UTF-8"),
         (r"was specified twice", "a field occurs twice"),
-        (r"unexpected field", "unexpected field"),
-        (r"Column\(/(.*?)\) changed from (\w+) to", r"column \1: a value is not of type \2"),
-        (r"(?:JSON|CSV) parse error", "the record is malformed"),
-        (r"conver.* to (.*?)(?:: |, couldn't)", r"a value is not of type \1"),
+        (r"^JSON parse error: unexpected field", "unexpected field"),
+        (
+            r"^JSON parse error: Column\(/(.*?)\) changed from (\w+) to",
+            r"column \1: a value is not of type \2",
+        ),
+        (r"^(?:JSON|CSV) parse error", "the record is malformed"),
+        (
+            r"^(?:In CSV column #\d+: )?(?:Row #\d+: )?"
+            r"(?:CSV conversion error|Failed to convert JSON|Error converting '\S*') "
+            r"to (.*?)(?:: |, couldn't)",
+            r"a value is not of type \1",
+        ),
     )
 )
 
