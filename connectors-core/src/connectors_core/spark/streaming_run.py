@@ -356,6 +356,7 @@ class StreamingRun:
         except BaseException as error:
             if self._canceled:
                 self._gave_up = True
+                _LOGGER.debug("canceled micro-batch %d failed", batch_id, exc_info=error)
                 # Spark searches a long text with an expression that overflows its stack.
                 raise _StoppingError(batch_id) from None
             if self._stop_requested.is_set() and isinstance(error, RetryableError):
