@@ -245,7 +245,7 @@ def test_a_bounded_end_beyond_the_end_of_the_log_is_refused_at_once(
     assert isinstance(error, InvalidOptionError)
     assert error.option == f"scan.bounded.{'specific-offsets' if given == 'offset' else 'mode'}"
     assert (f"{topic}-0: 5" in str(error.expected), error.found) == (True, f"{topic}-0: 6")
-    assert "scan.bounded.stream" in str(error)
+    assert "(as_stream)" in str(error)
 
 
 @pytest.mark.parametrize("on_data_loss", ["fail", "earliest", "latest"])

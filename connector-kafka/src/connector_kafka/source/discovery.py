@@ -200,7 +200,7 @@ class Discovery:
             found=_listed(beyond),
             option="scan.bounded.specific-offsets" if stated else "scan.bounded.mode",
             hint="use latest-offset to read the existing records, or a stream that ends "
-            "(as_stream=True, scan.bounded.stream) to wait for the missing ones",
+            "(scan.bounded.stream) to wait for the missing ones",
         )
 
     def _check_order(
