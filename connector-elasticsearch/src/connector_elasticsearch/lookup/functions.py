@@ -120,7 +120,7 @@ def _all_pages(questions: Questions, question: Question) -> pa.Table:
         schema=questions.rows.source_schema,
         metadata_columns=questions.rows.metadata_columns,
         formatted=questions.rows.formatted,
-        query=questions.query_of(question.keys),
+        query=question.body["query"],
         selects=True,
         page_size=_PAGE_SIZE,
         keep_alive=_KEEP_ALIVE,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -64,13 +64,13 @@ class Question:
         path: The path of the request.
         body: The body of the request, an object.
         parameters: The query parameters.
-        keys: The requested keys.
+        keys: The number of requested keys.
     """
 
     path: str
     body: Mapping[str, Any]
     parameters: Mapping[str, str]
-    keys: pa.RecordBatch
+    keys: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,24 +107,23 @@ class Questions:
         Args:
             keys: Distinct keys, without nulls.
         """
-        for compared, name in zip(self.fields, keys.schema.names, strict=True):
-            values = compared.values(keys.column(name))
-            keys = keys.filter(pa.array([value is not None for value in values], pa.bool_()))
-        most = _KEYS if len(self.fields) == 1 else _CLAUSES // len(self.fields)
-        for start in range(0, keys.num_rows, most):
-            yield self._question(keys.slice(start, most))
-
-    def query_of(self, keys: pa.RecordBatch) -> dict[str, Any]:
-        """Return the query for the documents of some keys."""
         columns = [
-            field.values(column) for field, column in zip(self.fields, keys.columns, strict=True)
+            compared.values(column)
+            for compared, column in zip(self.fields, keys.columns, strict=True)
         ]
-        if len(columns) == 1:
-            found = self.fields[0].query(columns[0])
+        possible = [each for each in zip(*columns, strict=True) if None not in each]
+        most = _KEYS if len(self.fields) == 1 else _CLAUSES // len(self.fields)
+        for start in range(0, len(possible), most):
+            yield self._question(possible[start : start + most])
+
+    def _query_of(self, keys: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+        """Return the query for the documents of some keys."""
+        if len(self.fields) == 1:
+            found = self.fields[0].query([value for (value,) in keys])
         else:
             combinations = [
                 {"bool": {"filter": [f.query([v]) for f, v in zip(self.fields, each, strict=True)]}}
-                for each in zip(*columns, strict=True)
+                for each in keys
             ]
             found = {"bool": {"should": combinations}}
         both = [found] if self.query is None else [found, dict(self.query)]
@@ -146,9 +145,9 @@ class Questions:
             check_whole(answer, self.doing)
         batch = None
         with suppress(pa.ArrowInvalid):
-            batch = self._all_at_once(answer, question.keys.num_rows)
+            batch = self._all_at_once(answer, question.keys)
         if batch is None:  # Arrow's error, which contains values, is no context of the next one
-            batch = self._one_by_one(loaded(answer), question.keys.num_rows)
+            batch = self._one_by_one(loaded(answer), question.keys)
         if not self.gets and batch.num_rows >= MOST_IN_ANSWER:
             raise TooManyError
         return self.rows.finished(pa.Table.from_batches([batch]))
@@ -162,10 +161,10 @@ class Questions:
             return pa.schema([("docs", pa.list_(pa.struct([*hit.fields, *map(_field, flags)])))])
         return pa.schema([("hits", pa.struct([("hits", pa.list_(hit))]))])
 
-    def _question(self, keys: pa.RecordBatch) -> Question:
+    def _question(self, keys: Sequence[tuple[Any, ...]]) -> Question:
         wanted = self.rows.decoder.hit_names
         if self.gets:
-            ids = self.fields[0].values(keys.column(0))
+            ids = [name for (name,) in keys]
             paths = self.rows.decoder.paths
             includes = {"_source_includes": ",".join(paths)} if paths else {"_source": "false"}
             if not self.rows.decoder.filters:
@@ -175,13 +174,13 @@ class Questions:
                 path_of(self.index, "_mget"),
                 {"ids": ids},
                 {**self.rows.decoder.filter_path(*names), **includes},
-                keys,
+                len(keys),
             )
         body = {
             "size": MOST_IN_ANSWER,
             "track_total_hits": False,
             "sort": ["_doc"],
-            "query": self.query_of(keys),
+            "query": self._query_of(keys),
             **self.rows.decoder.search(),
         }
         names = [*WHOLE, *(f"hits.hits.{name}" for name in wanted)]
@@ -189,7 +188,7 @@ class Questions:
             path_of(self.index, "_search"),
             body,
             {"allow_partial_search_results": "false", **self.rows.decoder.filter_path(*names)},
-            keys,
+            len(keys),
         )
 
     def _all_at_once(self, answer: bytes, keys: int) -> pa.RecordBatch:
