@@ -49,9 +49,7 @@ class ReaderReadingCases(SourceUnitSuite, part=True):
         source = trial.source()
         first, *others = splits_of(source)
         with reading_of(trial, source, [first]) as reading:
-            for _ in reading.steps():
-                if reading.batches:
-                    break
+            reading.read_some()
             reading.add(others[:1])
             reading.poll()
             reading.add(others[1:])

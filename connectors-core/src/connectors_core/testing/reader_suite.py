@@ -66,9 +66,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         for split_id, batch in trial.read(source, splits):
             all_rows[split_id] += batch.num_rows
         with reading_of(trial, source, splits) as reading:
-            for _ in reading.steps():
-                if reading.batches:
-                    break
+            reading.read_some()
             paused, first = reading.batches[0]
             if first.num_rows == all_rows[paused]:
                 pytest.skip("a split is one batch")
@@ -106,9 +104,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         splits = splits_of(source)
         for is_paused in (False, True):
             with held_memory() as held, reading_of(trial, source, splits) as reading:
-                for _ in reading.steps():
-                    if reading.batches:
-                        break
+                reading.read_some()
                 if reading.count == trial.rows_written:
                     pytest.skip("a split is one batch")
                 if is_paused:
@@ -239,9 +235,7 @@ class SourceReaderTestSuite(ReaderReadingCases):
         source = trial.source()
         first, *others = splits_of(source)
         with reading_of(trial, source, [first]) as reading:
-            for _ in reading.steps():
-                if reading.batches:
-                    break
+            reading.read_some()
             with trial.context.refusal(), pytest.raises(ConnectorError) as refused:
                 reading.read_to_end(others)
         assert not isinstance(refused.value, RetryableError), (

@@ -256,6 +256,16 @@ class Reading:
         """Poll once."""
         return self.reader.poll_next(self._output)
 
+    def read_some(self) -> None:
+        """Poll until there are rows, or the input ends.
+
+        Raises:
+            AssertionError: Nothing was emitted for too long.
+        """
+        for _ in self.steps():
+            if self.batches:
+                return
+
     def steps(self) -> Iterator[InputStatus]:
         """Poll repeatedly, and wait while no rows are available. Ends with the input.
 
