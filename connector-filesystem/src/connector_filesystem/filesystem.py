@@ -346,7 +346,7 @@ def whole_content(url: str, *, hint: str) -> Iterator[None]:
 
     Args:
         url: The URL of the file.
-        hint: What to do.
+        hint: An instruction that fixes the problem.
 
     Raises:
         FatalError: The file is truncated, damaged, or encrypted.
